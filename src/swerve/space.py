@@ -1,0 +1,206 @@
+"""Where changes come from: a space proposes transformations with every number fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from swerve.case import Case
+from swerve.errors import did_you_mean
+from swerve.transformation import Chain, Transformation, params_of, plain_name
+
+if TYPE_CHECKING:
+    from swerve.system import System
+
+SEED = "seed"
+LARGEST_SEED = 2**31
+GRID = "grid"
+
+
+@runtime_checkable
+class Space(Protocol):
+    """A set of changes one can draw from."""
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        """One change for `case`; raises `NotApplicable` where none can be made."""
+
+    def grid(self) -> Sequence[Transformation]:
+        """Every change, in order, or () where there are too many to list."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number anywhere from `low` to `high`."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (self.low, self.high))
+        if not numbers or not math.isfinite(self.high - self.low) or self.low >= self.high:
+            raise ValueError(f"a range needs two numbers in rising order, got [{self.low!r}, {self.high!r}]")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of a few values."""
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.values:
+            raise ValueError("choices must hold at least one value")
+
+
+Domain = float | int | str | bool | Range | Choices
+
+
+@dataclass(frozen=True, init=False)
+class Over:
+    """All changes of one kind: a number fixes a parameter, `Range` frees it, `Choices` lists it, "grid" is the paper's table.
+
+    A parameter that is not named is free over its declared range, or neutral beside a grid; grids advance together,
+    as in the papers' tables.
+    """
+
+    kind: type[Transformation]
+    domains: Mapping[str, Domain]
+
+    def __init__(self, kind: type[Transformation], **domains: Domain) -> None:
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "domains", MappingProxyType(_completed(kind, domains)))
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        del case, system
+        row = _pick(self._grid_rows(), rng)
+        free = {name: domain for name, domain in self.domains.items() if name not in row}
+        return self.kind(**row, **{name: self._draw(name, domain, rng) for name, domain in free.items()})
+
+    def grid(self) -> Sequence[Transformation]:
+        if any(isinstance(domain, Range) for domain in self.domains.values()):
+            return ()
+        lists = {n: d.values if isinstance(d, Choices) else (d,) for n, d in self.domains.items() if n not in self._grids()}
+        rows = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+        return tuple(self.kind(**row, **table) for row in rows for table in self._grid_rows())
+
+    def _grids(self) -> dict[str, tuple[float, ...]]:
+        declared = params_of(self.kind)
+        return {name: declared[name].grid for name, domain in self.domains.items() if domain == GRID and name in declared}
+
+    def _grid_rows(self) -> list[dict[str, float]]:
+        grids = self._grids()
+        return [dict(zip(grids, row, strict=True)) for row in zip(*grids.values(), strict=True)] if grids else [{}]
+
+    def _draw(self, name: str, domain: Domain, rng: np.random.Generator) -> Any:
+        if isinstance(domain, Choices):
+            return _pick(domain.values, rng)
+        if not isinstance(domain, Range):
+            return domain
+        facts = params_of(self.kind).get(name)
+        if facts is None or facts.integer:
+            return int(rng.integers(int(domain.low), int(domain.high), endpoint=True))
+        return float(rng.uniform(domain.low, domain.high))
+
+
+def _completed(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[str, Domain]:
+    """`given` checked against the class, with what it leaves out filled in."""
+    declared = params_of(kind)
+    names = {item.name: item for item in dataclasses.fields(kind)}
+    for name in given:
+        if name not in names:
+            raise ValueError(f"{plain_name(kind)} has no parameter '{name}'; {did_you_mean(name, names)}")
+    domains: dict[str, Domain] = {}
+    for name, item in names.items():
+        if name in given:
+            domains[name] = given[name]
+        elif name in declared and GRID in given.values():
+            domains[name] = declared[name].neutral
+        elif name in declared:
+            domains[name] = Range(declared[name].low, declared[name].high)
+        elif name == SEED:
+            domains[name] = Range(0, LARGEST_SEED)
+        elif item.default is not dataclasses.MISSING:
+            domains[name] = item.default
+        else:
+            raise ValueError(f"{plain_name(kind)} needs a value for '{name}'")
+    for name, domain in domains.items():
+        _check_domain(kind, name, domain)
+    return domains
+
+
+def _check_domain(kind: type[Transformation], name: str, domain: Domain) -> None:
+    facts = params_of(kind).get(name)
+    if facts is None:
+        return
+    if domain == GRID:
+        if not facts.grid:
+            raise ValueError(f"{plain_name(kind)}.{name} has no grid; give a number, a range or choices")
+        return
+    ends = (domain.low, domain.high) if isinstance(domain, Range) else getattr(domain, "values", (domain,))
+    for value in ends:
+        facts.check(name, value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The changes listed, and no others."""
+
+    changes: tuple[Transformation, ...]
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        del case, system
+        return _pick(self.changes, rng)
+
+    def grid(self) -> Sequence[Transformation]:
+        return self.changes
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A change from any of several spaces, each space as likely as the next."""
+
+    spaces: tuple[Space, ...]
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        return _pick(self.spaces, rng).propose(case, rng, system)
+
+    def grid(self) -> Sequence[Transformation]:
+        grids = [space.grid() for space in self.spaces]
+        return tuple(itertools.chain(*grids)) if all(grids) else ()
+
+
+@dataclass(frozen=True)
+class Sequenced:
+    """One change from each space, made in order."""
+
+    spaces: tuple[Space, ...]
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        return Chain(tuple(space.propose(case, rng, system) for space in self.spaces))
+
+    def grid(self) -> Sequence[Transformation]:
+        grids = [space.grid() for space in self.spaces]
+        return tuple(Chain(steps) for steps in itertools.product(*grids)) if all(grids) else ()
+
+
+def as_space(change: Space | Transformation | type[Transformation]) -> Space:
+    """A fixed change, or a class of changes, as the space it stands for."""
+    if isinstance(change, Transformation):
+        return Table((change,))
+    if isinstance(change, type) and issubclass(change, Transformation):
+        return Over(change)
+    if isinstance(change, Space):
+        return change
+    raise TypeError(f"expected a space, a transformation or a class of them, got {type(change).__name__}")
+
+
+def _pick(items: Sequence[Any], rng: np.random.Generator) -> Any:
+    return items[int(rng.integers(len(items)))]

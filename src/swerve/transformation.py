@@ -1,0 +1,234 @@
+"""A change to a case: a value with every number fixed, that maps images, labels and outputs alike."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import math
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from swerve.case import Case, Fact
+from swerve.errors import InputError, NotApplicable, UnmappedError, did_you_mean
+from swerve.values import SLOTS, Group, Value
+
+V = TypeVar("V", bound=Value)
+ANYTHING = "*"
+
+
+@dataclass(frozen=True)
+class Param:
+    """What a change says of one of its numbers: the range, where it does nothing, and the paper's table."""
+
+    low: float
+    high: float
+    neutral: float
+    grid: tuple[float, ...] = ()
+    resolution: float = 0.1
+    unit: str = ""
+    integer: bool = False
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ValueError unless `value` is a number in the range."""
+        wrong_type = isinstance(value, bool) or not isinstance(value, int | float)
+        if wrong_type or not math.isfinite(value) or not self.low <= value <= self.high:  # type: ignore[arg-type, operator]
+            raise ValueError(f"{name} must be a number from {self.low:g} to {self.high:g}, got {value!r}")
+        if self.integer and value != int(value):  # type: ignore[call-overload]
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
+
+    def tidy(self, value: float) -> float:
+        """`value` rounded to the resolution and kept in the range."""
+        inside = min(max(value, self.low), self.high)
+        if self.integer:
+            return round(inside)
+        steps = round(inside / self.resolution)
+        return min(max(round(steps * self.resolution, 10), self.low), self.high)
+
+
+def param(
+    low: float,
+    high: float,
+    *,
+    neutral: float,
+    grid: typing.Iterable[float] = (),
+    resolution: float = 0.1,
+    unit: str = "",
+    default: Any = dataclasses.MISSING,
+) -> Any:
+    """A dataclass field for a number in [`low`, `high`]; at `neutral` the change does nothing."""
+    facts = Param(low, high, neutral, tuple(grid), resolution, unit)
+    return dataclasses.field(default=default, metadata={"param": facts})
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """A change with every number fixed. One method per slot it changes (`image`, `boxes2d`, …).
+
+    `preserves` names the slots it leaves alone ("*": all it has no method for). A value that is
+    neither changed nor preserved raises `UnmappedError`: nothing ever passes through unnoticed.
+    """
+
+    preserves: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _check_spelling(cls)
+
+    def __post_init__(self) -> None:
+        for name, facts in params_of(type(self)).items():
+            facts.check(name, getattr(self, name))
+
+    def applies(self, case: Case) -> str | None:
+        """A reason why this change cannot be made to `case`, or None."""
+        del case
+        return None
+
+    def facts(self, source: Case) -> Mapping[str, Fact]:
+        """What is worth recording about making this change to `source`, such as the share of filled pixels."""
+        del source
+        return {}
+
+    def map(self, value: V) -> V:
+        """What this change makes of one value."""
+        if handler := _handler(type(self), value.slot):
+            return self._checked(handler(self, value), value)
+        if isinstance(value, Group):
+            return typing.cast(V, Group(tuple(self.map(item) for item in value.values)))
+        if value.slot in self.preserves or ANYTHING in self.preserves:
+            return value
+        name = type(self).__name__
+        raise UnmappedError(
+            f"{name} does not say what happens to '{value.slot}': write a method "
+            f"{name}.{value.slot}(value), or add '{value.slot}' to {name}.preserves"
+        )
+
+    def __call__(self, case: Case) -> Case:
+        """The follow-up of `case`; raises `NotApplicable` where the change cannot be made."""
+        if why := self.applies(case):
+            raise NotApplicable(why)
+        return Case(
+            key=case.key,
+            inputs={name: self.map(value) for name, value in case.inputs.items()},
+            truth=tuple(self.map(value) for value in case.truth),
+            group=case.group,
+            parent=case.parent or case.key,
+            facts={**case.facts, **self.facts(case)},
+        )
+
+    def simpler(self) -> Iterator[Transformation]:
+        """Changes nearer to doing nothing: each number at neutral, then half-way there."""
+        for name, facts in params_of(type(self)).items():
+            value = getattr(self, name)
+            tried = {value}
+            for target in (facts.neutral, facts.tidy((value + facts.neutral) / 2)):
+                if target not in tried and abs(target - facts.neutral) < abs(value - facts.neutral):
+                    tried.add(target)
+                    yield dataclasses.replace(self, **{name: target})
+
+    def words(self) -> str:
+        """The change in words, for people."""
+        numbers = ", ".join(_in_words(item, getattr(self, item.name)) for item in dataclasses.fields(self))
+        return f"{plain_name(type(self))} {numbers}".strip()
+
+    @classmethod
+    def grid(cls) -> tuple[Transformation, ...]:
+        """The paper's table of this change: parameter grids advance together, the rest stay neutral."""
+        declared = params_of(cls)
+        lengths = {len(facts.grid) for facts in declared.values() if facts.grid}
+        if len(lengths) != 1:
+            return ()
+        rows = range(lengths.pop())
+        return tuple(cls(**{name: f.grid[row] if f.grid else f.neutral for name, f in declared.items()}) for row in rows)
+
+    def _checked(self, result: object, value: V) -> V:
+        if type(result) is not type(value):
+            name = f"{type(self).__name__}.{value.slot}"
+            raise InputError(f"{name} must return {type(value).__name__}, got {type(result).__name__}")
+        return result
+
+
+@cache
+def params_of(kind: type[Transformation]) -> dict[str, Param]:
+    """The declared numbers of a transformation class, in order."""
+    found = [(item, item.metadata["param"]) for item in dataclasses.fields(kind) if "param" in item.metadata]
+    hints = typing.get_type_hints(kind) if found else {}
+    return {item.name: dataclasses.replace(facts, integer=hints.get(item.name) is int) for item, facts in found}
+
+
+@cache
+def plain_name(kind: type) -> str:
+    """`OverExposure` as `over-exposure`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
+
+
+@cache
+def _handler(kind: type, slot: str) -> Any:
+    method = getattr(kind, slot, None)
+    return method if inspect.isfunction(method) else None
+
+
+def _in_words(item: dataclasses.Field[Any], value: object) -> str:
+    unit = item.metadata["param"].unit if "param" in item.metadata else ""
+    number = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{item.name} {number}{unit}"
+
+
+def _check_spelling(cls: type[Transformation]) -> None:
+    """Refuse a class whose handler or `preserves` entry is nearly, but not quite, a slot."""
+    for slot in cls.preserves:
+        if slot not in SLOTS and slot != ANYTHING:
+            raise InputError(f"{cls.__name__}.preserves names '{slot}', which is no slot; {did_you_mean(slot, SLOTS)}")
+    for name, member in vars(cls).items():
+        if name.startswith("_") or not inspect.isfunction(member) or hasattr(Transformation, name) or name in SLOTS:
+            continue
+        if close := difflib.get_close_matches(name, SLOTS, n=1, cutoff=0.75):
+            raise InputError(f"{cls.__name__}.{name} looks like a handler but is none; did you mean '{close[0]}'?")
+
+
+@dataclass(frozen=True)
+class Unchanged(Transformation):
+    """The change that does nothing: the yardstick of every other (R58)."""
+
+    preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
+
+    def words(self) -> str:
+        return "unchanged"
+
+
+@dataclass(frozen=True)
+class Chain(Transformation):
+    """Several changes, one after the other."""
+
+    steps: tuple[Transformation, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self.steps))
+        if not self.steps or not all(isinstance(step, Transformation) for step in self.steps):
+            raise ValueError(f"steps must be one or more transformations, got {self.steps!r}")
+
+    def map(self, value: V) -> V:
+        for step in self.steps:
+            value = step.map(value)
+        return value
+
+    def __call__(self, case: Case) -> Case:
+        for step in self.steps:
+            case = step(case)
+        return case
+
+    def simpler(self) -> Iterator[Transformation]:
+        """First without each step, then with each step simpler."""
+        for index in range(len(self.steps)):
+            if rest := self.steps[:index] + self.steps[index + 1 :]:
+                yield rest[0] if len(rest) == 1 else Chain(rest)
+        for index, step in enumerate(self.steps):
+            for easier in step.simpler():
+                yield Chain((*self.steps[:index], easier, *self.steps[index + 1 :]))
+
+    def words(self) -> str:
+        return ", then ".join(step.words() for step in self.steps)

@@ -1,0 +1,328 @@
+"""What a sensor, a label or a model can say. Labels and outputs are the same types."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+# Wheels turn two or three times at most; an angle beyond this is a broken model, not a bad answer (R20).
+LARGEST_ANGLE = 10_000.0
+LARGEST_NUMBER = 1e9
+
+
+class Value:
+    """Base of all values: compared and hashed by content, never by identity."""
+
+    slot: ClassVar[str] = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of everything the value holds."""
+        hasher = hashlib.sha256(type(self).__name__.encode())
+        for part in _parts(self):
+            _feed(hasher, part)
+        return hasher.hexdigest()
+
+    def fault(self) -> str | None:
+        """Why no comparison with this value can be trusted, or None."""
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.digest == other.digest  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def _parts(value: Value) -> Iterator[object]:
+    for item in fields(value):  # type: ignore[arg-type]
+        yield getattr(value, item.name)
+
+
+def _feed(hasher: Any, part: object) -> None:
+    if isinstance(part, np.ndarray):
+        hasher.update(f"{part.dtype.str}{part.shape}".encode())
+        hasher.update(np.ascontiguousarray(part).data)
+    elif isinstance(part, Value):
+        hasher.update(part.digest.encode())
+    elif isinstance(part, Mapping):
+        for key in sorted(part):
+            hasher.update(repr(key).encode())
+            _feed(hasher, part[key])
+    elif isinstance(part, tuple):
+        hasher.update(f"({len(part)}".encode())
+        for item in part:
+            _feed(hasher, item)
+    else:
+        hasher.update(repr(part).encode() + b";")
+
+
+def _frozen(array: object, dtype: npt.DTypeLike, shape: tuple[int | None, ...], what: str) -> Array:
+    """`array` as a read-only array of `dtype` and `shape` (None: any length)."""
+    try:
+        given = np.asarray(array, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what}: expected numbers, got {type(array).__name__}") from error
+    if given.size == 0 and shape[0] is None:
+        given = given.reshape([0 if length is None else length for length in shape])
+    fits = given.ndim == len(shape) and all(s in (None, g) for s, g in zip(shape, given.shape, strict=True))
+    if not fits:
+        wanted = "x".join("N" if length is None else str(length) for length in shape)
+        raise ValueError(f"{what}: expected shape {wanted}, got {'x'.join(map(str, given.shape))}")
+    view = given.view()
+    view.flags.writeable = False
+    return view
+
+
+def _number(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{what}: expected a number, got {type(value).__name__}")
+    return float(value)
+
+
+def _freeze(value: Value, **parts: object) -> None:
+    for name, part in parts.items():
+        object.__setattr__(value, name, part)
+
+
+@dataclass(frozen=True, eq=False)
+class Image(Value):
+    """A camera frame: HxWx3 uint8, RGB."""
+
+    pixels: Array
+    slot: ClassVar[str] = "image"
+
+    def __post_init__(self) -> None:
+        if getattr(self.pixels, "dtype", None) != np.uint8:
+            raise TypeError(f"image: expected uint8 pixels, got {getattr(self.pixels, 'dtype', type(self.pixels).__name__)}")
+        _freeze(self, pixels=_frozen(self.pixels, np.uint8, (None, None, 3), "image"))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.pixels.shape[1], self.pixels.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class PointCloud(Value):
+    """A LiDAR sweep: Nx4 float32 (x, y, z in metres in the sensor frame, intensity)."""
+
+    xyzi: Array
+    slot: ClassVar[str] = "points"
+
+    def __post_init__(self) -> None:
+        _freeze(self, xyzi=_frozen(self.xyzi, np.float32, (None, 4), "points"))
+
+    def fault(self) -> str | None:
+        return None if np.isfinite(self.xyzi).all() else "points are not all finite"
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes2D(Value):
+    """Boxes in pixels (left, top, right, bottom) with kinds and scores; `care` False: neither demanded nor forbidden."""
+
+    xyxy: Array
+    kinds: tuple[str, ...]
+    scores: Array | None = None
+    size: tuple[int, int] | None = None  # width and height of the image
+    care: Array | None = None
+    slot: ClassVar[str] = "boxes2d"
+
+    def __post_init__(self) -> None:
+        _freeze(self, xyxy=_frozen(self.xyxy, np.float64, (None, 4), "boxes2d"))
+        _freeze_set(self, len(self.xyxy))
+
+    def fault(self) -> str | None:
+        return _set_fault(self.xyxy, self.scores, self.slot)
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes3D(Value):
+    """Boxes in metres (centre x, y, z, length, width, height, yaw) with kinds and scores."""
+
+    xyzlwhy: Array
+    kinds: tuple[str, ...]
+    scores: Array | None = None
+    care: Array | None = None
+    slot: ClassVar[str] = "boxes3d"
+
+    def __post_init__(self) -> None:
+        _freeze(self, xyzlwhy=_frozen(self.xyzlwhy, np.float64, (None, 7), "boxes3d"))
+        _freeze_set(self, len(self.xyzlwhy))
+
+    def fault(self) -> str | None:
+        return _set_fault(self.xyzlwhy, self.scores, self.slot)
+
+
+def _freeze_set(boxes: Boxes2D | Boxes3D, count: int) -> None:
+    kinds = tuple(str(kind) for kind in boxes.kinds)
+    if len(kinds) != count:
+        raise ValueError(f"{boxes.slot}: {count} boxes but {len(kinds)} kinds")
+    scores = np.ones(count) if boxes.scores is None else boxes.scores
+    care = np.ones(count, dtype=bool) if boxes.care is None else boxes.care
+    _freeze(
+        boxes,
+        kinds=kinds,
+        scores=_frozen(scores, np.float64, (count,), f"{boxes.slot} scores"),
+        care=_frozen(care, np.bool_, (count,), f"{boxes.slot} care"),
+    )
+
+
+def _set_fault(numbers: Array, scores: Array | None, slot: str) -> str | None:
+    if not (np.isfinite(numbers).all() and np.isfinite(scores).all()):  # type: ignore[arg-type]
+        return f"{slot} holds a number that is not finite"
+    if numbers.size and np.abs(numbers).max() > LARGEST_NUMBER:
+        return f"{slot} holds a number beyond ±{LARGEST_NUMBER:g}"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Masks(Value):
+    """An instance id per pixel (0: none) and the kind of each id."""
+
+    instances: Array
+    kinds: Mapping[int, str]
+    slot: ClassVar[str] = "masks"
+
+    def __post_init__(self) -> None:
+        kinds = MappingProxyType({int(key): str(kind) for key, kind in self.kinds.items()})
+        _freeze(self, instances=_frozen(self.instances, np.int32, (None, None), "masks"), kinds=kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class Region(Value):
+    """The drivable area: polygons on the ground plane, each Nx2 metres; holes run the other way round."""
+
+    polygons: tuple[Array, ...]
+    slot: ClassVar[str] = "region"
+
+    def __post_init__(self) -> None:
+        _freeze(self, polygons=tuple(_frozen(ring, np.float64, (None, 2), "region") for ring in self.polygons))
+
+
+@dataclass(frozen=True, eq=False)
+class Depth(Value):
+    """Metres along the viewing axis per pixel; infinity is the sky."""
+
+    metres: Array
+    slot: ClassVar[str] = "depth"
+
+    def __post_init__(self) -> None:
+        _freeze(self, metres=_frozen(self.metres, np.float32, (None, None), "depth"))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration(Value):
+    """Named matrices that tie the sensors together."""
+
+    matrices: Mapping[str, Array]
+    slot: ClassVar[str] = "calibration"
+
+    def __post_init__(self) -> None:
+        matrices = {str(name): _frozen(m, np.float64, (None, None), "calibration") for name, m in self.matrices.items()}
+        _freeze(self, matrices=MappingProxyType(matrices))
+
+
+@dataclass(frozen=True, eq=False)
+class SceneRef(Value):
+    """The key of the scene a frame was rendered from, and its conditions: what re-rendering needs."""
+
+    scene: str
+    conditions: Mapping[str, float | str] = field(default_factory=dict)
+    slot: ClassVar[str] = "scene"
+
+    def __post_init__(self) -> None:
+        _freeze(self, conditions=MappingProxyType(dict(self.conditions)))
+
+
+@dataclass(frozen=True, eq=False)
+class Steering(Value):
+    """Degrees of the steering wheel, left positive (D-1, D-30)."""
+
+    degrees: float
+    slot: ClassVar[str] = "steering"
+
+    def __post_init__(self) -> None:
+        _freeze(self, degrees=_number(self.degrees, "steering"))
+
+    def fault(self) -> str | None:
+        return _number_fault(self.degrees, "steering", LARGEST_ANGLE)
+
+
+@dataclass(frozen=True, eq=False)
+class Signal(Value):
+    """Another number a driving model says: brake, collision probability, speed."""
+
+    name: str
+    value: float
+    unit: str = ""
+    slot: ClassVar[str] = "signal"
+
+    def __post_init__(self) -> None:
+        _freeze(self, value=_number(self.value, f"signal {self.name}"))
+
+    def fault(self) -> str | None:
+        return _number_fault(self.value, f"signal {self.name}", LARGEST_NUMBER)
+
+
+def _number_fault(number: float, what: str, largest: float) -> str | None:
+    if not math.isfinite(number):
+        return f"{what} is {number}"
+    if abs(number) > largest:
+        return f"{what} is {number:g}, beyond ±{largest:g}"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Group(Value):
+    """Several values in order: the frames of a window, the answers of an ensemble."""
+
+    values: tuple[Value, ...]
+    slot: ClassVar[str] = "group"
+
+    def __post_init__(self) -> None:
+        _freeze(self, values=tuple(self.values))
+
+    def fault(self) -> str | None:
+        return next((why for why in (value.fault() for value in self.values) if why), None)
+
+
+KINDS: Mapping[str, type[Value]] = MappingProxyType(
+    {
+        kind.slot: kind
+        for kind in (
+            Image,
+            PointCloud,
+            Boxes2D,
+            Boxes3D,
+            Masks,
+            Region,
+            Depth,
+            Calibration,
+            SceneRef,
+            Steering,
+            Signal,
+            Group,
+        )
+    }
+)
+SLOTS = tuple(KINDS)
+
+
+def find(values: Sequence[Value], slot: str, name: str | None = None) -> Value | None:
+    """The first value of `slot` (and, for signals, of `name`), or None."""
+    for value in values:
+        if value.slot == slot and (name is None or getattr(value, "name", None) == name):
+            return value
+    return None
