@@ -81,7 +81,9 @@ class Transformation:
 
     def __post_init__(self) -> None:
         for name, facts in params_of(type(self)).items():
-            facts.check(name, getattr(self, name))
+            facts.check(name, value := getattr(self, name))
+            # 9 and 9.0 are the same change: one type, so one JSON and one finding id.
+            object.__setattr__(self, name, int(value) if facts.integer else float(value))
 
     def applies(self, case: Case) -> str | None:
         """A reason why this change cannot be made to `case`, or None."""
