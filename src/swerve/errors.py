@@ -1,14 +1,14 @@
 """Everything Swerve raises on purpose, and the exit code each one ends the command with.
 
-    SwerveError
-    ├── InputError            2   a file, key or value the user gave
-    │   ├── SpecError             a campaign that does not read
-    │   ├── UnmappedError         a change that does not say what it does to a value
-    │   ├── UnreadableCase        one case that does not read (a counted skip, not a stop)
-    │   └── StoreError            a run folder that is another campaign's, torn or not one
-    ├── ModelError            3   the system under test failed on every case
-    ├── EnvironmentFault      4   disk, permission, lock, missing package
-    └── NotApplicable         -   a change that cannot be made to this case (a counted skip)
+SwerveError
+├── InputError            2   a file, key or value the user gave
+│   ├── SpecError             a campaign that does not read
+│   ├── UnmappedError         a change that does not say what it does to a value
+│   ├── UnreadableCase        one case that does not read (a counted skip, not a stop)
+│   └── StoreError            a run folder that is another campaign's, torn or not one
+├── ModelError            3   the system under test failed on every case
+├── EnvironmentFault      4   disk, permission, lock, missing package
+└── NotApplicable         -   a change that cannot be made to this case (a counted skip)
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class EnvironmentFault(SwerveError):
     exit_code = 4
 
 
-class NotApplicable(SwerveError):  # noqa: N818 - a reason to skip, not a failure
+class NotApplicable(SwerveError):
     """A change cannot be made to this case; the trial is recorded as skipped."""
 
 

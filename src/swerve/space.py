@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from swerve.transformation import Chain, Transformation, params_of, plain_name
 if TYPE_CHECKING:
     from swerve.system import System
 
+T = TypeVar("T")
 SEED = "seed"
 LARGEST_SEED = 2**31
 GRID = "grid"
@@ -65,7 +66,7 @@ Domain = float | int | str | bool | Range | Choices
 
 @dataclass(frozen=True, init=False)
 class Over:
-    """All changes of one kind: a number fixes a parameter, `Range` frees it, `Choices` lists it, "grid" is the paper's table.
+    """All changes of one kind: a number fixes a parameter, `Range` frees it, `Choices` lists it, "grid" is the paper's.
 
     A parameter that is not named is free over its declared range, or neutral beside a grid; grids advance together,
     as in the papers' tables.
@@ -131,22 +132,23 @@ def _completed(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[
             domains[name] = item.default
         else:
             raise ValueError(f"{plain_name(kind)} needs a value for '{name}'")
-    for name, domain in domains.items():
-        _check_domain(kind, name, domain)
-    return domains
+    return {name: _tidied(kind, name, domain) for name, domain in domains.items()}
 
 
-def _check_domain(kind: type[Transformation], name: str, domain: Domain) -> None:
+def _tidied(kind: type[Transformation], name: str, domain: Domain) -> Domain:
+    """`domain` checked against what the class declares, its numbers of the declared type."""
     facts = params_of(kind).get(name)
     if facts is None:
-        return
+        return domain
     if domain == GRID:
         if not facts.grid:
             raise ValueError(f"{plain_name(kind)}.{name} has no grid; give a number, a range or choices")
-        return
-    ends = (domain.low, domain.high) if isinstance(domain, Range) else getattr(domain, "values", (domain,))
-    for value in ends:
-        facts.check(name, value)
+        return domain
+    if isinstance(domain, Range):
+        return Range(facts.take(name, domain.low), facts.take(name, domain.high))
+    if isinstance(domain, Choices):
+        return Choices(tuple(facts.take(name, value) for value in domain.values))
+    return facts.take(name, domain)
 
 
 @dataclass(frozen=True)
@@ -193,8 +195,10 @@ class Sequenced:
 
 def as_space(change: Space | Transformation | type[Transformation]) -> Space:
     """A fixed change, or a class of changes, as the space it stands for."""
+    if isinstance(change, Chain):
+        return Sequenced(tuple(map(as_space, change.steps)))
     if isinstance(change, Transformation):
-        return Table((change,))
+        return Over(type(change), **{item.name: getattr(change, item.name) for item in dataclasses.fields(change)})
     if isinstance(change, type) and issubclass(change, Transformation):
         return Over(change)
     if isinstance(change, Space):
@@ -202,5 +206,5 @@ def as_space(change: Space | Transformation | type[Transformation]) -> Space:
     raise TypeError(f"expected a space, a transformation or a class of them, got {type(change).__name__}")
 
 
-def _pick(items: Sequence[Any], rng: np.random.Generator) -> Any:
+def _pick(items: Sequence[T], rng: np.random.Generator) -> T:
     return items[int(rng.integers(len(items)))]

@@ -8,17 +8,24 @@ import inspect
 import math
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from swerve.case import Case, Fact
 from swerve.errors import InputError, NotApplicable, UnmappedError, did_you_mean
 from swerve.values import SLOTS, Group, Value
 
 V = TypeVar("V", bound=Value)
+P = ParamSpec("P")
+R = TypeVar("R")
 ANYTHING = "*"
+
+
+def _remembered(function: Callable[P, R]) -> Callable[P, R]:
+    """`functools.cache` with the signature kept: mypy takes a class of frozen dataclasses for unhashable."""
+    return typing.cast(Callable[P, R], cache(function))
 
 
 @dataclass(frozen=True)
@@ -33,13 +40,15 @@ class Param:
     unit: str = ""
     integer: bool = False
 
-    def check(self, name: str, value: object) -> None:
-        """Raise ValueError unless `value` is a number in the range."""
+    def take(self, name: str, value: object) -> float:
+        """`value` as a number of the declared type; ValueError unless it is one in the range."""
         wrong_type = isinstance(value, bool) or not isinstance(value, int | float)
         if wrong_type or not math.isfinite(value) or not self.low <= value <= self.high:  # type: ignore[arg-type, operator]
             raise ValueError(f"{name} must be a number from {self.low:g} to {self.high:g}, got {value!r}")
         if self.integer and value != int(value):  # type: ignore[call-overload]
             raise ValueError(f"{name} must be a whole number, got {value!r}")
+        # 9 and 9.0 are the same change: one type, so one JSON and one finding id.
+        return int(value) if self.integer else float(value)  # type: ignore[call-overload, arg-type]
 
     def tidy(self, value: float) -> float:
         """`value` rounded to the resolution and kept in the range."""
@@ -81,9 +90,7 @@ class Transformation:
 
     def __post_init__(self) -> None:
         for name, facts in params_of(type(self)).items():
-            facts.check(name, value := getattr(self, name))
-            # 9 and 9.0 are the same change: one type, so one JSON and one finding id.
-            object.__setattr__(self, name, int(value) if facts.integer else float(value))
+            object.__setattr__(self, name, facts.take(name, getattr(self, name)))
 
     def applies(self, case: Case) -> str | None:
         """A reason why this change cannot be made to `case`, or None."""
@@ -154,21 +161,21 @@ class Transformation:
         return result
 
 
-@cache
-def params_of(kind: type[Transformation]) -> dict[str, Param]:
+@_remembered
+def params_of(kind: type[Any]) -> dict[str, Param]:
     """The declared numbers of a transformation class, in order."""
     found = [(item, item.metadata["param"]) for item in dataclasses.fields(kind) if "param" in item.metadata]
     hints = typing.get_type_hints(kind) if found else {}
     return {item.name: dataclasses.replace(facts, integer=hints.get(item.name) is int) for item, facts in found}
 
 
-@cache
+@_remembered
 def plain_name(kind: type) -> str:
     """`OverExposure` as `over-exposure`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
 
 
-@cache
+@_remembered
 def _handler(kind: type, slot: str) -> Any:
     method = getattr(kind, slot, None)
     return method if inspect.isfunction(method) else None

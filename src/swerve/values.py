@@ -91,9 +91,9 @@ def _number(value: object, what: str) -> float:
     return float(value)
 
 
-def _freeze(value: Value, **parts: object) -> None:
+def _freeze(target: Value, /, **parts: object) -> None:
     for name, part in parts.items():
-        object.__setattr__(value, name, part)
+        object.__setattr__(target, name, part)
 
 
 @dataclass(frozen=True, eq=False)

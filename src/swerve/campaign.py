@@ -1,0 +1,140 @@
+"""A campaign and what it is made of: trials asked for, records told back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+from swerve.case import Fact, Source
+from swerve.codec import encode
+from swerve.relation import Gate, Relation, Rule, Verdict
+from swerve.seeding import digest_of
+from swerve.system import Answer, System
+from swerve.transformation import Transformation
+
+ID_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One question: this case, this rule, this draw; the change too where it is already fixed."""
+
+    case: str
+    rule: str
+    draw: int
+    change: Transformation | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells a trial from every other of its campaign."""
+        return self.case, self.rule, self.draw
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the system said of one untouched case; `fault` is why it cannot be used."""
+
+    case: str
+    group: str
+    truth: Answer = ()
+    said: Answer = ()
+    input_sha: str = ""
+    fault: str = ""
+    readable: bool = True
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial and all that analysis needs to know of how it ended."""
+
+    trial: Trial
+    verdict: Verdict
+    change: Transformation | None = None  # resolved; None where none could be made
+    before: Answer = ()
+    after: Answer = ()
+    truth: Answer = ()  # mapped by the change
+    introduced: bool | None = None  # None: no truth to tell by
+    gain: Mapping[str, object] | None = None
+    input_sha: str = ""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @cached_property
+    def id(self) -> str:
+        """The finding's name: case, rule and change, whatever the weights, so that two models can be compared."""
+        return digest_of(self.trial.case, self.trial.rule, encode(self.change))[:ID_LENGTH]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All a search may know when it starts."""
+
+    keys: Sequence[str]
+    rules: Sequence[Rule]
+    seed: int
+    baseline: Mapping[str, Observation]
+    inference_batch: int
+
+
+class Session(Protocol):
+    """A search under way."""
+
+    @property
+    def total(self) -> int | None:
+        """How many trials there will be, where that is known."""
+
+    def ask(self) -> Sequence[Trial]:
+        """The next trials, or none when the search is done."""
+
+    def tell(self, records: Sequence[Record]) -> None:
+        """The outcome of the last ask, in its order."""
+
+
+@runtime_checkable
+class Search(Protocol):
+    """How trials are chosen. The same plan and the same records told must lead to the same trials asked."""
+
+    def start(self, plan: Plan) -> Session:
+        """A new session."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Everything that decides the outcome: cases, system, rules, search, gate and seed."""
+
+    source: Source
+    system: System
+    rules: tuple[Rule, ...]
+    search: Search
+    gate: Gate | None = None
+    seed: int = 0
+    inference_batch: int = 16
+    method: str = "custom"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple(self.rules))
+        if not self.rules:
+            raise ValueError("a campaign needs at least one rule")
+        names = [rule.name for rule in self.rules]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two rules are named '{twice[0]}'")
+        for name, low in (("seed", 0), ("inference_batch", 1)):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < low:
+                raise ValueError(f"{name} must be a whole number of at least {low}, got {number!r}")
+        for part, kind in ((self.source, Source), (self.system, System), (self.search, Search)):
+            if not isinstance(part, kind):
+                raise TypeError(f"expected a {kind.__name__.lower()}, got {type(part).__name__}")
+
+    def rule(self, name: str) -> Rule:
+        """The rule of that name."""
+        return next(rule for rule in self.rules if rule.name == name)
+
+
+def calibrate(rule: Rule, baseline: Sequence[Observation]) -> Rule:
+    """`rule` with the numbers of its relation fixed from the baseline."""
+    from swerve.relation import calibrated
+
+    expect: Relation = calibrated(rule.expect, baseline)
+    return Rule(rule.name, rule.change, expect)

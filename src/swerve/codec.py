@@ -1,0 +1,98 @@
+"""Values and components as plain JSON, and back. Exact: a float that goes in comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from swerve.errors import StoreError
+from swerve.load import name_of
+from swerve.space import Choices, Over, Range
+from swerve.values import KINDS, Calibration, Depth, Image, Masks, PointCloud, Region, Value
+
+JSON = Any
+# Too large for a journal line, and never an answer: the record keeps their hash.
+BY_HASH: tuple[type[Value], ...] = (Image, PointCloud, Masks, Depth, Calibration, Region)
+
+
+def encode(thing: Any, base: Path | None = None) -> JSON:
+    """Plain JSON for a number, a value, a transformation or any component made of dataclass fields.
+
+    Paths are told relative to `base`, so that a campaign reads the same wherever its folder lies.
+    """
+    if isinstance(thing, Value):
+        return encode_value(thing)
+    if isinstance(thing, Over):
+        return {"use": name_of(thing.kind), **encode(dict(thing.domains), base)}
+    if isinstance(thing, Range):
+        return [thing.low, thing.high]
+    if isinstance(thing, Choices):
+        return {"choices": encode(thing.values, base)}
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        return {"use": name_of(type(thing)), **_fields(thing, base)}
+    return _plain(thing, base)
+
+
+def _fields(thing: Any, base: Path | None = None) -> dict[str, JSON]:
+    return {item.name: encode(getattr(thing, item.name), base) for item in dataclasses.fields(thing) if item.init}
+
+
+def _plain(thing: Any, base: Path | None) -> JSON:
+    if isinstance(thing, Enum):
+        return thing.value
+    if thing is None or isinstance(thing, bool | str | int):
+        return thing
+    if isinstance(thing, float):
+        # JSON has no word for these; the string says it plainly and reads back with float().
+        return thing if math.isfinite(thing) else str(thing)
+    if isinstance(thing, np.ndarray | np.generic):
+        return encode(thing.tolist(), base)
+    if isinstance(thing, Mapping):
+        return {str(key): encode(item, base) for key, item in thing.items()}
+    if isinstance(thing, tuple | list):
+        return [encode(item, base) for item in thing]
+    if isinstance(thing, Path):
+        return Path(os.path.relpath(thing, base) if base else thing).as_posix()
+    # A function, class or live object: named, so that two campaigns can be told apart, but not rebuilt.
+    return {"live": name_of(thing) if hasattr(thing, "__qualname__") else name_of(type(thing))}
+
+
+def is_live(spec: JSON) -> bool:
+    """Whether a described component holds something that JSON cannot rebuild."""
+    if isinstance(spec, Mapping):
+        return "live" in spec or any(is_live(item) for item in spec.values())
+    return isinstance(spec, list) and any(is_live(item) for item in spec)
+
+
+def encode_value(value: Value) -> JSON:
+    """A value as `{slot: ..., field: ...}`; sensor-sized ones by hash."""
+    if isinstance(value, BY_HASH):
+        return {"slot": value.slot, "sha": value.digest}
+    return {"slot": value.slot, **_fields(value)}
+
+
+def decode_value(row: Mapping[str, JSON]) -> Value | None:
+    """The value that `encode_value` wrote, or None for one kept by hash."""
+    if "sha" in row:
+        return None
+    given = {name: item for name, item in row.items() if name != "slot"}
+    if "values" in given:
+        given["values"] = decode_values(given["values"])
+    try:
+        kind = KINDS[row["slot"]]
+        names = {"degrees", "value"} & given.keys()
+        return kind(**{**given, **{name: float(given[name]) for name in names}})
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"a value does not read: {error}") from error
+
+
+def decode_values(rows: list[Mapping[str, JSON]]) -> tuple[Value, ...]:
+    """The values of a record that were not kept by hash."""
+    return tuple(value for value in map(decode_value, rows) if value is not None)

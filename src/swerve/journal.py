@@ -1,0 +1,92 @@
+"""The one file that holds a run: JSON lines with a checksum each, committed batch by batch.
+
+    {"kind": "baseline", ..., "crc": "5d0b31f2"}
+    {"kind": "commit", "batch": 0, "rows": 1, "crc": "a7c1e09d"}
+
+A batch counts once its commit line is on disk. A torn tail, whatever was being written when the
+process died, is dropped; a damaged line anywhere else is an error that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from swerve.errors import EnvironmentFault, StoreError
+
+Row = Mapping[str, Any]
+COMMIT = "commit"
+_MARK = b',"crc":"'
+_TAIL = len(_MARK) + 8 + len(b'"}')
+
+
+def seal(row: Row) -> bytes:
+    """One journal line: the row as JSON, ending with the crc32 of all before it."""
+    text = json.dumps(row, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()[:-1]
+    return text + _MARK + f"{zlib.crc32(text):08x}".encode() + b'"}\n'
+
+
+def unseal(line: bytes) -> dict[str, Any] | None:
+    """The row of a sealed line without its newline, or None if it is damaged."""
+    text, tail = line[:-_TAIL], line[-_TAIL:]
+    if tail != _MARK + f"{zlib.crc32(text):08x}".encode() + b'"}':
+        return None
+    row: dict[str, Any] = json.loads(text + b"}")
+    return row
+
+
+class Journal:
+    """An append-only journal; `batches` reads what is committed, `append` commits one batch more."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._count = 0
+        self._end = 0  # the byte after the last commit read or written
+
+    def batches(self) -> Iterator[list[dict[str, Any]]]:
+        """Every committed batch, in order."""
+        self._count = self._end = 0
+        if not self.path.exists():
+            return
+        rows: list[dict[str, Any]] = []
+        position = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    return  # torn: the process died while writing this line
+                row = unseal(line[:-1])
+                if row is None:
+                    raise StoreError(f"{self.path}: record {number} at byte {position} is damaged; earlier records are good")
+                position += len(line)
+                if row["kind"] != COMMIT:
+                    rows.append(row)
+                    continue
+                if row["batch"] != self._count or row["rows"] != len(rows):
+                    raise StoreError(f"{self.path}: record {number}: batch {row['batch']} is incomplete or out of order")
+                self._count, self._end = self._count + 1, position
+                yield rows
+                rows = []
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Commit one batch: a single write and a single fsync; all committed batches must have been read before."""
+        commit = {"kind": COMMIT, "batch": self._count, "rows": len(rows)}
+        data = b"".join(map(seal, (*rows, commit)))
+        try:
+            with self.path.open("r+b" if self.path.exists() else "xb", buffering=0) as file:
+                file.truncate(self._end)
+                file.seek(self._end)
+                _write_all(file.fileno(), data)
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise EnvironmentFault(f"{self.path}: cannot write {len(data)} bytes: {error.strerror}") from error
+        self._count, self._end = self._count + 1, self._end + len(data)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]

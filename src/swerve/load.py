@@ -1,0 +1,146 @@
+"""Names to classes: short names of Swerve's own parts and of installed packages, or `module:Name`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from swerve.errors import SpecError, did_you_mean, printable
+from swerve.seeding import digest_of
+
+# Nothing is imported until it is asked for: a campaign without torch never loads torch.
+OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "sources": {
+            "roads": "swerve.sources.roads:Roads",
+            "windows": "swerve.sources.windows:Windows",
+        },
+        "systems": {
+            "lane-keeper": "swerve.zoo.lane_keeper:LaneKeeper",
+        },
+        "transformations": {
+            "unchanged": "swerve.transformation:Unchanged",
+            "chain": "swerve.transformation:Chain",
+            "brighten": "swerve.transformations.photometric:Brighten",
+            "contrast": "swerve.transformations.photometric:Contrast",
+            "translate": "swerve.transformations.affine:Translate",
+            "scale": "swerve.transformations.affine:Scale",
+            "shear": "swerve.transformations.affine:Shear",
+            "rotate": "swerve.transformations.affine:Rotate",
+            "average-blur": "swerve.transformations.blur:AverageBlur",
+            "gaussian-blur": "swerve.transformations.blur:GaussianBlur",
+            "median-blur": "swerve.transformations.blur:MedianBlur",
+            "bilateral-blur": "swerve.transformations.blur:BilateralBlur",
+        },
+        "spaces": {
+            "one-of": "swerve.space:OneOf",
+            "in-sequence": "swerve.space:Sequenced",
+            "table": "swerve.space:Table",
+            "blurs": "swerve.transformations.blur:blurs",
+        },
+        "relations": {
+            "same-angle": "swerve.relations.steering:same_angle",
+            "lambda-mse": "swerve.relations.steering:lambda_mse",
+            "equivariant": "swerve.relation:Equivariant",
+            "correct": "swerve.relation:Correct",
+            "agreement": "swerve.relation:Agreement",
+            "both": "swerve.relation:Both",
+            "either": "swerve.relation:Either",
+            "angle-within": "swerve.relations.steering:AngleWithin",
+            "squared-error": "swerve.relations.steering:SquaredError",
+            "signal-within": "swerve.relations.steering:SignalWithin",
+            "decrease": "swerve.relations.steering:Decrease",
+            "no-fewer": "swerve.relations.sets:NoFewer",
+        },
+        "searches": {
+            "sweep": "swerve.search.sweep:Sweep",
+        },
+        "gates": {
+            "max-fill": "swerve.gates.fill:MaxFill",
+        },
+    }
+)
+KINDS = tuple(OURS)
+GIVEN_AS = "__swerve_file__"
+
+
+@cache
+def names(kind: str) -> Mapping[str, str]:
+    """Short name to `module:Name` for one kind; an installed package cannot take a name of ours."""
+    theirs = {point.name: point.value for point in importlib.metadata.entry_points(group=f"swerve.{kind}")}
+    return MappingProxyType({**theirs, **OURS[kind]})
+
+
+def all_names() -> dict[str, str]:
+    """Every short name of every kind."""
+    return {name: target for kind in KINDS for name, target in names(kind).items()}
+
+
+@cache
+def _targets() -> Mapping[str, str]:
+    return MappingProxyType({target: name for name, target in all_names().items()})
+
+
+def name_of(part: Any) -> str:
+    """The short name of a class or function, or its `module:Name`."""
+    module = getattr(sys.modules.get(part.__module__), GIVEN_AS, part.__module__)
+    target = f"{module}:{part.__qualname__}"
+    return _targets().get(target, target)
+
+
+def resolve(use: object, base: Path = Path(), *, trusted: Collection[Path] = ()) -> Any:
+    """The class or function that `use` names; a `.py` file is looked for under `base` and must be trusted."""
+    if not isinstance(use, str) or not use:
+        raise SpecError(f"use = {use!r}: expected a name or 'module:Name'")
+    target = all_names().get(use, use)
+    module_name, _, attribute = target.rpartition(":")
+    if not module_name:
+        raise SpecError(f"use = '{use}' is not known; {did_you_mean(use, all_names())}")
+    is_file = module_name.endswith(".py")
+    module = _file_module(module_name, base, trusted) if is_file else _module(module_name, use)
+    found = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if found is None or not callable(found):
+        raise SpecError(f"use = '{use}': {module_name} has no class or function '{attribute}'")
+    return found
+
+
+def _module(name: str, use: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise SpecError(f"use = '{use}': there is no module '{error.name}' on the Python path") from error
+    except (ImportError, ValueError, TypeError) as error:
+        raise SpecError(f"use = '{use}': cannot import {name}: {printable(str(error))}") from error
+
+
+def _file_module(given: str, base: Path, trusted: Collection[Path]) -> Any:
+    """A Python file as a module, if the user trusts exactly that file (R48)."""
+    file = (base / given).resolve()
+    if file not in {item.resolve() for item in trusted}:
+        raise SpecError(f"{given}: runs only with --trust {file}; a file given by path is code, not data")
+    if not file.is_file():
+        raise SpecError(f"{file}: there is no such file")
+    name = f"swerve_trusted_{digest_of(str(file))[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise SpecError(f"{file}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    setattr(module, GIVEN_AS, given)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's own code
+        del sys.modules[name]
+        raise SpecError(f"{file}: {type(error).__name__}: {error}") from error
+    return module

@@ -1,0 +1,275 @@
+"""What must hold between a case and its follow-up: a comparison plus a reference, with a signed margin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from swerve.case import Case
+from swerve.space import Space, as_space
+from swerve.system import Answer
+from swerve.transformation import Transformation, Unchanged
+from swerve.values import Group, Value, find
+
+if TYPE_CHECKING:
+    from swerve.campaign import Observation
+
+
+class Status(StrEnum):
+    """How a trial ended."""
+
+    HELD = "held"
+    VIOLATED = "violated"
+    SKIPPED = "skipped"
+    ERROR = "error"
+
+
+class Fault(StrEnum):
+    """What an ERROR was: of the model, its time, memory or process, or of the change or the relation itself."""
+
+    MODEL = "model"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    SIGNAL = "signal"
+    CHANGE = "change"
+    RELATION = "relation"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of a check. The status rules; the margin is the signed distance to the limit, > 0 when violated."""
+
+    status: Status
+    margin: float | None = None
+    why: str = ""
+    kind: Fault | None = None
+
+    @staticmethod
+    def at_most(distance: float, limit: float, why: str) -> Verdict:
+        """Held while `distance` ≤ `limit`."""
+        return _judge(distance, limit, why, violated=distance > limit)
+
+    @staticmethod
+    def below(distance: float, limit: float, why: str) -> Verdict:
+        """Held while `distance` < `limit`: on the limit it is violated."""
+        return _judge(distance, limit, why, violated=distance >= limit)
+
+    @staticmethod
+    def at_least(amount: float, limit: float, why: str) -> Verdict:
+        """Held while `amount` ≥ `limit`."""
+        return _judge(-amount, -limit, why, violated=amount < limit)
+
+    @staticmethod
+    def skipped(why: str) -> Verdict:
+        """Nothing could be checked, for a stated reason."""
+        return Verdict(Status.SKIPPED, None, why)
+
+    @staticmethod
+    def error(why: str, kind: Fault = Fault.MODEL) -> Verdict:
+        """The check could not be trusted; never counted as held or violated."""
+        return Verdict(Status.ERROR, None, why, kind)
+
+
+def _judge(distance: float, limit: float, why: str, *, violated: bool) -> Verdict:
+    # NaN compares False with everything, so it would pass any limit by accident (R20).
+    if not (math.isfinite(distance) and math.isfinite(limit)):
+        return Verdict.error(f"{why}: compared {distance} with {limit}")
+    return Verdict(Status.VIOLATED if violated else Status.HELD, distance - limit, why)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A case and its follow-up, with what the system said of both."""
+
+    source: Case
+    followup: Case
+    change: Transformation
+    before: Answer
+    after: Answer
+
+    @cached_property
+    def expected(self) -> Answer:
+        """What the system should say of the follow-up, given what it said of the source."""
+        return tuple(self.change.map(value) for value in self.before)
+
+    def untouched(self) -> Pair | None:
+        """The source alone, judged against its truth: tells what the change introduced from what was already wrong."""
+        if not self.source.truth:
+            return None
+        return Pair(self.source, self.source, Unchanged(), self.source.truth, self.before)
+
+
+@runtime_checkable
+class Relation(Protocol):
+    """What must hold. A relation may also offer `calibrate(baseline)`, which returns a relation with its numbers fixed."""
+
+    def check(self, pair: Pair) -> Verdict:
+        """The verdict on one pair."""
+
+
+@runtime_checkable
+class Comparison(Protocol):
+    """How two values of one slot are compared. It may also offer `calibrate(baseline)`, as a relation may."""
+
+    @property
+    def slot(self) -> str:
+        """The slot it compares."""
+
+    def compare(self, expected: Value, actual: Value) -> Verdict:
+        """The verdict on `actual`, given what was `expected`."""
+
+
+class Algebra:
+    """Lets relations be combined with `&` and `|`."""
+
+    def __and__(self, other: Relation) -> Both:
+        return Both((self, other))  # type: ignore[arg-type]
+
+    def __or__(self, other: Relation) -> Either:
+        return Either((self, other))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Equivariant(Algebra):
+    """The answer must be what the change makes of the source's answer."""
+
+    compare: Comparison
+
+    def check(self, pair: Pair) -> Verdict:
+        return _compare(self.compare, pair.expected, pair.after, "the system said nothing of the source")
+
+    def calibrate(self, baseline: Sequence[Observation]) -> Equivariant:
+        return Equivariant(calibrated(self.compare, baseline))
+
+
+@dataclass(frozen=True)
+class Correct(Algebra):
+    """The answer must be what the change makes of the truth."""
+
+    compare: Comparison
+
+    def check(self, pair: Pair) -> Verdict:
+        if find(pair.followup.truth, self.compare.slot) is None:
+            return Verdict.skipped(f"no {self.compare.slot} label")
+        return _compare(self.compare, pair.followup.truth, pair.after, "")
+
+    def calibrate(self, baseline: Sequence[Observation]) -> Correct:
+        return Correct(calibrated(self.compare, baseline))
+
+
+@dataclass(frozen=True)
+class Agreement(Algebra):
+    """The values inside a group (an ensemble's answers) must agree with the first of them."""
+
+    compare: Comparison
+
+    def check(self, pair: Pair) -> Verdict:
+        group = find(pair.after, Group.slot)
+        if not isinstance(group, Group) or len(group.values) < 2:
+            return Verdict.error("agreement needs a group of at least two answers")
+        first, *others = group.values
+        return _all_of([self.compare.compare(first, other) for other in others])
+
+
+@dataclass(frozen=True)
+class Both(Algebra):
+    """All relations must hold; the margin is the worst."""
+
+    relations: tuple[Relation, ...]
+
+    def check(self, pair: Pair) -> Verdict:
+        return _all_of([relation.check(pair) for relation in self.relations])
+
+    def calibrate(self, baseline: Sequence[Observation]) -> Both:
+        return Both(tuple(calibrated(relation, baseline) for relation in self.relations))
+
+
+@dataclass(frozen=True)
+class Either(Algebra):
+    """One relation must hold; the margin is the best."""
+
+    relations: tuple[Relation, ...]
+
+    def check(self, pair: Pair) -> Verdict:
+        return _any_of([relation.check(pair) for relation in self.relations])
+
+    def calibrate(self, baseline: Sequence[Observation]) -> Either:
+        return Either(tuple(calibrated(relation, baseline) for relation in self.relations))
+
+
+@dataclass(frozen=True)
+class OnlyIf(Algebra):
+    """The relation, where `condition` holds of the pair; skipped elsewhere."""
+
+    condition: Callable[[Pair], bool]
+    relation: Relation
+
+    def check(self, pair: Pair) -> Verdict:
+        return self.relation.check(pair) if self.condition(pair) else Verdict.skipped("the condition does not hold")
+
+    def calibrate(self, baseline: Sequence[Observation]) -> OnlyIf:
+        return OnlyIf(self.condition, calibrated(self.relation, baseline))
+
+
+def calibrated(part: Any, baseline: Sequence[Observation]) -> Any:
+    """`part` with its numbers fixed from the baseline, where it has any to fix."""
+    calibrate = getattr(part, "calibrate", None)
+    return calibrate(baseline) if callable(calibrate) else part
+
+
+def _compare(compare: Comparison, expected: Answer, actual: Answer, missing: str) -> Verdict:
+    wanted, said = find(expected, compare.slot), find(actual, compare.slot)
+    if said is None:
+        return Verdict.error(f"the system said no {compare.slot}")
+    if wanted is None:
+        return Verdict.error(missing)
+    return compare.compare(wanted, said)
+
+
+def _all_of(verdicts: Sequence[Verdict]) -> Verdict:
+    return _combined(verdicts, (Status.ERROR, Status.VIOLATED, Status.HELD), max)
+
+
+def _any_of(verdicts: Sequence[Verdict]) -> Verdict:
+    return _combined(verdicts, (Status.ERROR, Status.HELD, Status.VIOLATED), min)
+
+
+def _combined(verdicts: Sequence[Verdict], ranking: tuple[Status, ...], best: Callable[..., Verdict]) -> Verdict:
+    """The first status of `ranking` that any verdict has, with the `best` margin among those; skipped if all are."""
+    for status in ranking:
+        if having := [verdict for verdict in verdicts if verdict.status is status]:
+            return best(having, key=lambda verdict: verdict.margin if verdict.margin is not None else 0.0)
+    return verdicts[0]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A named metamorphic relation: the changes to make and what must hold after them."""
+
+    name: str
+    change: Space
+    expect: Relation
+
+    def __init__(self, name: str, change: Space | Transformation | type[Transformation], expect: Relation) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a rule needs a name, got {name!r}")
+        if not isinstance(expect, Relation):
+            raise TypeError(f"rule '{name}': expect must be a relation, got {type(expect).__name__}")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "change", as_space(change))
+        object.__setattr__(self, "expect", expect)
+
+
+@runtime_checkable
+class Gate(Protocol):
+    """Decides whether a follow-up is valid enough to count."""
+
+    def admit(self, source: Case, followup: Case) -> str | None:
+        """A reason to reject the follow-up, or None."""
+
+
+Rules = Mapping[str, Rule]

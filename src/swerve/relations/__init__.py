@@ -1,0 +1,1 @@
+"""Comparisons and relations, by task."""

@@ -1,0 +1,129 @@
+"""Observations and records as journal rows, and the findings seen in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from swerve.campaign import Observation, Record, Trial
+from swerve.codec import decode_values, encode
+from swerve.journal import Row
+from swerve.relation import Fault, Status, Verdict
+from swerve.spec import build_change
+from swerve.system import Answer
+
+BASELINE, TRIAL = "baseline", "trial"
+
+
+def observation_row(seen: Observation) -> Row:
+    """One untouched case as a row."""
+    return {
+        "kind": BASELINE,
+        "case": seen.case,
+        "group": seen.group,
+        "truth": encode(seen.truth),
+        "said": encode(seen.said),
+        "input_sha": seen.input_sha,
+        "fault": seen.fault,
+        "readable": seen.readable,
+    }
+
+
+def observation_of(row: Row) -> Observation:
+    """The observation a row holds."""
+    return Observation(
+        row["case"],
+        row["group"],
+        decode_values(row["truth"]),
+        decode_values(row["said"]),
+        row["input_sha"],
+        row["fault"],
+        row["readable"],
+    )
+
+
+def record_row(record: Record) -> Row:
+    """One record as a row; the change also in words, so that no code of the user's is needed to read it."""
+    verdict = record.verdict
+    return {
+        "kind": TRIAL,
+        "id": record.id,
+        "case": record.trial.case,
+        "rule": record.trial.rule,
+        "draw": record.trial.draw,
+        "fixed": record.trial.change is not None,
+        "status": verdict.status.value,
+        "margin": verdict.margin,
+        "introduced": record.introduced,
+        "words": record.change.words() if record.change else "",
+        "change": encode(record.change),
+        "before": encode(record.before),
+        "after": encode(record.after),
+        "truth": encode(record.truth),
+        "why": verdict.why,
+        "error": verdict.kind.value if verdict.kind else None,
+        "gain": encode(record.gain),
+        "facts": encode(record.facts),
+        "input_sha": record.input_sha,
+    }
+
+
+def record_of(row: Row) -> Record:
+    """The record a row holds."""
+    change = None if row["change"] is None else build_change(row["change"])
+    kind = None if row["error"] is None else Fault(row["error"])
+    return Record(
+        Trial(row["case"], row["rule"], row["draw"], change if row["fixed"] else None),
+        Verdict(Status(row["status"]), row["margin"], row["why"], kind),
+        change,
+        decode_values(row["before"]),
+        decode_values(row["after"]),
+        decode_values(row["truth"]),
+        row["introduced"],
+        row["gain"],
+        row["input_sha"],
+        row["facts"],
+    )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A violated record as people see it; readable without the code that made it."""
+
+    id: str
+    rule: str
+    case: str
+    words: str
+    margin: float
+    introduced: bool | None
+    why: str
+    change: Mapping[str, Any]
+    before: Answer
+    after: Answer
+    truth: Answer
+    facts: Mapping[str, Any]
+    input_sha: str
+
+    @property
+    def origin(self) -> str:
+        """Whether the change introduced the failure or it was there before (X-13)."""
+        return {True: "introduced", False: "already wrong", None: "no label"}[self.introduced]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as plain JSON."""
+        answers = {name: encode(getattr(self, name)) for name in ("before", "after", "truth")}
+        told = {name: getattr(self, name) for name in ("id", "rule", "case")}
+        numbers = {"change": self.words, "margin": self.margin, "introduced": self.introduced, "why": self.why}
+        return {**told, **numbers, "parameters": dict(self.change), **answers, "facts": dict(self.facts)}
+
+
+def finding_of(row: Row) -> Finding:
+    """The finding in a violated trial's row."""
+    answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
+    return Finding(**{item.name: answers.get(item.name, row[item.name]) for item in fields(Finding)})
+
+
+def is_finding(row: Row) -> bool:
+    """Whether a row is a violated trial; an ERROR never is."""
+    return bool(row["kind"] == TRIAL and row["status"] == Status.VIOLATED.value)

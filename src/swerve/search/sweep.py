@@ -1,0 +1,54 @@
+"""The plain search: every case, every rule, the whole grid or a number of draws."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from swerve.campaign import Plan, Record, Trial
+from swerve.relation import Rule
+from swerve.transformation import Transformation
+
+BATCHES_PER_ASK = 8  # one ask is one commit to disk; enough batches to feed several workers
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Every case under every rule: the whole of a finite space, `per_case` draws of an endless one."""
+
+    per_case: int = 6
+
+    def __post_init__(self) -> None:
+        if isinstance(self.per_case, bool) or not isinstance(self.per_case, int) or self.per_case < 1:
+            raise ValueError(f"per_case must be a whole number of at least 1, got {self.per_case!r}")
+
+    def start(self, plan: Plan) -> SweepSession:
+        return SweepSession(self, plan)
+
+
+class SweepSession:
+    """A sweep under way; one ask holds whole cases, so that equal draws meet in it."""
+
+    def __init__(self, sweep: Sweep, plan: Plan) -> None:
+        grids = {rule.name: rule.change.grid() for rule in plan.rules}
+        per_key = sum(len(grids[rule.name]) or sweep.per_case for rule in plan.rules)
+        self.total: int | None = per_key * len(plan.keys)
+        self._keys_per_ask = max(1, plan.inference_batch * BATCHES_PER_ASK // per_key)
+        self._keys = iter(plan.keys)
+        self._questions = [question for rule in plan.rules for question in _questions(rule, sweep.per_case)]
+
+    def ask(self) -> Sequence[Trial]:
+        keys: Iterator[str] = itertools.islice(self._keys, self._keys_per_ask)
+        return [Trial(key, rule, draw, change) for key in keys for rule, draw, change in self._questions]
+
+    def tell(self, records: Sequence[Record]) -> None:
+        """A sweep does not learn."""
+        del records
+
+
+def _questions(rule: Rule, per_case: int) -> Iterator[tuple[str, int, Transformation | None]]:
+    if changes := rule.change.grid():
+        yield from ((rule.name, draw, change) for draw, change in enumerate(changes))
+    else:
+        yield from ((rule.name, draw, None) for draw in range(per_case))
