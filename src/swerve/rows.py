@@ -121,7 +121,8 @@ class Finding:
 def finding_of(row: Row) -> Finding:
     """The finding in a violated trial's row."""
     answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
-    return Finding(**{item.name: answers.get(item.name, row[item.name]) for item in fields(Finding)})
+    given: dict[str, Any] = {item.name: answers.get(item.name, row[item.name]) for item in fields(Finding)}
+    return Finding(**given)
 
 
 def is_finding(row: Row) -> bool:

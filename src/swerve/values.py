@@ -39,7 +39,7 @@ class Value:
         return None
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.digest == other.digest  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)

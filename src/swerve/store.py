@@ -1,0 +1,214 @@
+"""A run folder: `campaign.json`, `journal.jsonl`, `findings/`, `tables/` and `summary.json`.
+
+The journal is the only state. Everything else follows from it and may be deleted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import heapq
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from swerve.campaign import Observation, Record, Trial
+from swerve.errors import EnvironmentFault, StoreError, did_you_mean
+from swerve.files import json_bytes, write_whole
+from swerve.identity import FORMAT, differences
+from swerve.journal import Journal, Row
+from swerve.rows import (
+    BASELINE,
+    TRIAL,
+    Finding,
+    finding_of,
+    is_finding,
+    observation_of,
+    observation_row,
+    record_of,
+    record_row,
+)
+
+CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json", ".lock"
+KEPT_PER_RULE = 200
+SHORTEST_ID = 4
+
+
+class Store:
+    """A run folder open for writing, by one process at a time."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any], base: Path) -> None:
+        self.folder = folder
+        self._prepare()
+        self._lock = self._locked()
+        try:
+            self._claim(identity, base)
+            self.journal = Journal(folder / JOURNAL)
+            self._committed: Iterator[list[dict[str, Any]]] = self.journal.batches()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._lock.truncate(0)
+        self._lock.close()
+
+    def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
+        """The committed observations of `keys`, or those of `compute`, committed now."""
+        asked = [(BASELINE, key) for key in keys]
+        if (rows := self._next(asked, lambda row: (row["kind"], row["case"]))) is not None:
+            return [observation_of(row) for row in rows]
+        seen = compute()
+        self.journal.append([observation_row(item) for item in seen])
+        return seen
+
+    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
+        """The committed records of `trials`, or those of `compute`, committed now."""
+        asked = [(TRIAL, *trial.key) for trial in trials]
+        if (rows := self._next(asked, lambda row: (row["kind"], row["case"], row["rule"], row["draw"]))) is not None:
+            return [record_of(row) for row in rows]
+        records = compute()
+        self.journal.append([record_row(record) for record in records])
+        return records
+
+    def _next(self, asked: Sequence[object], key: Callable[[Row], object]) -> list[dict[str, Any]] | None:
+        """The next committed batch, which must be the one asked for; None when the journal has no more."""
+        rows = next(self._committed, None)
+        if rows is None:
+            return None
+        if any(row["kind"] != asked[0][0] for row in rows) or [key(row) for row in rows] != list(asked):  # type: ignore[index]
+            raise StoreError(f"{self.journal.path}: the journal holds other trials than this campaign asks for")
+        return rows
+
+    def _prepare(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise EnvironmentFault(f"{self.folder}: is a file, not a folder") from None
+        except OSError as error:
+            raise EnvironmentFault(f"{self.folder}: cannot be made: {error.strerror}") from error
+        strangers = {item.name for item in self.folder.iterdir()} - {LOCK}
+        if strangers and CAMPAIGN not in strangers:
+            raise StoreError(f"{self.folder}: is not empty and not a run folder; choose another")
+
+    def _locked(self) -> Any:
+        """A flock that dies with the process; the pid inside is for the message alone."""
+        try:
+            file = (self.folder / LOCK).open("a+")
+        except OSError as error:
+            raise EnvironmentFault(f"{self.folder}: cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            file.close()
+            raise EnvironmentFault(f"{self.folder}: another process (pid {holder}) is writing here") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        return file
+
+    def _claim(self, identity: Mapping[str, Any], base: Path) -> None:
+        path = self.folder / CAMPAIGN
+        if path.exists():
+            then = read_identity(self.folder)
+            if changed := differences(then, json.loads(json_bytes(identity))):
+                raise DifferentCampaign(self.folder, changed)
+            return
+        write_whole(self.folder / ORIGIN, json_bytes({"base": str(base)}))
+        write_whole(path, json_bytes(identity))
+
+
+class DifferentCampaign(StoreError):
+    """A run folder that belongs to a campaign that is not this one; `changed` lists how they differ."""
+
+    def __init__(self, folder: Path, changed: Sequence[str]) -> None:
+        self.changed = tuple(changed)
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        super().__init__(f"{folder}: holds another campaign: {changed[0]}{more}; choose another --into")
+
+
+class Run:
+    """A run folder open for reading: its records, findings and baseline, streamed from the journal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.identity = read_identity(folder)
+
+    @property
+    def base(self) -> Path:
+        """What the campaign's paths are relative to."""
+        return Path(_read_json(self.folder / ORIGIN)["base"])
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every committed row, in order."""
+        for batch in Journal(self.folder / JOURNAL).batches():
+            yield from batch
+
+    def baseline(self) -> list[Observation]:
+        """What the system said of the untouched cases."""
+        untouched = itertools.takewhile(lambda row: row["kind"] == BASELINE, self.rows())
+        return [observation_of(row) for row in untouched]
+
+    def trials(self) -> Iterator[dict[str, Any]]:
+        """Every trial's row, in order."""
+        return (row for row in self.rows() if row["kind"] == TRIAL)
+
+    def findings(self) -> Iterator[Finding]:
+        """Every finding, in the order of the journal."""
+        return (finding_of(row) for row in self.trials() if is_finding(row))
+
+    def best(self, count: int = KEPT_PER_RULE) -> list[Finding]:
+        """The `count` findings of each rule with the largest margins, largest first."""
+        return best_of(self.findings(), count)
+
+    def row(self, prefix: str) -> dict[str, Any]:
+        """The one finding whose id starts with `prefix`."""
+        rows = [row for row in self.trials() if is_finding(row) and row["id"].startswith(prefix)]
+        if len(prefix) < SHORTEST_ID or not rows:
+            known = [finding.id for finding in self.best(5)]
+            raise StoreError(f"{self.folder}: no finding '{prefix}'; {did_you_mean(prefix, known)}")
+        if len({row["id"] for row in rows}) > 1:
+            raise StoreError(f"{self.folder}: '{prefix}' is the start of {len(rows)} findings; give more of it")
+        return rows[0]
+
+
+def best_of(findings: Iterable[Finding], count: int) -> list[Finding]:
+    """The `count` findings of each rule with the largest margins, largest first; memory stays flat."""
+    heaps: dict[str, list[tuple[float, str, Finding]]] = {}
+    for finding in findings:
+        heap = heaps.setdefault(finding.rule, [])
+        item = (finding.margin, finding.id, finding)
+        if len(heap) < count:
+            heapq.heappush(heap, item)
+        elif item[:2] > heap[0][:2]:
+            heapq.heapreplace(heap, item)
+    kept = (item for heap in heaps.values() for item in heap)
+    return [finding for *_, finding in sorted(kept, key=lambda item: (-item[0], item[1]))]
+
+
+def read_identity(folder: Path) -> dict[str, Any]:
+    """The content of `campaign.json`, refused if another format wrote it."""
+    if not (folder / CAMPAIGN).is_file():
+        raise StoreError(f"{folder}: is not a run folder (no {CAMPAIGN}); make one with 'swerve run FILE --into {folder}'")
+    identity = _read_json(folder / CAMPAIGN)
+    if identity.get("format") != FORMAT:
+        raise StoreError(f"{folder}: written in format {identity.get('format')}, this version reads format {FORMAT}")
+    return identity
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise StoreError(f"{path}: is not a JSON object")
+    return data
