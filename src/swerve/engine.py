@@ -185,9 +185,7 @@ def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
     if len(faults) < len(baseline):
         return
     if broken := [seen for seen in faults if seen.readable]:
-        raise ModelError(
-            f"the system failed on all {len(broken)} cases it was given; first, {broken[0].case}: {broken[0].fault}"
-        )
+        raise ModelError(f"the system failed on all {len(broken)} cases; first, {broken[0].case}: {broken[0].fault}")
     raise InputError(f"0 usable cases of {len(baseline)} (see skipped.csv); first, {faults[0].case}: {faults[0].fault}")
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import cv2
 import numpy as np
@@ -22,13 +23,14 @@ from swerve.values import Group, Image, PointCloud, Value
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write `data` to a neighbour, sync it and rename: a reader sees the old file or the new one."""
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A neighbour of `path` to write to, synced and renamed at the end: a reader sees the old file or the new one."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(name, 0o666 & ~_umask())
@@ -38,7 +40,13 @@ def write_whole(path: Path, data: bytes) -> None:
             raise
         sync_folder(path.parent)
     except OSError as error:
-        raise EnvironmentFault(f"{path}: cannot write {len(data)} bytes: {error.strerror}") from error
+        raise EnvironmentFault(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all."""
+    with whole_file(path) as file:
+        file.write(data)
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -77,13 +85,14 @@ def json_bytes(data: Any) -> bytes:
     return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """A CSV table that a spreadsheet cannot mistake for formulas."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_cell(item) for item in row] for row in rows)
-    return text.getvalue().encode()
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV table, row by row, that a spreadsheet cannot mistake for formulas."""
+    with whole_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([_cell(item) for item in row] for row in rows)
+        text.detach()
 
 
 def _cell(item: Any) -> Any:

@@ -113,7 +113,7 @@ class Relation(Protocol):
 
 @runtime_checkable
 class Comparison(Protocol):
-    """How two values of one slot are compared. It may also offer `calibrate(baseline)`, as a relation may."""
+    """How two values of one slot are compared. It may have the `name` of a signal, and `calibrate` as a relation may."""
 
     @property
     def slot(self) -> str:
@@ -140,7 +140,7 @@ class Equivariant(Algebra):
     compare: Comparison
 
     def check(self, pair: Pair) -> Verdict:
-        return _compare(self.compare, pair.expected, pair.after, "the system said nothing of the source")
+        return _compare(self.compare, pair.expected, pair.after)
 
     def calibrate(self, baseline: Sequence[Observation]) -> Equivariant:
         return Equivariant(calibrated(self.compare, baseline))
@@ -153,9 +153,9 @@ class Correct(Algebra):
     compare: Comparison
 
     def check(self, pair: Pair) -> Verdict:
-        if find(pair.followup.truth, self.compare.slot) is None:
+        if _found(self.compare, pair.followup.truth) is None:
             return Verdict.skipped(f"no {self.compare.slot} label")
-        return _compare(self.compare, pair.followup.truth, pair.after, "")
+        return _compare(self.compare, pair.followup.truth, pair.after)
 
     def calibrate(self, baseline: Sequence[Observation]) -> Correct:
         return Correct(calibrated(self.compare, baseline))
@@ -221,13 +221,17 @@ def calibrated(part: Any, baseline: Sequence[Observation]) -> Any:
     return calibrate(baseline) if callable(calibrate) else part
 
 
-def _compare(compare: Comparison, expected: Answer, actual: Answer, missing: str) -> Verdict:
-    wanted, said = find(expected, compare.slot), find(actual, compare.slot)
-    if said is None:
-        return Verdict.error(f"the system said no {compare.slot}")
-    if wanted is None:
-        return Verdict.error(missing)
+def _compare(compare: Comparison, expected: Answer, actual: Answer) -> Verdict:
+    wanted, said = _found(compare, expected), _found(compare, actual)
+    if wanted is None or said is None:
+        of = "source" if wanted is None else "follow-up"
+        return Verdict.error(f"the system said no {compare.slot} {getattr(compare, 'name', '')}".rstrip() + f" of the {of}")
     return compare.compare(wanted, said)
+
+
+def _found(compare: Comparison, values: Answer) -> Value | None:
+    """The value a comparison is about; signals go by their name too."""
+    return find(values, compare.slot, getattr(compare, "name", None))
 
 
 def _all_of(verdicts: Sequence[Verdict]) -> Verdict:

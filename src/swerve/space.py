@@ -68,7 +68,7 @@ Domain = float | int | str | bool | Range | Choices
 class Over:
     """All changes of one kind: a number fixes a parameter, `Range` frees it, `Choices` lists it, "grid" is the paper's.
 
-    A parameter that is not named is free over its declared range, or neutral beside a grid; grids advance together,
+    A parameter that is not named is free over its usual range, or neutral beside a grid; grids advance together,
     as in the papers' tables.
     """
 
@@ -107,8 +107,9 @@ class Over:
             return domain
         facts = params_of(self.kind).get(name)
         if facts is None or facts.integer:
-            return int(rng.integers(int(domain.low), int(domain.high), endpoint=True))
-        return float(rng.uniform(domain.low, domain.high))
+            step = facts.step if facts else 1
+            return int(domain.low + step * rng.integers(int(domain.high - domain.low) // step, endpoint=True))
+        return min(max(facts.tidy(rng.uniform(domain.low, domain.high)), domain.low), domain.high)
 
 
 def _completed(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[str, Domain]:
@@ -125,7 +126,7 @@ def _completed(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[
         elif name in declared and GRID in given.values():
             domains[name] = declared[name].neutral
         elif name in declared:
-            domains[name] = Range(declared[name].low, declared[name].high)
+            domains[name] = Range(*declared[name].usual)
         elif name == SEED:
             domains[name] = Range(0, LARGEST_SEED)
         elif item.default is not dataclasses.MISSING:

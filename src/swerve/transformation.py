@@ -38,15 +38,23 @@ class Param:
     grid: tuple[float, ...] = ()
     resolution: float = 0.1
     unit: str = ""
+    step: int = 1  # of whole numbers: 2 leaves the odd or the even ones out
     integer: bool = False
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        """The span of the paper's table, or the whole range without one: where draws come from unless told otherwise."""
+        return (min(self.grid), max(self.grid)) if len(set(self.grid)) > 1 else (self.low, self.high)
 
     def take(self, name: str, value: object) -> float:
         """`value` as a number of the declared type; ValueError unless it is one in the range."""
         wrong_type = isinstance(value, bool) or not isinstance(value, int | float)
         if wrong_type or not math.isfinite(value) or not self.low <= value <= self.high:  # type: ignore[arg-type, operator]
             raise ValueError(f"{name} must be a number from {self.low:g} to {self.high:g}, got {value!r}")
-        if self.integer and value != int(value):  # type: ignore[call-overload]
-            raise ValueError(f"{name} must be a whole number, got {value!r}")
+        if self.integer and (value - self.low) % self.step:  # type: ignore[operator]
+            steps = ", ".join(f"{self.low + count * self.step:g}" for count in range(3))
+            allowed = "a whole number" if self.step == 1 else f"one of {steps}, …"
+            raise ValueError(f"{name} must be {allowed}, got {value!r}")
         # 9 and 9.0 are the same change: one type, so one JSON and one finding id.
         return int(value) if self.integer else float(value)  # type: ignore[call-overload, arg-type]
 
@@ -54,7 +62,7 @@ class Param:
         """`value` rounded to the resolution and kept in the range."""
         inside = min(max(value, self.low), self.high)
         if self.integer:
-            return round(inside)
+            return int(self.low + self.step * round((inside - self.low) / self.step))
         steps = round(inside / self.resolution)
         return min(max(round(steps * self.resolution, 10), self.low), self.high)
 
@@ -67,10 +75,11 @@ def param(
     grid: typing.Iterable[float] = (),
     resolution: float = 0.1,
     unit: str = "",
+    step: int = 1,
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A dataclass field for a number in [`low`, `high`]; at `neutral` the change does nothing."""
-    facts = Param(low, high, neutral, tuple(grid), resolution, unit)
+    facts = Param(low, high, neutral, tuple(grid), resolution, unit, step)
     return dataclasses.field(default=default, metadata={"param": facts})
 
 

@@ -140,7 +140,8 @@ class Boxes2D(Value):
     slot: ClassVar[str] = "boxes2d"
 
     def __post_init__(self) -> None:
-        _freeze(self, xyxy=_frozen(self.xyxy, np.float64, (None, 4), "boxes2d"))
+        size = None if self.size is None else (int(self.size[0]), int(self.size[1]))
+        _freeze(self, xyxy=_frozen(self.xyxy, np.float64, (None, 4), "boxes2d"), size=size)
         _freeze_set(self, len(self.xyxy))
 
     def fault(self) -> str | None:

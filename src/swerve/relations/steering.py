@@ -33,7 +33,7 @@ class AngleWithin:
 
     def compare(self, expected: Value, actual: Value) -> Verdict:
         wanted, said = _degrees(expected), _degrees(actual)
-        why = f"{wanted:+.1f}° became {said:+.1f}°, {abs(said - wanted):.1f}° apart (limit {self.within:g}°)"
+        why = f"{abs(said - wanted):.1f}° apart: {wanted:+.1f}° became {said:+.1f}° (limit {self.within:g}°)"
         # TA-9: |θo - θt| < ε holds, so the limit itself violates; the strict relation has no such gap.
         judge = Verdict.below if self.within > 0 else Verdict.at_most
         return judge(abs(said - wanted), self.within, why)
@@ -67,9 +67,8 @@ class SquaredError:
             return Verdict.error("lambda-mse was not calibrated on a baseline")
         error, limit = _degrees(actual) - _degrees(expected), self.factor * self.mse
         reach = math.sqrt(limit)
-        why = (
-            f"{_degrees(actual):+.1f}°, label {_degrees(expected):+.1f}°: off by {abs(error):.1f}° (√(λ·MSE) = {reach:.1f}°)"
-        )
+        told = f"said {_degrees(actual):+.1f}°, label {_degrees(expected):+.1f}°"
+        why = f"off by {abs(error):.1f}°: {told} (limit √(λ·MSE) = {reach:.1f}°)"
         judged = Verdict.at_most(error * error, limit, why)
         if judged.margin is None:
             return judged
@@ -90,7 +89,9 @@ class SignalWithin:
         _check_limit("within", self.within)
 
     def compare(self, expected: Value, actual: Value) -> Verdict:
-        wanted, said = _signal(expected, self.name), _signal(actual, self.name)
+        assert isinstance(expected, Signal)
+        assert isinstance(actual, Signal)
+        wanted, said = expected.value, actual.value
         why = f"{self.name} {wanted:g} became {said:g} (limit {self.within:g})"
         return Verdict.at_most(abs(said - wanted), self.within, why)
 
@@ -126,12 +127,6 @@ def lambda_mse(factor: float = 5.0) -> Correct:
 def _degrees(value: Value) -> float:
     assert isinstance(value, Steering)
     return value.degrees
-
-
-def _signal(value: Value, name: str) -> float:
-    if not isinstance(value, Signal) or value.name != name:
-        raise InputError(f"signal-within looks for '{name}', the system said '{getattr(value, 'name', value.slot)}'")
-    return value.value
 
 
 def _label_error(seen: Observation) -> float | None:

@@ -1,0 +1,237 @@
+"""The `swerve` command: one verb per job, exit codes a pipeline can read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from swerve import __version__
+from swerve.errors import SwerveError, printable
+
+if TYPE_CHECKING:
+    from swerve.spec import Loaded
+
+HELD, FOUND, MODEL_FAILED = 0, 1, 3
+EPILOG = """exit codes:
+  0  all held (demo, report, show, list: it ran through; replay: reproduced)
+  1  findings (replay: not reproduced)
+  2  bad input: a file, key or value; the message names it
+  3  the model failed
+  4  the environment failed: disk, permission, lock, missing package
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    # Before torch is imported: sums in one order on every machine (see execute.local).
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    options = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        return int(options.verb(options))
+    except SwerveError as error:
+        return _fail(error, options.debug)
+    except Stopped as stopped:
+        return stopped.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+class Stopped(BaseException):
+    """SIGTERM arrived."""
+
+    exit_code = 128 + signal.SIGTERM
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise Stopped
+
+
+def _fail(error: SwerveError, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"error: {error}", file=sys.stderr)
+    for line in getattr(error, "changed", ()):
+        print(f"  {printable(line)}", file=sys.stderr)
+    return error.exit_code
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, with a help text for every verb."""
+    top = argparse.ArgumentParser(
+        prog="swerve",
+        description="Metamorphic testing of driving perception: change the input, see where the model contradicts itself.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"swerve {__version__}")
+    verbs = top.add_subparsers(metavar="VERB", required=True)
+
+    demo = _verb(verbs, "demo", _demo, "run the built-in campaign on rendered roads and write its report")
+    demo.add_argument(
+        "--into", type=Path, default=Path("runs/demo"), metavar="DIR", help="run folder (default: %(default)s)"
+    )
+
+    run = _verb(verbs, "run", _run, "run a campaign, or go on with one that was stopped")
+    run.add_argument("campaign", metavar="FILE", help="a campaign file (.toml), or module:factory that returns a Campaign")
+    run.add_argument("--into", type=Path, required=True, metavar="DIR", help="run folder; the same folder continues the run")
+    run.add_argument("--no-report", action="store_true", help="leave the HTML report out (make it later: swerve report DIR)")
+    _trusting(run)
+
+    report = _verb(verbs, "report", _report, "write the HTML report of a run, finished or not")
+    _folder(report)
+
+    show = _verb(verbs, "show", _show, "list the findings of a run, worst first, or show one")
+    _folder(show)
+    show.add_argument("id", nargs="?", metavar="ID", help="a finding's id, or the start of it")
+    show.add_argument(
+        "--most", type=_count, default=20, metavar="N", help="findings listed (default: %(default)s; --json: all)"
+    )
+    show.add_argument("--json", action="store_true", help="as JSON")
+
+    replay = _verb(verbs, "replay", _replay, "run one finding again, alone, and say what differs")
+    _folder(replay)
+    replay.add_argument("id", metavar="ID", help="a finding's id, or the start of it")
+    _trusting(replay)
+
+    listing = _verb(verbs, "list", _list, "list what a campaign file can use")
+    listing.add_argument("kind", nargs="?", metavar="KIND", help="sources, systems, transformations, relations, …")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    return top
+
+
+def _verb(verbs: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
+    made.set_defaults(verb=function)
+    made.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return made
+
+
+def _folder(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("folder", type=Path, metavar="DIR", help="a run folder")
+
+
+def _trusting(verb: argparse.ArgumentParser) -> None:
+    about = "run this Python file where the campaign names it; may be repeated"
+    verb.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help=about)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got '{text}'")
+    return int(text)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from swerve.methods.demo import demo
+    from swerve.spec import Loaded
+
+    _carry_out(Loaded(demo(), Path.cwd()), options.into, f"swerve demo --into {options.into}")
+    return HELD
+
+
+def _run(options: argparse.Namespace) -> int:
+    from swerve.spec import load_campaign
+
+    loaded = load_campaign(options.campaign, options.trust)
+    again = f"swerve run {options.campaign} --into {options.into}"
+    counts = _carry_out(loaded, options.into, again, trusted=options.trust, report=not options.no_report)
+    return FOUND if counts["violated"] else MODEL_FAILED if counts["errors"] else HELD
+
+
+def _carry_out(
+    loaded: Loaded, folder: Path, again: str, *, trusted: Sequence[Path] = (), report: bool = True
+) -> dict[str, Any]:
+    """Run the campaign under a progress bar; if stopped, say how to go on."""
+    from swerve.execute.local import run_into
+    from swerve.report.html import write_report
+    from swerve.report.terminal import RichProgress, print_summary
+    from swerve.store import Run
+
+    console = Console()
+    try:
+        with RichProgress(Console(stderr=True)) as progress:
+            summary = run_into(loaded, folder, progress=progress, trusted=trusted)
+    except (KeyboardInterrupt, Stopped):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        print(f"stopped; what is done is safe. To go on: {printable(again)}", file=sys.stderr)
+        raise
+    if report:
+        write_report(Run(folder))
+    print_summary(Run(folder), console)
+    return summary.as_dict()
+
+
+def _report(options: argparse.Namespace) -> int:
+    from swerve.report.html import write_report
+    from swerve.store import Run
+
+    print(write_report(Run(options.folder)))
+    return HELD
+
+
+def _show(options: argparse.Namespace) -> int:
+    from swerve.report.terminal import print_finding, print_findings
+    from swerve.rows import finding_of
+    from swerve.store import Run
+
+    run = Run(options.folder)
+    if options.id:
+        finding = finding_of(run.row(options.id))
+        if options.json:
+            print(json.dumps(finding.as_dict(), indent=2))
+        else:
+            print_finding(run, finding, Console())
+        return HELD
+    if options.json:
+        findings = sorted(run.findings(), key=lambda finding: (-finding.margin, finding.id))
+        print(json.dumps([finding.as_dict() for finding in findings], indent=2))
+    else:
+        print_findings(run, Console(), options.most)
+    return HELD
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from swerve.execute.local import settle_threads
+    from swerve.replay import replay
+
+    settle_threads()
+    result = replay(options.folder, options.id, trusted=options.trust)
+    console = Console()
+    console.print(Text(f"{result.finding.id}  {printable(result.finding.rule)}: {printable(result.finding.words)}"))
+    console.print(Text(f"  {printable(result.verdict.why)}"))
+    for line in (*result.differs, *result.changed):
+        console.print(Text(f"  {printable(line)}"))
+    console.print(Text("reproduced" if result.reproduced else "not reproduced", style="bold"))
+    return HELD if result.reproduced else FOUND
+
+
+def _list(options: argparse.Namespace) -> int:
+    from swerve.listing import listing
+    from swerve.report.terminal import print_names
+
+    found = listing(options.kind)
+    if options.json:
+        print(json.dumps(found, indent=2))
+    else:
+        print_names(found, Console())
+    return HELD
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""A campaign in this process, from its description to a finished run folder."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import cv2
+
+from swerve.analysis.tables import TABLES, write_skipped, write_tables
+from swerve.engine import Progress, Summary, run
+from swerve.errors import SwerveError
+from swerve.files import json_bytes, write_whole
+from swerve.identity import identity_of
+from swerve.keep import keep_best
+from swerve.spec import Loaded
+from swerve.store import Run, Store
+
+SUMMARY, TIMINGS = "summary.json", "timings.json"
+
+
+def run_into(
+    loaded: Loaded,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    trusted: Collection[Path] = (),
+) -> Summary:
+    """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report."""
+    settle_threads()
+    campaign = loaded.campaign
+    started, cpu = time.time(), time.process_time()
+    with Store(folder, identity_of(campaign, loaded.base, loaded.factory), loaded.base) as store:
+        try:
+            summary = run(campaign, store, progress=progress)
+        except SwerveError:
+            write_skipped(folder / TABLES, Run(folder).baseline())
+            raise
+        finished = Run(folder)
+        if progress:
+            progress.begin("pictures", None)
+        keep_best(finished, campaign, trusted)
+        write_tables(finished, summary.as_dict())
+        write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
+        times = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "host": platform.platform()}
+        write_whole(folder / TIMINGS, json_bytes(times))
+    return summary
+
+
+def settle_threads() -> None:
+    """One thread each for torch and OpenCV: sums then come in one order, whatever the machine (and we thread over cases)."""
+    cv2.setNumThreads(1)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)

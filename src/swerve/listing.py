@@ -1,0 +1,40 @@
+"""What a campaign file can use: every name with its sentence and its arguments."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from swerve.errors import SpecError, did_you_mean
+from swerve.load import KINDS, names, resolve
+from swerve.transformation import Transformation, params_of
+
+
+def listing(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """The parts of one kind, or of all, by kind."""
+    if kind is not None and kind not in KINDS:
+        raise SpecError(f"list: there is no kind '{kind}'; {did_you_mean(kind, KINDS)}")
+    return {item: [_entry(name) for name in sorted(names(item))] for item in ([kind] if kind else KINDS)}
+
+
+def _entry(name: str) -> dict[str, Any]:
+    try:
+        target = resolve(name)
+    except SpecError as error:  # an installed package that does not import is still worth naming
+        return {"name": name, "about": f"cannot be used: {error}", "arguments": {}}
+    about = (inspect.getdoc(target) or "").split("\n\n")[0].replace("\n", " ")
+    return {"name": name, "about": about, "arguments": _arguments(target)}
+
+
+def _arguments(target: Any) -> dict[str, str]:
+    declared = params_of(target) if isinstance(target, type) and issubclass(target, Transformation) else {}
+    return {
+        name: f"{declared[name].low:g} to {declared[name].high:g}{declared[name].unit}"
+        if name in declared
+        else _default(item)
+        for name, item in inspect.signature(target).parameters.items()
+    }
+
+
+def _default(item: inspect.Parameter) -> str:
+    return "needed" if item.default is item.empty else f"default {item.default!r}"

@@ -1,0 +1,1 @@
+"""Published methods, each a function that returns a Campaign."""

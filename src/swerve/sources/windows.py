@@ -1,0 +1,72 @@
+"""Windows over any source: the last frames of a drive as one case, for models that look back."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from swerve.case import Case, Source, group_of
+from swerve.errors import UnreadableCase
+from swerve.seeding import digest_of
+from swerve.values import Group
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Each case is `length` consecutive frames of one drive as a `Group`; its key and truth are the last frame's."""
+
+    source: Source
+    length: int
+    _recent: OrderedDict[str, Case] = field(default_factory=OrderedDict, init=False, repr=False, compare=False)
+    _guard: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.length, bool) or not isinstance(self.length, int) or self.length < 1:
+            raise ValueError(f"length must be a whole number of at least 1, got {self.length!r}")
+
+    def keys(self) -> Sequence[str]:
+        return list(self._frames)
+
+    def group(self, key: str) -> str:
+        """The drive a window lies in."""
+        return group_of(self.source, key)
+
+    def __getitem__(self, key: str) -> Case:
+        frames = [self._frame(name) for name in self._frames[key]]
+        last = frames[-1]
+        for frame in frames:
+            if frame.inputs.keys() != last.inputs.keys():
+                raise UnreadableCase(f"{key}: its window's frame {frame.key} has other sensors than {last.key}")
+        inputs = {name: Group(tuple(frame.inputs[name] for frame in frames)) for name in last.inputs}
+        return Case(key, inputs, last.truth, last.group)
+
+    def fingerprint(self) -> str:
+        return digest_of("windows", self.length, self.source.fingerprint())
+
+    @cached_property
+    def _frames(self) -> dict[str, tuple[str, ...]]:
+        """The frames of each window: only runs of one drive count, a window never spans two."""
+        windows: dict[str, tuple[str, ...]] = {}
+        run: list[str] = []
+        drive = None
+        keys = self.source.keys()
+        for key in keys:
+            if (here := group_of(self.source, key)) != drive:
+                drive, run = here, []
+            run = [*run[-(self.length - 1) :], key] if self.length > 1 else [key]
+            if len(run) == self.length:
+                windows[key] = tuple(run)
+        return windows
+
+    def _frame(self, key: str) -> Case:
+        """One frame, kept while the windows that share it go by."""
+        with self._guard:
+            if key not in self._recent:
+                self._recent[key] = self.source[key]
+                while len(self._recent) > 2 * self.length:
+                    self._recent.popitem(last=False)
+            self._recent.move_to_end(key)
+            return self._recent[key]

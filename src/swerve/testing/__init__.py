@@ -1,0 +1,27 @@
+"""Contracts that your own transformations, sources, systems, searches and ledgers can inherit, and fakes to test with.
+
+class TestBrighten(TransformationContract):
+    def changes(self):
+        return [Brighten(10), Brighten(-40)]
+"""
+
+from swerve.testing.contracts import (
+    LedgerContract,
+    SearchContract,
+    SourceContract,
+    SystemContract,
+    TransformationContract,
+)
+from swerve.testing.fakes import FakeSource, FakeSystem, MemoryLedger, sample_case
+
+__all__ = [
+    "FakeSource",
+    "FakeSystem",
+    "LedgerContract",
+    "MemoryLedger",
+    "SearchContract",
+    "SourceContract",
+    "SystemContract",
+    "TransformationContract",
+    "sample_case",
+]

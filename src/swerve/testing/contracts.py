@@ -1,0 +1,261 @@
+"""What every implementation of a protocol must do, as test classes to inherit: override the first method, run pytest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from swerve.campaign import Observation, Plan, Record, Search, Trial
+from swerve.case import Case, Source, group_of
+from swerve.codec import encode
+from swerve.engine import Ledger, answer_all
+from swerve.relation import Rule, Verdict
+from swerve.relations.steering import same_angle
+from swerve.seeding import digest_of
+from swerve.space import Over
+from swerve.spec import build_change
+from swerve.system import System
+from swerve.testing.fakes import FakeSource, sample_case
+from swerve.transformation import Transformation, Unchanged, params_of
+from swerve.transformations.photometric import Brighten
+from swerve.values import Steering
+
+CLOSE = 1e-4
+
+
+class TransformationContract:
+    """A change is a value: repeatable, harmless to its input, nothing at neutral, and exact as JSON."""
+
+    def changes(self) -> Sequence[Transformation]:
+        """The changes to test."""
+        raise NotImplementedError
+
+    def case(self) -> Case:
+        """A case they can be made to."""
+        return sample_case()
+
+    def test_same_change_same_followup(self) -> None:
+        for change in self.changes():
+            assert _content(change(self.case())) == _content(change(self.case())), change
+
+    def test_source_is_left_alone(self) -> None:
+        case, before = self.case(), _content(self.case())
+        for change in self.changes():
+            change(case)
+            assert _content(case) == before, change
+
+    def test_kinds_of_values_stay(self) -> None:
+        case = self.case()
+        for change in self.changes():
+            followup = change(case)
+            assert followup.parent == case.key
+            assert [value.slot for value in followup.truth] == [value.slot for value in case.truth]
+            assert {k: v.slot for k, v in followup.inputs.items()} == {k: v.slot for k, v in case.inputs.items()}
+
+    def test_neutral_does_nothing(self) -> None:
+        for change in self.changes():
+            if declared := params_of(type(change)):
+                idle = dataclasses.replace(change, **{name: facts.neutral for name, facts in declared.items()})
+                assert idle(self.case()).input_sha == self.case().input_sha, idle
+
+    def test_json_brings_it_back(self) -> None:
+        for change in self.changes():
+            assert build_change(encode(change)) == change
+
+    def test_simpler_is_another(self) -> None:
+        for change in self.changes():
+            assert all(easier != change for easier in change.simpler())
+
+    def test_words_fit_one_line(self) -> None:
+        for change in self.changes():
+            assert change.words().isprintable()
+            assert change.words()
+
+
+def _content(case: Case) -> tuple[str, ...]:
+    return case.input_sha, *(value.digest for value in case.truth)
+
+
+class SourceContract:
+    """A source names its cases in a stable order and reads each the same way every time."""
+
+    def source(self) -> Source:
+        """The source to test, made anew."""
+        raise NotImplementedError
+
+    def test_keys_are_unique_and_stable(self) -> None:
+        keys = list(self.source().keys())
+        assert keys
+        assert len(set(keys)) == len(keys)
+        assert keys == list(self.source().keys())
+
+    def test_case_has_its_key(self) -> None:
+        source = self.source()
+        for key in list(source.keys())[:5]:
+            assert source[key].key == key
+            assert source[key].parent is None
+
+    def test_reading_twice_is_same(self) -> None:
+        first, second = self.source(), self.source()
+        for key in list(first.keys())[:5]:
+            assert _content(first[key]) == _content(second[key])
+
+    def test_group_is_the_case_s(self) -> None:
+        source = self.source()
+        for key in list(source.keys())[:5]:
+            assert group_of(source, key) == source[key].group
+
+    def test_labels_can_be_compared(self) -> None:
+        source = self.source()
+        faults = [value.fault() for key in list(source.keys())[:5] for value in source[key].truth]
+        assert not any(faults), faults
+
+    def test_fingerprint_is_stable(self) -> None:
+        assert self.source().fingerprint() == self.source().fingerprint()
+
+
+class SystemContract:
+    """A system gives one sound answer per case, the same alone as in a batch, and leaves the case alone."""
+
+    def system(self) -> System:
+        """The system to test, made anew."""
+        raise NotImplementedError
+
+    def cases(self) -> Sequence[Case]:
+        """A few cases it can answer."""
+        source = FakeSource(4)
+        return [source[key] for key in source.keys()]  # noqa: SIM118 - a Source is not a dict
+
+    def test_one_answer_per_case(self) -> None:
+        assert len(self.system()(self.cases())) == len(self.cases())
+
+    def test_answers_are_sound(self) -> None:
+        wrong = [item for item in answer_all(self.system(), self.cases()) if isinstance(item, Verdict)]
+        assert not wrong, wrong
+
+    def test_alone_as_in_batch(self) -> None:
+        system = self.system()
+        together = system(self.cases())
+        for case, answer in zip(self.cases(), together, strict=True):
+            assert near(encode(system([case])[0]), encode(answer)), case.key
+
+    def test_same_question_same_answer(self) -> None:
+        system = self.system()
+        assert encode(list(system(self.cases()))) == encode(list(system(self.cases())))
+
+    def test_cases_are_left_alone(self) -> None:
+        cases = self.cases()
+        before = [_content(case) for case in cases]
+        self.system()(cases)
+        assert [_content(case) for case in cases] == before
+
+    def test_fingerprint_is_stable(self) -> None:
+        system = self.system()
+        before = system.fingerprint()
+        system(self.cases())
+        assert before == system.fingerprint() == self.system().fingerprint()
+
+
+def near(one: Any, other: Any) -> bool:
+    """Whether two encoded answers agree but for the last bits of their numbers."""
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= CLOSE * max(1.0, abs(one))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(near(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(near, one, other))
+    return bool(one == other)
+
+
+class SearchContract:
+    """A search asks the same trials for the same plan and the same records, and comes to an end."""
+
+    longest = 1000
+
+    def search(self) -> Search:
+        """The search to test."""
+        raise NotImplementedError
+
+    def test_same_plan_same_trials(self) -> None:
+        assert self._asked() == self._asked()
+
+    def test_trials_are_unique_and_known(self) -> None:
+        asked = self._asked()
+        assert asked
+        assert len({trial.key for trial in asked}) == len(asked)
+        assert {trial.case for trial in asked} <= {"a", "b", "c"}
+
+    def test_total_is_kept(self) -> None:
+        session = self.search().start(self._plan())
+        assert session.total is None or session.total == len(self._asked())
+
+    def _asked(self) -> list[Trial]:
+        session = self.search().start(self._plan())
+        asked: list[Trial] = []
+        while trials := session.ask():
+            asked += trials
+            session.tell([_held(trial) for trial in trials])
+            assert len(asked) < self.longest, "the search does not end"
+        return asked
+
+    def _plan(self) -> Plan:
+        rules = [Rule("range", Over(Brighten), same_angle()), Rule("fixed", Brighten(5), same_angle())]
+        seen = {key: Observation(key, "", (Steering(0),), (Steering(0),)) for key in "abc"}
+        return Plan(list(seen), rules, 7, seen, 4)
+
+
+def _held(trial: Trial) -> Record:
+    return Record(trial, Verdict.below(0.0, 1.0, "held"), trial.change or Unchanged())
+
+
+class LedgerContract:
+    """A ledger computes what it does not hold, and never computes again what it does."""
+
+    def ledger(self, folder: Path) -> Ledger:
+        """The ledger to test; the same folder must give the same ledger back."""
+        raise NotImplementedError
+
+    def close(self, ledger: Ledger) -> None:
+        """Let go of `ledger`, as a process does that ends."""
+        del ledger
+
+    def test_committed_is_not_computed(self, tmp_path: Path) -> None:
+        seen, record = _sample_rows()
+        first = self.ledger(tmp_path)
+        assert list(first.observed(["a"], lambda: [seen])) == [seen]
+        assert list(first.recorded([record.trial], lambda: [record])) == [record]
+        self.close(first)
+        again = self.ledger(tmp_path)
+        assert _same(again.observed(["a"], _never), [seen])
+        assert _same(again.recorded([record.trial], _never), [record])
+        self.close(again)
+
+    def test_goes_on_after_the_last(self, tmp_path: Path) -> None:
+        seen, record = _sample_rows()
+        first = self.ledger(tmp_path)
+        first.observed(["a"], lambda: [seen])
+        self.close(first)
+        again = self.ledger(tmp_path)
+        again.observed(["a"], _never)
+        assert list(again.recorded([record.trial], lambda: [record])) == [record]
+        self.close(again)
+
+
+def _sample_rows() -> tuple[Observation, Record]:
+    label, said = Steering(1.25), Steering(0.1 + 0.2)
+    seen = Observation("a", "drive", (label,), (said,), digest_of("a"))
+    trial = Trial("a", "rule", 0, None)
+    verdict = Verdict.below(9.5, 5.0, "9.5° apart")
+    return seen, Record(
+        trial, verdict, Brighten(10), (said,), (Steering(9.8),), (label,), True, None, digest_of("b"), {"fill": 0.5}
+    )
+
+
+def _never() -> Any:
+    raise AssertionError("computed again what was committed")
+
+
+def _same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    return list(found) == list(wanted)

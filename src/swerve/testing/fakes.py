@@ -1,0 +1,105 @@
+"""Small stand-ins for every protocol: a source of noise, a system one can see through, a ledger in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from swerve.campaign import Observation, Record, Trial
+from swerve.case import Case
+from swerve.seeding import digest_of, rng_for
+from swerve.system import Answer
+from swerve.values import Array, Boxes2D, Boxes3D, Depth, Group, Image, Masks, PointCloud, Signal, Steering
+
+
+@dataclass(frozen=True)
+class FakeSource:
+    """`count` noise images with a steering label that says how bright they are: 1° for each grey level above 100."""
+
+    count: int = 8
+    width: int = 24
+    height: int = 12
+    seed: int = 0
+
+    def keys(self) -> Sequence[str]:
+        return [f"fake-{index:05d}" for index in range(self.count)]
+
+    def __getitem__(self, key: str) -> Case:
+        if key not in self.keys():
+            raise KeyError(key)
+        pixels = rng_for("fake", self.seed, key).integers(60, 140, (self.height, self.width, 3), dtype=np.uint8)
+        return Case(key, {"camera": Image(pixels)}, (Steering(brightness(pixels)),), group=key)
+
+    def fingerprint(self) -> str:
+        return digest_of("fake", self.count, self.width, self.height, self.seed)
+
+
+def brightness(pixels: Array) -> float:
+    """Mean grey level above 100."""
+    return float(pixels.mean(dtype=np.float64)) - 100.0
+
+
+@dataclass(frozen=True)
+class FakeSystem:
+    """Steers by brightness, right on every fake source; `gain` and `bias` plant a fault, `weights` only a fingerprint."""
+
+    gain: float = 1.0
+    bias: float = 0.0
+    weights: str = "first"
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [(Steering(self.gain * brightness(_last(case).pixels) + self.bias),) for case in cases]
+
+    def fingerprint(self) -> str:
+        return digest_of("fake system", self.gain, self.bias, self.weights)
+
+
+def _last(case: Case) -> Image:
+    value = next(iter(case.inputs.values()))
+    image = value.values[-1] if isinstance(value, Group) else value
+    assert isinstance(image, Image)
+    return image
+
+
+class MemoryLedger:
+    """A ledger that keeps its batches in a list; give the list to another to resume from it."""
+
+    def __init__(self, batches: Sequence[Sequence[Observation] | Sequence[Record]] = ()) -> None:
+        self.batches = list(batches)
+        self.computed = 0
+        self._next = 0
+
+    def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
+        """The committed observations, or those of `compute`."""
+        del keys
+        return self._once(compute)  # type: ignore[return-value]
+
+    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
+        """The committed records, or those of `compute`."""
+        del trials
+        return self._once(compute)  # type: ignore[return-value]
+
+    def _once(self, compute: Callable[[], Sequence[object]]) -> Sequence[object]:
+        if self._next == len(self.batches):
+            self.computed += 1
+            self.batches.append(compute())  # type: ignore[arg-type]
+        self._next += 1
+        return self.batches[self._next - 1]
+
+
+def sample_case(width: int = 40, height: int = 30) -> Case:
+    """A case with a camera, a LiDAR and a label of most kinds, for trying a transformation on."""
+    rng = rng_for("sample", width, height)
+    image = Image(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+    cloud = PointCloud(rng.uniform(-20, 20, (50, 4)).astype(np.float32))
+    truth = (
+        Steering(12.5),
+        Signal("brake", 0.25),
+        Boxes2D(np.array([[5, 5, 15, 12]]), ("car",), size=(width, height)),
+        Boxes3D(np.array([[8, 1, 0, 4, 2, 1.5, 0.1]]), ("car",)),
+        Masks(np.arange(width * height).reshape(height, width) % 3, {1: "car", 2: "person"}),
+        Depth(rng.uniform(1, 80, (height, width)).astype(np.float32)),
+    )
+    return Case("sample", {"camera": image, "lidar": cloud}, truth, group="drive")

@@ -1,0 +1,198 @@
+"""Shift, zoom, shear and rotation, the affine group of DeepTest (DT-11..DT-14); labels move with the image.
+
+Coordinates are those of boxes: pixel i covers i to i + 1, so its centre lies at i + 0.5 and an image of width w runs
+from 0 to w. OpenCV puts the centre of pixel i at i; `_Affine._warp` is the one place that translates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import cv2
+import numpy as np
+
+from swerve.case import Case, Fact
+from swerve.errors import InputError
+from swerve.transformation import param
+from swerve.transformations.photometric import ImageChange, images_of
+from swerve.values import Array, Boxes2D, Depth, Masks
+
+BORDERS = {"black": cv2.BORDER_CONSTANT, "reflect": cv2.BORDER_REFLECT_101, "replicate": cv2.BORDER_REPLICATE}
+ANCHORS = ("centre", "top-left")
+# A box of which less stays in frame is neither demanded nor forbidden.
+LEAST_INSIDE = 0.5
+
+
+@dataclass(frozen=True)
+class _Affine(ImageChange):
+    """A 2×3 matrix for an image of a given size, applied to the image and to everything drawn on it."""
+
+    border: str = dataclasses.field(default="black", kw_only=True)
+    preserves: ClassVar[tuple[str, ...]] = (
+        "steering",
+        "signal",
+        "points",
+        "boxes3d",
+        "region",
+        "calibration",
+        "scene",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_choice("border", self.border, tuple(BORDERS))
+
+    def words(self) -> str:
+        """The change in words, and how the border is filled unless it is black."""
+        edges = {"black": "", "reflect": ", edges reflected", "replicate": ", edges replicated"}
+        return self._said() + edges[self.border]
+
+    def facts(self, source: Case) -> Mapping[str, Fact]:
+        """The share of the (first) image that the border fills, together with what earlier changes had filled."""
+        image = next(images_of(source), None)
+        if image is None or not image.pixels.size:
+            return {}
+        earlier = float(source.facts.get("fill", 0.0))
+        # In a chain, what was filled before is taken to be spread evenly over the image.
+        return {"fill": earlier + (1 - earlier) * self._fill(*image.size)}
+
+    def boxes2d(self, value: Boxes2D) -> Boxes2D:
+        """The upright hulls of the moved boxes, clipped; a box mostly out of frame stays, with `care` False."""
+        if value.size is None:
+            raise InputError("boxes2d cannot be moved without their image size: give Boxes2D(size=(width, height))")
+        if self._idle():
+            return value
+        low, high = _hulls(value.xyxy, self._matrix(*value.size))
+        seen_low, seen_high = np.clip(low, 0, value.size), np.clip(high, 0, value.size)
+        mostly_in = np.prod(seen_high - seen_low, axis=1) >= LEAST_INSIDE * np.prod(high - low, axis=1)
+        in_frame = ((high >= 0) & (low <= value.size)).all(axis=1)  # a box without area has no share to go by
+        care = value.care & mostly_in & in_frame
+        return dataclasses.replace(value, xyxy=np.hstack([seen_low, seen_high]), care=care)
+
+    def masks(self, value: Masks) -> Masks:
+        """The moved instances; what comes into view belongs to none, whatever the border shows."""
+        moved = self._warp(value.instances, cv2.INTER_NEAREST)
+        return dataclasses.replace(value, instances=moved)
+
+    def depth(self, value: Depth) -> Depth:
+        """The moved distances; what comes into view is infinitely far."""
+        return Depth(self._warp(value.metres, cv2.INTER_NEAREST, fill=math.inf))
+
+    def _redraw(self, pixels: Array) -> Array:
+        return self._warp(pixels, cv2.INTER_LINEAR, border=BORDERS[self.border])
+
+    def _warp(self, array: Array, flags: int, *, border: int = cv2.BORDER_CONSTANT, fill: float = 0.0) -> Array:
+        if self._idle() or not array.size:
+            return array
+        height, width = array.shape[:2]
+        matrix = self._matrix(width, height)
+        matrix[:, 2] += matrix[:, :2] @ (0.5, 0.5) - 0.5
+        size = (width, height)
+        return np.asarray(cv2.warpAffine(array, matrix, size, flags=flags, borderMode=border, borderValue=(fill,) * 4))
+
+    def _fill(self, width: int, height: int) -> float:
+        """The share of the canvas that the moved image leaves uncovered: 0 where the border repeats the image."""
+        if self.border != "black" or self._idle():
+            return 0.0
+        canvas = np.array([[0, 0], [width, 0], [width, height], [0, height]], dtype=np.float32)
+        moved = _moved(canvas, self._matrix(width, height)).astype(np.float32)
+        covered, _ = cv2.intersectConvexConvex(moved, canvas)
+        # OpenCV reckons in single precision: further digits would be noise, and 0 must be 0.
+        return min(max(round(1 - covered / (width * height), 6), 0.0), 1.0)
+
+    def _matrix(self, width: int, height: int) -> Array:
+        raise NotImplementedError(f"{type(self).__name__} does not say where it moves pixels")
+
+    def _said(self) -> str:
+        raise NotImplementedError(f"{type(self).__name__} does not say what it does")
+
+
+@dataclass(frozen=True)
+class Translate(_Affine):
+    """A shift by `x` pixels to the right and `y` pixels down (DT-11)."""
+
+    x: float = param(-1000, 1000, neutral=0, grid=range(10, 101, 10), resolution=1, unit=" px")
+    y: float = param(-1000, 1000, neutral=0, grid=range(10, 101, 10), resolution=1, unit=" px")
+
+    def _matrix(self, width: int, height: int) -> Array:
+        del width, height
+        return np.array([[1, 0, self.x], [0, 1, self.y]], dtype=np.float64)
+
+    def _said(self) -> str:
+        ways = ((self.x, "right" if self.x > 0 else "left"), (self.y, "down" if self.y > 0 else "up"))
+        return "shifted " + (" and ".join(f"{abs(by):g} px {way}" for by, way in ways if by) or "0 px")
+
+
+@dataclass(frozen=True)
+class Scale(_Affine):
+    """A zoom about the image centre by `x` across and `y` down; the canvas keeps its size (DT-12, D-9)."""
+
+    x: float = param(0.1, 10, neutral=1, grid=[1.5 + 0.5 * i for i in range(10)], unit="×")
+    y: float = param(0.1, 10, neutral=1, grid=[1.5 + 0.5 * i for i in range(10)], unit="×")
+
+    def _matrix(self, width: int, height: int) -> Array:
+        return _about([[self.x, 0], [0, self.y]], (width / 2, height / 2))
+
+    def _said(self) -> str:
+        return f"zoomed {self.x:g}×" + ("" if self.x == self.y else f" across and {self.y:g}× down")
+
+
+@dataclass(frozen=True)
+class Shear(_Affine):
+    """A horizontal shear: a row moves right by `x` times its distance below the `anchor` (DT-13, D-10)."""
+
+    # The ranges stop short of x · y = 1, where the image would collapse into a line.
+    x: float = param(-2, 2, neutral=0, grid=[round(-1 + 0.1 * i, 1) for i in range(10)], resolution=0.05)
+    y: float = param(-0.4, 0.4, neutral=0, resolution=0.05, default=0.0)
+    anchor: str = dataclasses.field(default="centre", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_choice("anchor", self.anchor, ANCHORS)
+
+    def _matrix(self, width: int, height: int) -> Array:
+        # Top-left is the centre of that pixel: the paper's matrix [1 sx 0; sy 1 0] as OpenCV reads it.
+        fixed = (width / 2, height / 2) if self.anchor == "centre" else (0.5, 0.5)
+        return _about([[1, self.x], [self.y, 1]], fixed)
+
+    def _said(self) -> str:
+        factors = f"{self.x:g}" + (f" across and {self.y:g} down" if self.y else "")
+        return f"sheared by {factors}" + ("" if self.anchor == "centre" else " about the top-left corner")
+
+
+@dataclass(frozen=True)
+class Rotate(_Affine):
+    """A rotation about the image centre; positive `degrees` are counter-clockwise as seen (DT-14, D-11)."""
+
+    degrees: float = param(-180, 180, neutral=0, grid=range(3, 31, 3), resolution=0.5, unit="°")
+
+    def _matrix(self, width: int, height: int) -> Array:
+        cos, sin = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
+        return _about([[cos, sin], [-sin, cos]], (width / 2, height / 2))  # y points down
+
+    def _said(self) -> str:
+        return f"rotated {abs(self.degrees):g}° {'' if self.degrees < 0 else 'counter-'}clockwise"
+
+
+def _about(linear: list[list[float]], fixed: tuple[float, float]) -> Array:
+    """The 2×3 matrix with the `linear` part that leaves the point `fixed` where it is."""
+    return np.column_stack([linear, np.array(fixed) - np.array(linear) @ fixed])
+
+
+def _moved(points: Array, matrix: Array) -> Array:
+    return np.asarray(points @ matrix[:, :2].T + matrix[:, 2])
+
+
+def _hulls(xyxy: Array, matrix: Array) -> tuple[Array, Array]:
+    """The top-left and the bottom-right corners of the upright hulls of the moved boxes."""
+    corners = _moved(xyxy[:, [[0, 1], [2, 1], [2, 3], [0, 3]]], matrix)
+    return corners.min(axis=1), corners.max(axis=1)
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")

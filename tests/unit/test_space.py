@@ -1,0 +1,107 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from swerve.seeding import rng_for
+from swerve.space import Choices, OneOf, Over, Range, Sequenced, Space, Table, as_space
+from swerve.testing import FakeSystem, sample_case
+from swerve.transformation import Chain, Unchanged
+from swerve.transformations.affine import Rotate, Translate
+from swerve.transformations.blur import GaussianBlur, blurs
+from swerve.transformations.photometric import Brighten, Contrast
+
+
+def draws(space: Space, count: int = 200) -> list[Any]:
+    return [space.propose(sample_case(), rng_for("draw", index), FakeSystem()) for index in range(count)]
+
+
+def test_range_is_kept_and_filled() -> None:
+    drawn = [change.degrees for change in draws(Over(Rotate, degrees=Range(-4, 9)))]
+    assert min(drawn) >= -4
+    assert max(drawn) <= 9
+    assert np.ptp(drawn) > 11
+
+
+def test_draws_are_tidy() -> None:
+    assert all(round(change.degrees, 1) == change.degrees for change in draws(Over(Rotate)))
+
+
+def test_unnamed_parameter_is_usual_range() -> None:
+    drawn = [change.degrees for change in draws(Over(Rotate))]
+    assert min(drawn) >= 3
+    assert max(drawn) <= 30
+
+
+def test_steps_are_kept_in_draws() -> None:
+    assert {change.size for change in draws(Over(GaussianBlur))} == {3, 5, 7}
+
+
+def test_same_purpose_same_draw() -> None:
+    assert draws(Over(Rotate), 5) == draws(Over(Rotate), 5)
+    assert len(set(draws(Over(Rotate), 20))) > 10
+
+
+def test_grids_advance_together() -> None:
+    changes = Over(Translate, x="grid", y="grid").grid()
+    assert [(change.x, change.y) for change in changes] == [(10.0 * k, 10.0 * k) for k in range(1, 11)]  # type: ignore[attr-defined]
+
+
+def test_choices_are_all_listed() -> None:
+    space = Over(Translate, x=Choices((1, 2)), y=Choices((5, 6)))
+    assert space.grid() == (Translate(1, 5), Translate(1, 6), Translate(2, 5), Translate(2, 6))
+    assert set(draws(space)) == set(space.grid())
+
+
+def test_endless_space_has_no_grid() -> None:
+    assert Over(Rotate).grid() == ()
+    assert OneOf((Over(Rotate), Table((Unchanged(),)))).grid() == ()
+
+
+def test_grid_beside_range_draws_both() -> None:
+    drawn = draws(Over(Translate, x="grid", y=Range(-5, 5)))
+    assert {change.x for change in drawn} == {10.0 * k for k in range(1, 11)}
+    assert all(-5 <= change.y <= 5 for change in drawn)
+
+
+def test_one_of_reaches_every_space() -> None:
+    assert {type(change) for change in draws(OneOf((Over(Rotate), Over(Contrast))))} == {Rotate, Contrast}
+
+
+def test_sequence_makes_chains() -> None:
+    space = Sequenced((Over(Brighten, beta=10), Over(Rotate, degrees="grid")))
+    assert len(space.grid()) == 10
+    assert all(isinstance(change, Chain) and len(change.steps) == 2 for change in draws(space))
+
+
+def test_blur_table_has_ten() -> None:
+    assert len(blurs().grid()) == 10
+
+
+def test_fixed_change_is_a_space() -> None:
+    assert as_space(Rotate(5)).grid() == (Rotate(5),)
+    assert as_space(Rotate).grid() == ()
+    assert as_space(Chain((Rotate(5), Brighten(3)))).grid() == (Chain((Rotate(5), Brighten(3))),)
+    with pytest.raises(TypeError, match="expected a space"):
+        as_space(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("domains", "message"),
+    [
+        ({"degree": 5}, "rotate has no parameter 'degree'; did you mean 'degrees'"),
+        ({"degrees": 500}, "degrees must be a number from -180 to 180, got 500"),
+        ({"degrees": Range(-10, 400)}, "degrees must be a number from -180 to 180, got 400"),
+        ({"degrees": Choices((1, "two"))}, "degrees must be a number"),
+        ({"degrees": "gird"}, "degrees must be a number"),
+    ],
+)
+def test_wrong_domain_is_named(domains: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Over(Rotate, **domains)
+
+
+@pytest.mark.parametrize("ends", [(2, 1), (1, 1), ("a", 1), (0, float("nan")), (0, float("inf")), (True, 2)])
+def test_bad_range_is_refused(ends: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match="a range needs two numbers in rising order"):
+        Range(*ends)
