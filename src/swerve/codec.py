@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import typing
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from swerve.errors import StoreError
 from swerve.load import name_of
 from swerve.space import Choices, Over, Range
+from swerve.transformation import remembered
 from swerve.values import KINDS, Calibration, Depth, Image, Masks, PointCloud, Region, Value
 
 JSON = Any
@@ -41,7 +43,23 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
 
 
 def _fields(thing: Any, base: Path | None = None) -> dict[str, JSON]:
-    return {item.name: encode(getattr(thing, item.name), base) for item in dataclasses.fields(thing) if item.init}
+    floats = _float_fields(type(thing))
+    given = {item.name: getattr(thing, item.name) for item in dataclasses.fields(thing) if item.init}
+    return {name: encode(float(item) if name in floats and _is_whole(item) else item, base) for name, item in given.items()}
+
+
+@remembered
+def _float_fields(kind: type[Any]) -> frozenset[str]:
+    """Fields declared as floats: 15 and 15.0 mean the same there, and must read the same."""
+    try:
+        hints = typing.get_type_hints(kind)
+    except (NameError, TypeError):  # an annotation that only a type checker can resolve
+        return frozenset()
+    return frozenset(name for name, hint in hints.items() if hint is float)
+
+
+def _is_whole(item: object) -> bool:
+    return isinstance(item, int) and not isinstance(item, bool)
 
 
 def _plain(thing: Any, base: Path | None) -> JSON:

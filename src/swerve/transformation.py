@@ -23,7 +23,7 @@ R = TypeVar("R")
 ANYTHING = "*"
 
 
-def _remembered(function: Callable[P, R]) -> Callable[P, R]:
+def remembered(function: Callable[P, R]) -> Callable[P, R]:
     """`functools.cache` with the signature kept: mypy takes a class of frozen dataclasses for unhashable."""
     return typing.cast(Callable[P, R], cache(function))
 
@@ -170,7 +170,7 @@ class Transformation:
         return result
 
 
-@_remembered
+@remembered
 def params_of(kind: type[Any]) -> dict[str, Param]:
     """The declared numbers of a transformation class, in order."""
     found = [(item, item.metadata["param"]) for item in dataclasses.fields(kind) if "param" in item.metadata]
@@ -178,13 +178,13 @@ def params_of(kind: type[Any]) -> dict[str, Param]:
     return {item.name: dataclasses.replace(facts, integer=hints.get(item.name) is int) for item, facts in found}
 
 
-@_remembered
+@remembered
 def plain_name(kind: type) -> str:
     """`OverExposure` as `over-exposure`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
 
 
-@_remembered
+@remembered
 def _handler(kind: type, slot: str) -> Any:
     method = getattr(kind, slot, None)
     return method if inspect.isfunction(method) else None

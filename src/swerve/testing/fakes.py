@@ -53,7 +53,7 @@ class FakeSystem:
         return [(Steering(self.gain * brightness(_last(case).pixels) + self.bias),) for case in cases]
 
     def fingerprint(self) -> str:
-        return digest_of("fake system", self.gain, self.bias, self.weights)
+        return digest_of("fake system", float(self.gain), float(self.bias), self.weights)
 
 
 def _last(case: Case) -> Image:

@@ -1,0 +1,34 @@
+# Each target sets up its own .venv if it is missing; nothing else needs to be done first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint bench soak clean
+
+demo: $(READY) ## run the built-in campaign and write its report to runs/demo/report/index.html
+	@rm -rf runs/demo
+	$(BIN)/swerve demo --into runs/demo
+
+test: $(READY) ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(READY) ## timings side by side, as ratios
+	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+soak: $(READY) ## the long runs: kills, full counts
+	SWERVE_SOAK=1 $(BIN)/python -m pytest tests/quality
+
+clean: ## remove everything that can be made again
+	rm -rf $(VENV) runs build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	@echo "setting up $(VENV): packages only, a minute or two"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,263 @@
+"""How a rule's failures grow with the strength of its change, and the limit up to which it held, in words."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from swerve.analysis.statistics import wilson
+from swerve.journal import Row
+from swerve.load import resolve
+from swerve.relation import Status
+from swerve.transformation import Param, Transformation, params_of
+from swerve.values import LARGEST_NUMBER
+
+MOST_VALUES = 20  # distinct values shown as they are; more are gathered into bins
+BINS = 10
+JUDGED = (Status.HELD.value, Status.VIOLATED.value)
+
+
+class Point(NamedTuple):
+    """The trials at one value (or bin centre) of a parameter: how many failed, the rate and its 95% Wilson interval."""
+
+    value: float
+    violated: int
+    trials: int
+    rate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The failure rate of one rule along the parameter that varies, mildest change first."""
+
+    rule: str
+    parameter: str
+    unit: str
+    points: tuple[Point, ...]
+    untouched: tuple[int, int] | None  # already wrong, of how many cases
+    limit: str
+
+
+def curves(trials: Callable[[], Iterable[Row]], untouched: Mapping[str, tuple[int, int]] | None = None) -> list[Curve]:
+    """One curve per rule whose change has a number that varies; `trials` is read twice, row by row."""
+    axes = {rule: axis for rule, spans in _spans(trials()).items() if (axis := _axis(spans)) is not None}
+    counted = {rule: _Counts() for rule in axes}
+    for row in _judged(trials()):
+        if row["rule"] in axes:
+            counted[row["rule"]].add(row, axes[row["rule"]])
+    alone = untouched or {}
+    return [_curve(rule, axis, counted[rule], alone.get(rule)) for rule, axis in axes.items()]
+
+
+@dataclass
+class _Span:
+    """What one number of a rule's changes was seen to be."""
+
+    label: str
+    name: str
+    use: object
+    low: float
+    high: float
+    values: set[float] = field(default_factory=set)
+
+    def see(self, value: float) -> None:
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        if len(self.values) <= MOST_VALUES:
+            self.values.add(value)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The number a curve runs along; `width` is that of a bin, 0 where values are taken as they are."""
+
+    label: str
+    facts: Param | None
+    low: float
+    width: float
+
+    @property
+    def neutral(self) -> float:
+        return self.facts.neutral if self.facts else 0.0
+
+    @property
+    def unit(self) -> str:
+        return self.facts.unit if self.facts else ""
+
+    def place(self, value: float) -> float:
+        """`value` itself, or the centre of its bin."""
+        if not self.width:
+            return value
+        return self.low + (min(int((value - self.low) / self.width), BINS - 1) + 0.5) * self.width
+
+
+@dataclass
+class _Counts:
+    """Failures and trials per value, and the trials whose change has no such number."""
+
+    at: dict[float, list[int]] = field(default_factory=dict)
+    without: list[int] = field(default_factory=lambda: [0, 0])
+
+    def add(self, row: Row, axis: _Axis) -> None:
+        value = next((item.value for item in _numbers(row["change"]) if item.label == axis.label), None)
+        cell = self.without if value is None else self.at.setdefault(axis.place(value), [0, 0])
+        cell[0] += row["status"] == Status.VIOLATED.value
+        cell[1] += 1
+
+
+class _Number(NamedTuple):
+    label: str
+    name: str
+    use: object
+    value: float
+
+
+def _judged(rows: Iterable[Row]) -> Iterator[Row]:
+    return (row for row in rows if row["status"] in JUDGED)
+
+
+def _numbers(change: Mapping[str, Any] | None, prefix: str = "") -> Iterator[_Number]:
+    """Every number of a change, those of a chain's steps included."""
+    for name, item in (change or {}).items():
+        if isinstance(item, int | float) and not isinstance(item, bool) and abs(item) <= LARGEST_NUMBER:
+            yield _Number(f"{prefix}{name}", name, (change or {}).get("use"), float(item))
+        elif name == "steps" and isinstance(item, list):
+            for index, step in enumerate(item):
+                yield from _numbers(step, f"{prefix}steps[{index}].")
+
+
+def _spans(rows: Iterable[Row]) -> dict[str, list[_Span]]:
+    """Per rule, every number its changes have, in the order they were met."""
+    found: dict[str, dict[str, _Span]] = {}
+    for row in _judged(rows):
+        spans = found.setdefault(row["rule"], {})
+        for label, name, use, value in _numbers(row["change"]):
+            spans.setdefault(label, _Span(label, name, use, value, value)).see(value)
+    return {rule: list(spans.values()) for rule, spans in found.items()}
+
+
+def _axis(spans: Sequence[_Span]) -> _Axis | None:
+    """The first number that varies, a declared parameter before any other."""
+    varying = [(span, _facts(span)) for span in spans if len(span.values) > 1]
+    if not varying:
+        return None
+    span, facts = min(varying, key=lambda item: item[1] is None)
+    binned = len(span.values) > MOST_VALUES
+    return _Axis(span.label, facts, span.low, (span.high - span.low) / BINS if binned else 0.0)
+
+
+def _facts(span: _Span) -> Param | None:
+    """What the class says of its number; None where the user's code cannot be had."""
+    try:
+        kind = resolve(span.use)
+        declared = params_of(kind) if issubclass(kind, Transformation) else {}
+    except (Exception, SystemExit):  # importing somebody else's module may do anything
+        return None
+    return declared.get(span.name)
+
+
+def _curve(rule: str, axis: _Axis, counts: _Counts, untouched: tuple[int, int] | None) -> Curve:
+    ordered = sorted(counts.at.items(), key=lambda item: (abs(item[0] - axis.neutral), item[0]))
+    points = tuple(Point(value, bad, n, bad / n, *wilson(bad, n)) for value, (bad, n) in ordered)
+    sentences = _limits(axis, points)
+    failed, without = counts.without
+    if without:
+        told = f"{without:,} of {without + _total(points):,} trials have no {axis.label}"
+        sentences.append(f"{told} and are not in the curve; {failed:,} of them failed.")
+    if untouched is not None:
+        sentences.append(f"Untouched: {untouched[0]:,} of {untouched[1]:,} already wrong.")
+    return Curve(rule, axis.label, axis.unit, points, untouched, " ".join(sentences))
+
+
+def _limits(axis: _Axis, points: Sequence[Point]) -> list[str]:
+    """One sentence, or one for each side where the parameter was moved both ways from doing nothing."""
+    above = [point for point in points if point.value >= axis.neutral]
+    below = [point for point in points if point.value < axis.neutral]
+    said = {way: _Side(axis, side, way).limit() for way, side in (("above", above), ("below", below)) if side}
+    if len(said) == 1:
+        return list(said.values())
+    border = f"{axis.neutral:g}{axis.unit}"
+    return [f"{way.capitalize()} {border}: {text[0].lower()}{text[1:]}" for way, text in said.items()]
+
+
+class _Side:
+    """Says where one side of a curve holds, starts to fail and mostly fails; a bin is told by its edges."""
+
+    def __init__(self, axis: _Axis, points: Sequence[Point], way: str) -> None:
+        self.axis = axis
+        self.points = points
+        self.falling = way == "below"
+
+    def limit(self) -> str:
+        """The whole sentence."""
+        points = self.points
+        first = points[0]
+        clean = next((index for index, point in enumerate(points) if point.violated), len(points))
+        if clean == len(points):
+            return f"{self._held(points)}, the largest change tried {self._at_most(points)}."
+        if all(point.violated == point.trials for point in points):
+            return f"Failed on all {_total(points):,} trials, from {self._span(first)}, the smallest change tried."
+        start = [f"Fails already at {self._span(first)}, the smallest change tried ({_share(first)})"]
+        if clean:
+            held = f"{self._held(points[:clean])} {self._at_most(points[:clean])}"
+            start = [held, f"first failures at {self._told(points[clean])}"]
+        return "; ".join([*start, *self._most(points[clean]), *self._dip()]) + "."
+
+    def _held(self, points: Sequence[Point]) -> str:
+        way = "down" if self.falling else "up"
+        return f"Held on all {_total(points):,} trials {way} to {self._number(self._edges(points[-1])[1])}"
+
+    def _at_most(self, clean: Sequence[Point]) -> str:
+        # Of the strongest change alone: milder ones on the same cases are no further evidence for it.
+        last = clean[-1]
+        which = f"at {self._span(last)}: {_share(last)}, " if len(clean) > 1 else ""
+        return f"({which}at most {last.high:.1%} may fail, 95% Wilson)"
+
+    def _most(self, first: Point) -> Iterator[str]:
+        """Where more than half fail, or else where most do."""
+        often = [point for point in self.points if point.rate > 0.5]
+        steady = list(itertools.takewhile(lambda point: point.rate > 0.5, reversed(self.points)))
+        if len(steady) == len(self.points):
+            yield "more than half fail at every value tried"
+        elif len(steady) == 1:
+            yield f"more than half fail at {self._span(steady[0])}"
+        elif steady:
+            yield f"more than half fail from {self._number(self._edges(steady[-1])[0])} {'down' if self.falling else 'on'}"
+        elif often:
+            yield f"more than half fail at {self._span(often[0])}, but not at every larger change"
+        elif (worst := max(self.points, key=lambda point: point.rate)) is not first:
+            yield f"most failures at {self._told(worst)}"
+
+    def _dip(self) -> Iterator[str]:
+        """A stronger change that surely fails less often than a milder one."""
+        peak = max(range(len(self.points)), key=lambda index: self.points[index].low)
+        high, low = self.points[peak], min(self.points[peak:], key=lambda point: point.high)
+        if low.high < high.low:
+            yield f"not monotone: {_share(low)} at {self._span(low)} after {_share(high)} at {self._span(high)}"
+
+    def _told(self, point: Point) -> str:
+        return f"{self._span(point)} ({_share(point)})"
+
+    def _span(self, point: Point) -> str:
+        """`9°`, or `7.5° to 10.5°` for a bin."""
+        return " to ".join(dict.fromkeys(map(self._number, self._edges(point))))
+
+    def _edges(self, point: Point) -> tuple[float, float]:
+        """The milder and the stronger end of a point."""
+        half = -self.axis.width / 2 if self.falling else self.axis.width / 2
+        return round(point.value - half, 9), round(point.value + half, 9)
+
+    def _number(self, value: float) -> str:
+        shown = float(f"{value:.3g}") if self.axis.width else value  # edges of bins fall anywhere
+        return f"{shown:g}{self.axis.unit}"
+
+
+def _share(point: Point) -> str:
+    return f"{point.violated:,} of {point.trials:,}"
+
+
+def _total(points: Iterable[Point]) -> int:
+    return sum(point.trials for point in points)

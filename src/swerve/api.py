@@ -1,0 +1,32 @@
+"""Running and replaying from Python, in one call each; what they need is imported when they are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from swerve.campaign import Campaign
+    from swerve.replay import Replayed
+
+
+def run(campaign: Campaign, into: str | Path, *, report: bool = True) -> dict[str, Any]:
+    """Run or continue `campaign` in the folder `into`, with its report, and return the content of `summary.json`."""
+    from swerve.execute.local import run_into
+    from swerve.report.html import write_report
+    from swerve.spec import Loaded
+    from swerve.store import Run
+
+    summary = run_into(Loaded(campaign, Path.cwd()), Path(into))
+    if report:
+        write_report(Run(Path(into)))
+    return summary.as_dict()
+
+
+def replay(folder: str | Path, finding: str, *, campaign: Campaign | None = None) -> Replayed:
+    """Run one finding of a run folder again, alone; `campaign` where the folder cannot rebuild it."""
+    from swerve.execute.local import settle_threads
+    from swerve.replay import replay as replay_alone
+
+    settle_threads()
+    return replay_alone(Path(folder), finding, campaign=campaign)

@@ -1,0 +1,203 @@
+"""One page per run, written from the run folder alone: numbers, severity curves and a gallery of findings."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from swerve.analysis.severity import curves
+from swerve.codec import decode_values
+from swerve.errors import EnvironmentFault
+from swerve.files import write_whole
+from swerve.keep import FINDINGS
+from swerve.report.drawing import charts, stack, turn
+from swerve.report.numbers import PAGE, Numbers, numbers_of
+from swerve.report.words import answer_words, in_words
+from swerve.rows import BASELINE, Finding
+from swerve.store import KEPT_PER_RULE, Run
+from swerve.system import Answer
+
+REASONS_SHOWN = 20
+LONGEST = 300  # characters of a text that is not ours
+PICTURE = ".png"
+SHORT = 12
+# C0 controls cannot be written in HTML: their pictures stand for them. Newline and tab can, and stay.
+CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+
+
+def write_report(run: Run) -> Path:
+    """Write `report/index.html` of `run` and say where it is."""
+    page = render(run).encode(errors="backslashreplace")
+    path = run.folder / PAGE
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(f"{path.parent}: cannot be made: {error.strerror}") from error
+    write_whole(path, page)
+    return path
+
+
+def render(run: Run) -> str:
+    """The page of `run`."""
+    numbers = numbers_of(run)
+    untouched = {line.name: line.untouched for line in numbers.rules if line.untouched}
+    style, script = _asset("style.css"), _asset("script.js")
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            numbers=numbers,
+            lines=(*numbers.rules, numbers.overall),
+            run=_told(run),
+            stack=stack(numbers.overall),
+            charts=charts(curves(run.trials, untouched)),
+            cards=list(_cards(run, numbers)),
+            kept=KEPT_PER_RULE,
+            reasons=numbers.reasons[:REASONS_SHOWN],
+            more_reasons=numbers.reasons[REASONS_SHOWN:],
+            style=style,
+            script=script,
+            style_hash=_csp_hash(style),
+            script_hash=_csp_hash(script),
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    loader = PackageLoader("swerve.report")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
+    )
+    environment.filters.update(clip=_clip, percent=_percent, count=_count, signed=_signed)
+    return environment
+
+
+@cache
+def _asset(name: str) -> Markup:
+    """A style or script of ours, the only text on the page that is not escaped."""
+    environment = _environment()
+    assert environment.loader is not None
+    return Markup(environment.loader.get_source(environment, name)[0].strip())
+
+
+def _csp_hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _visible(item: Any) -> Any:
+    return item.translate(CONTROLS) if type(item) is str else item
+
+
+def _clip(text: object) -> str:
+    told = str(text)
+    return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _signed(number: float) -> str:
+    return f"{number:+,.1f}" if abs(number) >= 10 else f"{number:+#.2g}"
+
+
+def _told(run: Run) -> dict[str, Any]:
+    """What the page says of the campaign itself."""
+    identity, campaign = run.identity, run.identity["campaign"]
+    return {
+        "system": in_words(campaign.get("system")),
+        "source": in_words(campaign.get("source")),
+        "search": in_words(campaign.get("search")),
+        "gate": in_words(campaign.get("gate")),
+        "expects": {rule["name"]: in_words(rule.get("expect")) for rule in campaign.get("rule", ())},
+        "fingerprints": {name: str(sha)[:SHORT] for name, sha in identity.get("fingerprints", {}).items()},
+        "versions": {"swerve": identity.get("swerve", "?"), **identity.get("libraries", {})},
+        "target": identity.get("factory") or "CAMPAIGN",
+        "rebuildable": identity.get("rebuildable", False),
+        "folder": shlex.quote(str(run.folder)),
+    }
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A source and its follow-up, by address, and their size."""
+
+    source: str
+    followup: str
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Card:
+    """One finding as the gallery shows it."""
+
+    finding: Finding
+    rule: int
+    pictures: tuple[Picture, ...]
+    rebuilt: bool  # no folder: the pictures can be made again on demand
+    label: Answer  # of the source
+    turns: Mapping[str, str]
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The answers as text."""
+        finding = self.finding
+        told = {"before": finding.before, "after": finding.after, "label": self.label, "truth": finding.truth}
+        return {name: answer_words(answer) for name, answer in told.items()}
+
+
+def _cards(run: Run, numbers: Numbers) -> Iterator[Card]:
+    best = run.best()
+    order = {line.name: index for index, line in enumerate(numbers.rules)}
+    labels = _labels(run, {finding.case for finding in best})
+    for finding in best:
+        folder = run.folder / FINDINGS / finding.id
+        label = labels.get(finding.case, ())
+        told = {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
+        turns = {name: turn(answer) for name, answer in told.items()}
+        yield Card(finding, order[finding.rule], tuple(_pictures(folder)), not folder.is_dir(), label, turns)
+
+
+def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
+    """The truth of the untouched `cases`, read from the head of the journal."""
+    found: dict[str, Answer] = {}
+    for row in run.rows():
+        if row["kind"] != BASELINE or len(found) == len(cases):
+            break
+        if row["case"] in cases:
+            found[row["case"]] = decode_values(row["truth"])
+    return found
+
+
+def _pictures(folder: Path) -> Iterator[Picture]:
+    """Every input that has a picture on both sides."""
+    names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
+    for name in names:
+        other = name.replace("source-", "followup-", 1)
+        if name.startswith("source-") and name.endswith(PICTURE) and other in names:
+            near = f"../{FINDINGS}/{quote(folder.name)}/"
+            yield Picture(near + quote(name), near + quote(other), _png_size(folder / name))
+
+
+def _png_size(path: Path) -> tuple[int, int]:
+    """Width and height from the head of a PNG, so that the page does not jump while pictures load."""
+    with path.open("rb") as file:
+        head = file.read(24).ljust(24, b"\1")
+    width, height = struct.unpack(">II", head[16:])
+    return width, height

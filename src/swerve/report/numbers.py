@@ -1,0 +1,189 @@
+"""The counts of a run, taken from its rows, so that they always add up, finished or not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from swerve.analysis.statistics import wilson
+from swerve.journal import Row
+from swerve.relation import Status
+from swerve.rows import BASELINE
+from swerve.store import Run
+
+SUMMARY, PAGE = "summary.json", "report/index.html"
+MOST_REASONS = 1000  # kept apart at a time; the rest are counted together
+OTHER = "other reasons"
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Line:
+    """The counts of one rule, or of all: trials = held + violated + skipped + errors."""
+
+    name: str
+    held: int = 0
+    violated: int = 0
+    skipped: int = 0
+    errors: int = 0
+    introduced: int = 0
+    already_wrong: int = 0
+    untouched: tuple[int, int] | None = None  # already wrong, of how many cases
+
+    @property
+    def trials(self) -> int:
+        """Every trial, however it ended."""
+        return self.held + self.violated + self.skipped + self.errors
+
+    @property
+    def judged(self) -> int:
+        """The trials with a verdict that can be trusted."""
+        return self.held + self.violated
+
+    @property
+    def no_label(self) -> int:
+        """Violations nobody can call introduced or already wrong."""
+        return self.violated - self.introduced - self.already_wrong
+
+    @property
+    def rate(self) -> float:
+        """The share of judged trials that violated."""
+        return self.violated / self.judged if self.judged else 0.0
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """The rate's 95% Wilson interval."""
+        return wilson(self.violated, self.judged)
+
+
+@dataclass
+class Reason:
+    """Why cases or trials were not judged: the first such sentence, how many, and the first case it met."""
+
+    what: str
+    why: str
+    case: str
+    count: int = 0
+    alike: bool = False  # others differ from it in their numbers alone
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A run in numbers."""
+
+    method: str
+    seed: int
+    cases: int
+    unusable: int
+    finished: bool
+    overall: Line
+    rules: tuple[Line, ...]
+    reasons: tuple[Reason, ...]
+
+    @property
+    def headline(self) -> str:
+        """How the run ended, in one sentence that never makes silence look like success."""
+        whole, (low, high) = self.overall, self.overall.interval
+        if not whole.trials:
+            return "No trial was made: this run says nothing about the system."
+        if not whole.judged:
+            told = f"{whole.skipped:,} skipped, {whole.errors:,} errors"
+            return f"No trial could be judged ({told}): this run says nothing about the system."
+        if not whole.violated:
+            return f"No findings: all {whole.judged:,} judged trials held (at most {high:.1%} may fail, 95% Wilson)."
+        share = f"{whole.rate:.1%} (95% Wilson {low:.1%} to {high:.1%})"
+        return f"{whole.violated:,} of {whole.judged:,} judged trials violated their rule: {share}."
+
+    @property
+    def unfinished(self) -> str:
+        """What to say of a campaign that was stopped, or nothing."""
+        if self.finished:
+            return ""
+        done = f"{self.overall.trials:,} trials and {self.cases + self.unusable:,} cases committed so far"
+        return (
+            f"This campaign has not finished: the numbers cover the {done}. Run it again into the same folder to continue."
+        )
+
+
+@dataclass
+class _Tally:
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, row: Row) -> None:
+        status = row["status"]
+        self.counts[status] += 1
+        if status == Status.VIOLATED.value and row["introduced"] is not None:
+            self.counts["introduced" if row["introduced"] else "already_wrong"] += 1
+
+    def line(self, name: str, untouched: tuple[int, int] | None = None) -> Line:
+        plain = {key: self.counts[key] for key in ("held", "violated", "skipped", "introduced", "already_wrong")}
+        return Line(name, **plain, errors=self.counts[Status.ERROR.value], untouched=untouched)
+
+
+def numbers_of(run: Run) -> Numbers:
+    """The numbers of `run`, in one pass over its rows."""
+    campaign = run.identity["campaign"]
+    rules = {str(rule["name"]): _Tally() for rule in campaign.get("rule", ())}
+    overall, cases, reasons = _Tally(), Counter[bool](), _Reasons()
+    for row in run.rows():
+        if row["kind"] == BASELINE:
+            cases[bool(row["fault"])] += 1
+            if row["fault"]:
+                reasons.add("unusable case", row["fault"], row["case"])
+            continue
+        overall.add(row)
+        rules.setdefault(row["rule"], _Tally()).add(row)
+        if row["status"] in (Status.SKIPPED.value, Status.ERROR.value):
+            reasons.add(f"{row['error']} error" if row["error"] else row["status"], row["why"], row["case"])
+    whole = overall.line("all rules")
+    summary = _summary(run)
+    finished = summary.get("trials") == whole.trials
+    untouched = _untouched(summary) if finished else {}
+    lines = tuple(tally.line(name, untouched.get(name)) for name, tally in rules.items())
+    return Numbers(
+        str(campaign.get("method", "custom")),
+        int(campaign.get("seed", 0)),
+        cases[False],
+        cases[True],
+        finished,
+        whole,
+        lines,
+        reasons.most_first(),
+    )
+
+
+class _Reasons:
+    """Sentences grouped by all but their numbers and the case they name."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Reason] = {}
+
+    def add(self, what: str, why: str, case: str) -> None:
+        key = what, _NUMBER.sub("#", why.replace(case, "…") if case else why)
+        if key not in self.found and len(self.found) >= MOST_REASONS:
+            key, why, case = (what, OTHER), OTHER, ""
+        reason = self.found.setdefault(key, Reason(what, why, case))
+        reason.count += 1
+        reason.alike = reason.alike or reason.why != why
+
+    def most_first(self) -> tuple[Reason, ...]:
+        return tuple(sorted(self.found.values(), key=lambda reason: -reason.count))
+
+
+def _summary(run: Run) -> Mapping[str, Any]:
+    """`summary.json`, or nothing where there is none: it is derived, and may be deleted or torn."""
+    try:
+        data = json.loads((run.folder / SUMMARY).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _untouched(summary: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    told: Iterable[tuple[str, Any]] = ((name, rule.get("untouched")) for name, rule in summary.get("rules", {}).items())
+    return {name: (alone["violated"], alone["cases"]) for name, alone in told if alone and alone["cases"]}

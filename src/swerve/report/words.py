@@ -1,0 +1,51 @@
+"""Components and answers in words, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from swerve.system import Answer
+from swerve.values import Boxes2D, Boxes3D, Group, Signal, Steering, Value
+
+SHOWN = 3  # answers of a group that are told
+
+
+def in_words(part: object) -> str:
+    """A described component in a few words: `roads, drives 20, split test`."""
+    if not isinstance(part, Mapping):
+        return "none" if part is None else str(part)
+    if "use" not in part:
+        return f"{part['live']} (given in Python)" if "live" in part else "a table"
+    return ", ".join([str(part["use"]), *_arguments(part)])
+
+
+def _arguments(part: Mapping[str, Any]) -> Iterator[str]:
+    for name, item in part.items():
+        if isinstance(item, Mapping) and ("use" in item or "live" in item):
+            yield in_words(item)
+        elif isinstance(item, list) and any(isinstance(one, Mapping) for one in item):
+            yield " and ".join(in_words(one) for one in item)
+        elif name != "use" and isinstance(item, str | int | float):
+            yield f"{name} {item:g}" if isinstance(item, float) else f"{name} {item}"
+
+
+def answer_words(answer: Answer) -> str:
+    """What a system or a label said, in words: `+3.2°`, `3 boxes2d`, `collision 0.82`."""
+    return ", ".join(map(_value_words, answer))
+
+
+def _value_words(value: Value) -> str:
+    if isinstance(value, Steering):
+        return f"{value.degrees:+.1f}°"
+    if isinstance(value, Signal):
+        return f"{value.name} {value.value:.4g}{value.unit}"
+    if isinstance(value, Boxes2D | Boxes3D):
+        return f"{len(value.kinds)} {value.slot}"
+    if isinstance(value, Group):
+        return _group_words(value.values)
+    return value.slot
+
+
+def _group_words(values: Sequence[Value]) -> str:
+    return f"({answer_words(tuple(values[:SHOWN]))}{', …' if len(values) > SHOWN else ''})"

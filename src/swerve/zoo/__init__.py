@@ -1,0 +1,1 @@
+"""Small reference systems with their weights and the recipes that trained them."""

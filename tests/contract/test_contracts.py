@@ -1,0 +1,120 @@
+"""Our own classes under the contracts that users' classes can inherit."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from swerve.campaign import Campaign, Search
+from swerve.case import Case, Source
+from swerve.engine import Ledger
+from swerve.identity import identity_of
+from swerve.relation import Rule
+from swerve.relations.steering import same_angle
+from swerve.search.sweep import Sweep
+from swerve.sources.roads import Roads
+from swerve.sources.windows import Windows
+from swerve.store import Store
+from swerve.system import System
+from swerve.systems.function import FunctionSystem
+from swerve.testing import (
+    FakeSource,
+    FakeSystem,
+    LedgerContract,
+    MemoryLedger,
+    SearchContract,
+    SourceContract,
+    SystemContract,
+    TransformationContract,
+)
+from swerve.transformation import Chain, Transformation, Unchanged
+from swerve.transformations.affine import Rotate, Scale, Shear, Translate
+from swerve.transformations.blur import blurs
+from swerve.transformations.photometric import Brighten, Contrast
+from swerve.values import Steering
+from swerve.zoo.lane_keeper import LaneKeeper
+
+
+class TestPhotometric(TransformationContract):
+    def changes(self) -> Sequence[Transformation]:
+        return [*Brighten.grid(), Brighten(-40), *Contrast.grid(), Contrast(0.3)]
+
+
+class TestAffine(TransformationContract):
+    def changes(self) -> Sequence[Transformation]:
+        reflected = Rotate(9, border="reflect")
+        return [*Rotate.grid(), *Translate.grid(), *Scale.grid(), *Shear.grid(), reflected, Shear(-0.3, anchor="top-left")]
+
+
+class TestBlur(TransformationContract):
+    def changes(self) -> Sequence[Transformation]:
+        return blurs().grid()
+
+
+class TestCombined(TransformationContract):
+    def changes(self) -> Sequence[Transformation]:
+        return [Unchanged(), Chain((Rotate(5), Brighten(10))), Chain((Unchanged(), Chain((Contrast(1.5), Rotate(3)))))]
+
+
+class TestRoads(SourceContract):
+    def source(self) -> Source:
+        return Roads(drives=3, frames=2)
+
+
+class TestWindowsOfThree(SourceContract):
+    def source(self) -> Source:
+        return Windows(Roads(drives=2, frames=5), 3)
+
+
+class TestFakeSource(SourceContract):
+    def source(self) -> Source:
+        return FakeSource()
+
+
+class TestFakeSystem(SystemContract):
+    def system(self) -> System:
+        return FakeSystem()
+
+
+class TestFunction(SystemContract):
+    def system(self) -> System:
+        return FunctionSystem(_straight_on)
+
+
+def _straight_on(case: Case) -> Steering:
+    return Steering(float(len(case.key)))
+
+
+class TestLaneKeeper(SystemContract):
+    def system(self) -> System:
+        return LaneKeeper()
+
+    def cases(self) -> Sequence[Case]:
+        roads = Roads(drives=3, frames=1)
+        return [roads[key] for key in roads.keys()]  # noqa: SIM118 - a Source is not a dict
+
+
+class TestSweep(SearchContract):
+    def search(self) -> Search:
+        return Sweep(per_case=3)
+
+
+class TestStore(LedgerContract):
+    def ledger(self, folder: Path) -> Ledger:
+        rule = Rule("rule", Brighten(10), same_angle())
+        campaign = Campaign(FakeSource(), FakeSystem(), (rule,), Sweep())
+        return Store(folder / "run", identity_of(campaign, folder), folder)
+
+    def close(self, ledger: Ledger) -> None:
+        assert isinstance(ledger, Store)
+        ledger.__exit__(None, None, None)
+
+
+class TestMemory(LedgerContract):
+    @pytest.fixture(autouse=True)
+    def _shared(self) -> None:
+        self.kept = MemoryLedger()
+
+    def ledger(self, folder: Path) -> Ledger:
+        self.kept = MemoryLedger(self.kept.batches)
+        return self.kept

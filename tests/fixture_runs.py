@@ -1,0 +1,189 @@
+"""Run folders made by hand: any records, without a model or a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from swerve.campaign import Observation, Record, Trial
+from swerve.engine import Summary, Tally
+from swerve.files import json_bytes, sensor_file
+from swerve.identity import FORMAT
+from swerve.journal import Journal
+from swerve.relation import Fault, Status, Verdict
+from swerve.relations.steering import AngleWithin
+from swerve.rows import observation_row, record_row
+from swerve.seeding import digest_of, rng_for
+from swerve.sources.roads import Roads
+from swerve.store import CAMPAIGN, JOURNAL, ORIGIN, Run
+from swerve.transformation import Transformation
+from swerve.transformations.affine import Rotate, Scale, Shear, Translate
+from swerve.transformations.blur import blurs
+from swerve.transformations.photometric import Brighten, Contrast
+from swerve.values import Image, Steering, Value
+
+BATCH = 64
+SOURCE = {"use": "roads", "drives": 20, "frames": 2, "seed": 7, "split": "test"}
+EXPECT = {"use": "equivariant", "compare": {"use": "angle-within", "within": 5.0}}
+
+
+@dataclass
+class Made:
+    """What goes into a run folder."""
+
+    records: Sequence[Record]
+    seen: Sequence[Observation] = ()
+    untouched: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # already wrong, of how many
+    finished: bool = True
+    method: str = "deeptest"
+
+    def write(self, folder: Path) -> Run:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CAMPAIGN).write_bytes(json_bytes(identity(self.method, self.rules)))
+        (folder / ORIGIN).write_bytes(json_bytes({"base": str(folder)}))
+        journal = Journal(folder / JOURNAL)
+        for rows in ([observation_row(item) for item in self.seen], [record_row(item) for item in self.records]):
+            for start in range(0, len(rows), BATCH):
+                journal.append(rows[start : start + BATCH])
+        if self.finished:
+            (folder / "summary.json").write_bytes(json_bytes(self._summary().as_dict()))
+        return Run(folder)
+
+    @property
+    def rules(self) -> list[str]:
+        return list(dict.fromkeys(record.trial.rule for record in self.records)) or ["rotate"]
+
+    def _summary(self) -> Summary:
+        faults = sum(bool(item.fault) for item in self.seen)
+        tallies = {name: Tally() for name in self.rules}
+        overall = Tally()
+        for record in self.records:
+            overall.add(record)
+            tallies[record.trial.rule].add(record)
+        alone = {name: Tally() for name in tallies}
+        for name, (wrong, cases) in self.untouched.items():
+            alone[name].counts.update({Status.VIOLATED: wrong, Status.HELD: cases - wrong})
+        return Summary(self.method, 7, len(self.seen) - faults, faults, overall, tallies, alone)
+
+
+def identity(method: str, rules: Sequence[str]) -> dict[str, object]:
+    """The keys of `identity.identity_of`, with made-up values."""
+    rule = [{"name": name, "change": {"use": "rotate", "degrees": "grid"}, "expect": EXPECT} for name in rules]
+    parts = {"source": SOURCE, "system": {"use": "lane-keeper"}, "search": {"use": "sweep", "per_case": 6}}
+    return {
+        "format": FORMAT,
+        "swerve": "0.1.0",
+        "factory": None,
+        "rebuildable": True,
+        "fingerprints": {part: digest_of(part) for part in ("system", "source", "package")},
+        "libraries": {"numpy": "2.0.0", "opencv-python-headless": "4.10", "torch": "2.6"},
+        "campaign": {"method": method, "seed": 7, "inference_batch": 16, **parts, "gate": None, "rule": rule},
+    }
+
+
+def finding(
+    case: str, rule: str = "rotate", change: Transformation | None = None, *, off: float = 12.0, why: str = ""
+) -> Record:
+    """A violated trial whose answer moved by `off` degrees."""
+    before, after = (Steering(3.0),), (Steering(3.0 + off),)
+    verdict = AngleWithin(5.0).compare(*before, *after)
+    told = Verdict(verdict.status, verdict.margin, why or verdict.why)
+    return Record(Trial(case, rule, 0, change), told, change or Rotate(9.0), before, after, before, introduced=off < 40)
+
+
+def held(case: str, rule: str = "rotate", change: Transformation | None = None) -> Record:
+    said = (Steering(3.0),)
+    return Record(Trial(case, rule, 0), Verdict(Status.HELD, -5.0, "same"), change or Rotate(3.0), said, said, said, True)
+
+
+def skipped(case: str, why: str, rule: str = "rotate") -> Record:
+    return Record(Trial(case, rule, 0), Verdict.skipped(why), Rotate(27.0), (Steering(3.0),))
+
+
+def failed(case: str, why: str, rule: str = "rotate", kind: Fault = Fault.MODEL) -> Record:
+    return Record(Trial(case, rule, 0), Verdict.error(why, kind), Rotate(12.0), (Steering(3.0),))
+
+
+def keep_pictures(run: Run, record: Record, source: Image, followup: Image) -> None:
+    """What the store keeps of a finding."""
+    folder = run.folder / "findings" / record.id
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, image in (("source", source), ("followup", followup)):
+        suffix, data = sensor_file(image) or ("", b"")
+        (folder / f"{side}-camera{suffix}").write_bytes(data)
+
+
+def noise(seed: int, size: tuple[int, int] = (64, 32)) -> Image:
+    width, height = size
+    return Image(rng_for("noise", seed).integers(0, 255, (height, width, 3), dtype=np.uint8))
+
+
+RULES: dict[str, tuple[Sequence[Transformation], float]] = {  # how fast each rule starts to fail
+    "translation": (Translate.grid(), 22.0),
+    "scale": (Scale.grid(), 30.0),
+    "shear": (Shear.grid()[::-1], 26.0),
+    "rotation": (Rotate.grid(), 40.0),
+    "contrast": (Contrast.grid(), 9.0),
+    "brightness": (Brighten.grid(), 4.0),
+    "blur": (blurs().changes, 3.0),
+}
+
+
+def realistic(folder: Path, drives: int = 20, pictures: int = 400) -> Run:
+    """A DeepTest-like run on rendered roads, with answers made up so that failures grow with severity."""
+    roads = Roads(drives=drives)
+    cases = {key: roads[key] for key in roads.keys()}  # noqa: SIM118
+    seen = [_seen(case.key, case.group, case.truth) for case in cases.values()]
+    records = [record for item in seen for record in _trials(item)]
+    wrong = sum(_off(item.said, item.truth) >= 5 for item in seen)
+    lost = Observation("test-0099/0000", "", fault="test-0099/0000: not a PNG: bad signature", readable=False)
+    run = Made(records, [*seen, lost], dict.fromkeys(RULES, (wrong, len(seen)))).write(folder)
+    by_id = {record.id: record for record in records}
+    for item in run.best()[:pictures]:
+        case = cases[item.case]
+        change = by_id[item.id].change
+        assert change is not None
+        source = case.inputs["camera"]
+        assert isinstance(source, Image)
+        keep_pictures(run, by_id[item.id], source, change.map(source))
+    return run
+
+
+def _off(said: Sequence[Value], wanted: Sequence[Value]) -> float:
+    assert isinstance(said[0], Steering)
+    assert isinstance(wanted[0], Steering)
+    return abs(said[0].degrees - wanted[0].degrees)
+
+
+def _seen(key: str, group: str, truth: tuple[Value, ...]) -> Observation:
+    label = truth[0]
+    assert isinstance(label, Steering)
+    said = Steering(label.degrees + float(rng_for("said", key).normal(0, 2.2)))
+    return Observation(key, group, truth, (said,), digest_of(key))
+
+
+def _trials(seen: Observation) -> Iterator[Record]:
+    for rule, (changes, gain) in RULES.items():
+        for draw, change in enumerate(changes):
+            rng = rng_for("after", seen.case, rule, draw)
+            push = gain * (draw / len(changes)) ** 2 * rng.normal(0.4, 0.8) + rng.normal(0, 0.8)
+            yield _trial(seen, Trial(seen.case, rule, draw, change), float(push))
+
+
+def _trial(seen: Observation, trial: Trial, push: float) -> Record:
+    assert trial.change is not None
+    said = seen.said[0]
+    assert isinstance(said, Steering)
+    if isinstance(trial.change, Shear) and trial.change.x <= -0.9:
+        verdict = Verdict.skipped(f"{50 + abs(push):.1f}% of the image is border fill, more than 50.0%")
+        return Record(trial, verdict, trial.change, seen.said)
+    if push > 30:
+        verdict = Verdict.error(f"ValueError: steering is {push:.2f}, beyond the actuator")
+        return Record(trial, verdict, trial.change, seen.said)
+    after = Steering(said.degrees + push)
+    verdict = AngleWithin(5.0).compare(said, after)
+    introduced = _off(seen.said, seen.truth) < 5
+    return Record(trial, verdict, trial.change, seen.said, (after,), seen.truth, introduced)

@@ -1,0 +1,142 @@
+"""The shape of the package: imports flow one way, files stay small, methods are functions, tests outweigh source."""
+
+import ast
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "swerve"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Downwards only: a layer may import its own and those after it (DESIGN §9). A module not named here belongs to the core.
+LAYERS = (
+    ("cli",),
+    ("api", "__init__"),
+    ("methods",),
+    ("execute", "report", "zoo", "retrain", "review", "testing"),
+    ("analysis", "gates", "search"),
+    ("relations", "transformations"),
+    ("explain", "translation"),
+    ("coverage", "sources", "systems", "world"),
+    ("keep", "listing", "replay", "store"),
+    ("identity", "rows", "spec"),
+    ("core",),
+)
+CORE = (
+    *("campaign", "case", "codec", "engine", "errors", "files", "journal", "load"),
+    *("relation", "seeding", "space", "system", "transformation", "values"),
+)
+FREE_OF_LIBRARIES = set(CORE) - {"files"}
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+
+def modules() -> Iterator[tuple[Path, str, ast.Module]]:
+    for file in FILES:
+        top = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        yield file, top, ast.parse(file.read_text())
+
+
+def rank(top: str) -> int:
+    assert top in RANK or top in CORE, f"swerve.{top} has no layer: add it to LAYERS or CORE"
+    return RANK.get(top, len(LAYERS) - 1)
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Every module imported at run time, wherever the import stands."""
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_imports_flow_downwards() -> None:
+    wrong = []
+    for file, top, tree in modules():
+        for name in imported(tree):
+            if name.startswith("swerve."):
+                target = name.split(".")[1]
+                if rank(target) < rank(top):
+                    wrong.append(f"{file.relative_to(PACKAGE)} imports {name}")
+    assert not wrong
+
+
+def test_core_uses_numpy_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "numpy", "swerve"}
+    strangers = {
+        (top, name)
+        for _, top, tree in modules()
+        if top in FREE_OF_LIBRARIES
+        for name in imported(tree)
+        if name.split(".")[0] not in allowed
+    }
+    assert not strangers
+
+
+def test_methods_define_no_classes() -> None:
+    classes = [
+        node.name
+        for _, top, tree in modules()
+        if top == "methods"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert not classes
+
+
+def test_files_stay_small() -> None:
+    lengths = sorted(len(file.read_text().splitlines()) for file in FILES)
+    assert statistics.median(lengths) <= 200
+    assert lengths[int(len(lengths) * 0.95)] <= 400
+    assert lengths[-1] <= 600
+
+
+def functions() -> Iterator[ast.FunctionDef]:
+    for _, _, tree in modules():
+        yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def test_functions_stay_small() -> None:
+    lengths = sorted(_code_lines(function) for function in functions())
+    assert statistics.median(lengths) <= 8
+    assert lengths[int(len(lengths) * 0.95)] <= 40
+
+
+def _code_lines(function: ast.FunctionDef) -> int:
+    body = function.body[1:] if ast.get_docstring(function) and len(function.body) > 1 else function.body
+    return (function.end_lineno or 0) - body[0].lineno + 1
+
+
+@pytest.mark.parametrize("word", ["Base", "Manager", "Helper", "Util"])
+def test_names_say_something(word: str) -> None:
+    named = [node.name for _, _, tree in modules() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert not [name for name in named if name.startswith(word) or name.endswith(word)]
+
+
+def test_tests_outweigh_source() -> None:
+    tests = sum(len(file.read_text().splitlines()) for file in (ROOT / "tests").rglob("*.py"))
+    source = sum(len(file.read_text().splitlines()) for file in FILES)
+    assert tests >= source
+
+
+def test_nothing_dangerous_is_called() -> None:
+    called = {
+        ast.unparse(node.func): f"{file.name}:{node.lineno}"
+        for file, _, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    }
+    banned = ("eval", "exec", "os.system", "os.popen", "pickle.", "marshal.", "shelve.")
+    assert not {name: where for name, where in called.items() if name in banned or name.startswith(banned[4:])}

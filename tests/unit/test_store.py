@@ -1,0 +1,228 @@
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swerve.campaign import Campaign
+from swerve.errors import EnvironmentFault, StoreError, SwerveError
+from swerve.execute.local import run_into
+from swerve.identity import differences, identity_of
+from swerve.relation import Rule
+from swerve.relations.steering import same_angle
+from swerve.search.sweep import Sweep
+from swerve.space import Over, Range
+from swerve.spec import Loaded
+from swerve.store import DifferentCampaign, Run, Store, best_of
+from swerve.testing import FakeSource, FakeSystem
+from swerve.transformations.photometric import Brighten
+
+BASE = Campaign(
+    source=FakeSource(12),
+    system=FakeSystem(bias=1),
+    rules=(Rule("brighter", Over(Brighten, beta=Range(1, 30)), same_angle(15)),),
+    search=Sweep(per_case=4),
+    seed=3,
+    inference_batch=2,
+)
+
+
+def finish(folder: Path, campaign: Campaign = BASE) -> dict[str, Any]:
+    return run_into(Loaded(campaign, Path("/base")), folder).as_dict()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file that must not depend on when or where a run took place."""
+    beside = {"timings.json", ".lock"}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file() and p.name not in beside
+    }
+
+
+def test_same_campaign_same_bytes(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    finish(tmp_path / "b")
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_running_again_changes_nothing(tmp_path: Path) -> None:
+    first = finish(tmp_path / "a")
+    before = content(tmp_path / "a")
+    assert finish(tmp_path / "a") == first
+    assert content(tmp_path / "a") == before
+
+
+def test_every_cut_resumes_to_same_bytes(tmp_path: Path) -> None:
+    finish(tmp_path / "whole")
+    whole = content(tmp_path / "whole")
+    journal = whole["journal.jsonl"]
+    for cut in range(0, len(journal), len(journal) // 40):
+        again = tmp_path / "again"
+        shutil.rmtree(again, ignore_errors=True)
+        again.mkdir()
+        for name in ("campaign.json", "origin.json"):
+            (again / name).write_bytes(whole[name])
+        (again / "journal.jsonl").write_bytes(journal[:cut])
+        finish(again)
+        assert content(again) == whole
+
+
+def test_summary_adds_up(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    summary = json.loads((tmp_path / "a" / "summary.json").read_text())
+    assert summary["trials"] == 48 == sum(summary[key] for key in ("held", "violated", "skipped", "errors"))
+    assert summary["rules"]["brighter"]["trials"] == 48
+    assert summary["violated"] == len(list(Run(tmp_path / "a").findings()))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (replace(BASE, seed=4), "seed: 3 then, 4 now"),
+        (replace(BASE, inference_batch=3), "inference_batch: 2 then, 3 now"),
+        (replace(BASE, system=FakeSystem(bias=1, weights="second")), "weights differ: sha"),
+        (replace(BASE, source=FakeSource(12, seed=9)), "data differ: sha"),
+        (replace(BASE, search=Sweep(per_case=5)), "search.per_case: 4 then, 5 now"),
+        (
+            replace(BASE, rules=(Rule("brighter", Over(Brighten, beta=Range(1, 30)), same_angle(14)),)),
+            "within: 15.0 then, 14.0 now",
+        ),
+        (replace(BASE, rules=(*BASE.rules, Rule("more", Brighten(3), same_angle()))), "rule[1].name: absent then, more now"),
+    ],
+)
+def test_other_campaign_is_refused(tmp_path: Path, changed: Campaign, said: str) -> None:
+    finish(tmp_path / "a")
+    before = content(tmp_path / "a")
+    with pytest.raises(DifferentCampaign) as refusal:
+        finish(tmp_path / "a", changed)
+    assert any(said in line for line in refusal.value.changed)
+    assert content(tmp_path / "a") == before
+
+
+def test_other_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(tmp_path / "a")
+    monkeypatch.setattr("swerve.__version__", "9.9.9")
+    monkeypatch.setattr("swerve.identity.package_fingerprint", lambda: "f" * 64)
+    with pytest.raises(DifferentCampaign) as refusal:
+        finish(tmp_path / "a")
+    assert refusal.value.changed[0] == "swerve: 0.1.0 then, 9.9.9 now"
+    assert refusal.value.changed[1].startswith("swerve's code differ: sha")
+
+
+def test_equal_identities_do_not_differ() -> None:
+    assert differences(identity_of(BASE, Path("/a")), identity_of(BASE, Path("/b"))) == []
+
+
+def test_second_writer_is_refused(tmp_path: Path) -> None:
+    identity = identity_of(BASE, Path("/base"))
+    message = f"another process \\(pid {os.getpid()}\\) is writing here"
+    with Store(tmp_path / "a", identity, Path("/base")), pytest.raises(EnvironmentFault, match=message):
+        Store(tmp_path / "a", identity, Path("/base"))
+    with Store(tmp_path / "a", identity, Path("/base")) as free:
+        assert free.folder == tmp_path / "a"
+
+
+def test_refusal_lets_the_lock_go(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    for _ in range(2):
+        with pytest.raises(DifferentCampaign):
+            finish(tmp_path / "a", replace(BASE, seed=4))
+    finish(tmp_path / "a")
+
+
+def test_strange_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.doc").write_text("precious")
+    with pytest.raises(StoreError, match="is not empty and not a run folder"):
+        finish(tmp_path)
+    assert [item.name for item in tmp_path.iterdir()] == ["thesis.doc"]
+
+
+def test_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentFault, match="file: is a file, not a folder"):
+        finish(tmp_path / "file")
+
+
+def test_not_a_run_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not a run folder"):
+        Run(tmp_path)
+
+
+def test_other_format_is_refused(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    path = tmp_path / "a" / "campaign.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(StoreError, match="written in format 2, this version reads format 1"):
+        Run(tmp_path / "a")
+
+
+def test_unusable_cases_are_listed(tmp_path: Path) -> None:
+    class Blind(FakeSource):
+        def __getitem__(self, key: str) -> Any:
+            raise OSError("gone")
+
+    with pytest.raises(SwerveError, match="0 usable cases of 3"):
+        finish(tmp_path / "a", replace(BASE, source=Blind(3)))
+    rows = (tmp_path / "a" / "tables" / "skipped.csv").read_text().splitlines()
+    assert rows[:2] == ["case,reason", "fake-00000,OSError: gone"]
+    assert len(rows) == 4
+
+
+def test_best_is_largest_margin(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    findings = list(Run(tmp_path / "a").findings())
+    margins = sorted((finding.margin for finding in findings), reverse=True)
+    assert [finding.margin for finding in best_of(findings, 5)] == margins[:5]
+
+
+def test_kept_pictures_are_lossless(tmp_path: Path) -> None:
+    import cv2
+
+    finish(tmp_path / "a")
+    run = Run(tmp_path / "a")
+    best = run.best(3)[0]
+    source = BASE.source[best.case].inputs["camera"]
+    for name, pixels in (("source", source.pixels), ("followup", Brighten(best.change["beta"]).map(source).pixels)):  # type: ignore[attr-defined]
+        kept = cv2.imread(str(run.folder / "findings" / best.id / f"{name}-camera.png"))
+        assert (cv2.cvtColor(kept, cv2.COLOR_BGR2RGB) == pixels).all()
+
+
+def test_lost_pictures_are_made_again(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    before = content(tmp_path / "a")
+    shutil.rmtree(tmp_path / "a" / "findings")
+    (tmp_path / "a" / "summary.json").unlink()
+    finish(tmp_path / "a")
+    assert content(tmp_path / "a") == before
+
+
+def test_orphans_are_removed(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    before = content(tmp_path / "a")
+    (tmp_path / "a" / "findings" / ".deadbeef.tmp").mkdir()
+    finish(tmp_path / "a")
+    assert content(tmp_path / "a") == before
+    assert not (tmp_path / "a" / "findings" / ".deadbeef.tmp").exists()
+
+
+def test_id_may_be_shortened(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    run = Run(tmp_path / "a")
+    best = run.best(1)[0]
+    assert run.row(best.id[:8])["id"] == best.id
+    for wrong in ("zzzz", best.id[:3], ""):
+        with pytest.raises(StoreError, match=f"no finding '{wrong}'"):
+            run.row(wrong)
+
+
+def test_formulas_are_neutralised(tmp_path: Path) -> None:
+    evil = "=cmd|' /C calc'!A0"
+    finish(tmp_path / "a", replace(BASE, rules=(Rule(evil, Brighten(30), same_angle(1)),)))
+    for name in ("rules.csv", "findings.csv"):
+        text = (tmp_path / "a" / "tables" / name).read_text()
+        assert f"'{evil}" in text
+        assert f"\n{evil}" not in text
+        assert f",{evil}" not in text
