@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,19 @@ from swerve.transformations.photometric import Brighten, Contrast
 from swerve.values import Image, Steering, Value
 
 BATCH = 64
+
+
+@dataclass(frozen=True)
+class Named(Transformation):
+    """A change that does nothing and calls itself anything."""
+
+    text: str
+    preserves: ClassVar[tuple[str, ...]] = ("*",)
+
+    def words(self) -> str:
+        return self.text
+
+
 SOURCE = {"use": "roads", "drives": 20, "frames": 2, "seed": 7, "split": "test"}
 EXPECT = {"use": "equivariant", "compare": {"use": "angle-within", "within": 5.0}}
 
@@ -187,3 +201,18 @@ def _trial(seen: Observation, trial: Trial, push: float) -> Record:
     verdict = AngleWithin(5.0).compare(said, after)
     introduced = _off(seen.said, seen.truth) < 5
     return Record(trial, verdict, trial.change, seen.said, (after,), seen.truth, introduced)
+
+
+MIXED = [
+    *(held(f"h{index}") for index in range(6)),
+    finding("a", off=12.0),
+    finding("b", off=50.0),
+    replace(finding("c", off=20.0), introduced=None),
+    *(skipped(f"s{index}", f"{index + 50}.5% of the image is border fill, more than 50.0%") for index in range(4)),
+    failed("e", "RuntimeError: shapes do not match"),
+    failed("f", "too slow", kind=Fault.TIMEOUT),
+]
+SEEN = [
+    *(Observation(case, "", (Steering(2.5),), (Steering(3.0),)) for case in "abc"),
+    Observation("lost", "", fault="lost: not a PNG", readable=False),
+]

@@ -8,17 +8,20 @@ import io
 import json
 import os
 import shutil
+import struct
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import cv2
 import numpy as np
+from isal import isal_zlib
 
 from swerve.errors import EnvironmentFault
-from swerve.values import Group, Image, PointCloud, Value
+from swerve.values import Array, Group, Image, PointCloud, Value
 
+Linkable = bytes | Path
 # A cell that starts with one of these is a formula to a spreadsheet (R44).
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -49,13 +52,13 @@ def write_whole(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files beside its place and rename it there."""
+def write_folder(folder: Path, files: Mapping[str, Linkable]) -> None:
+    """Write a folder of files beside its place and rename it there; a path stands for a link to what is there already."""
     try:
         made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
             for name, data in files.items():
-                (made / name).write_bytes(data)
+                _place(made / name, data)
             os.chmod(made, 0o777 & ~_umask())
             os.rename(made, folder)
         except BaseException:
@@ -63,6 +66,16 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             raise
     except OSError as error:
         raise EnvironmentFault(f"{folder}: cannot be written: {error.strerror}") from error
+
+
+def _place(path: Path, data: Linkable) -> None:
+    if isinstance(data, bytes):
+        path.write_bytes(data)
+        return
+    try:
+        os.link(data, path)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(data, path)
 
 
 def sync_folder(folder: Path) -> None:
@@ -106,12 +119,27 @@ def sensor_file(value: Value) -> tuple[str, bytes] | None:
     if isinstance(value, Group) and value.values:
         return sensor_file(value.values[-1])
     if isinstance(value, Image):
-        good, data = cv2.imencode(".png", cv2.cvtColor(value.pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 4])
-        if not good:
-            raise EnvironmentFault("a picture could not be encoded")
-        return ".png", data.tobytes()
+        return ".png", png_bytes(value.pixels)
     if isinstance(value, PointCloud):
         buffer = io.BytesIO()
         np.save(buffer, value.xyzi, allow_pickle=False)
         return ".npy", buffer.getvalue()
     return None
+
+
+def png_bytes(pixels: Array) -> bytes:
+    """An RGB picture as PNG; a run keeps thousands, and ISA-L deflates four times as fast as zlib to the same size."""
+    height, width, _ = pixels.shape
+    rows = pixels.reshape(height, 3 * width)
+    # Filter 1 of the PNG standard: each byte minus the one of the pixel to its left.
+    lines = np.empty((height, 1 + 3 * width), np.uint8)
+    lines[:, 0] = 1
+    lines[:, 1:4] = rows[:, :3]
+    np.subtract(rows[:, 3:], rows[:, :-3], out=lines[:, 4:])
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits, RGB, no interlace
+    parts = ((b"IHDR", head), (b"IDAT", isal_zlib.compress(lines, 1)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))

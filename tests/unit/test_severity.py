@@ -55,21 +55,21 @@ def test_limit_of_one_clean_value() -> None:
 
 def test_limit_never_fails() -> None:
     assert limit({3: (0, 40), 30: (0, 40)}) == (
-        "Held on all 80 trials up to 30°, the largest change tried (at 30°: 0 of 40, at most 8.8% may fail, 95% Wilson)."
+        "Held on all 80 trials up to 30°, the largest change judged (at 30°: 0 of 40, at most 8.8% may fail, 95% Wilson)."
     )
 
 
 def test_limit_fails_from_smallest() -> None:
     said = limit({3: (1, 40), 6: (30, 40)})
-    assert said == "Fails already at 3°, the smallest change tried (1 of 40); more than half fail at 6°."
+    assert said == "Fails already at 3°, the smallest change judged (1 of 40); more than half fail at 6°."
 
 
 def test_limit_fails_on_everything() -> None:
-    assert limit({3: (4, 4), 6: (4, 4)}) == "Failed on all 8 trials, from 3°, the smallest change tried."
+    assert limit({3: (4, 4), 6: (4, 4)}) == "Failed on all 8 trials, from 3°, the smallest change judged."
 
 
 def test_limit_mostly_fails_everywhere() -> None:
-    assert limit({3: (3, 4), 6: (4, 4)}).endswith("; more than half fail at every value tried.")
+    assert limit({3: (3, 4), 6: (4, 4)}).endswith("; more than half fail at every value judged.")
 
 
 def test_limit_names_the_worst() -> None:
@@ -101,9 +101,9 @@ def test_both_ways_are_told_apart() -> None:
     curve = curve_of(rows({-20: (4, 4), -10: (2, 4), 10: (0, 4), 20: (0, 4)}, "brighten", "beta"))
     assert [point.value for point in curve.points] == [-10, 10, -20, 20]
     assert curve.limit == (
-        "Above 0: held on all 8 trials up to 20, the largest change tried "
+        "Above 0: held on all 8 trials up to 20, the largest change judged "
         "(at 20: 0 of 4, at most 49.0% may fail, 95% Wilson). "
-        "Below 0: fails already at -10, the smallest change tried (2 of 4); more than half fail at -20."
+        "Below 0: fails already at -10, the smallest change judged (2 of 4); more than half fail at -20."
     )
 
 

@@ -197,10 +197,10 @@ class _Side:
         first = points[0]
         clean = next((index for index, point in enumerate(points) if point.violated), len(points))
         if clean == len(points):
-            return f"{self._held(points)}, the largest change tried {self._at_most(points)}."
+            return f"{self._held(points)}, the largest change judged {self._at_most(points)}."
         if all(point.violated == point.trials for point in points):
-            return f"Failed on all {_total(points):,} trials, from {self._span(first)}, the smallest change tried."
-        start = [f"Fails already at {self._span(first)}, the smallest change tried ({_share(first)})"]
+            return f"Failed on all {_total(points):,} trials, from {self._span(first)}, the smallest change judged."
+        start = [f"Fails already at {self._span(first)}, the smallest change judged ({_share(first)})"]
         if clean:
             held = f"{self._held(points[:clean])} {self._at_most(points[:clean])}"
             start = [held, f"first failures at {self._told(points[clean])}"]
@@ -221,7 +221,7 @@ class _Side:
         often = [point for point in self.points if point.rate > 0.5]
         steady = list(itertools.takewhile(lambda point: point.rate > 0.5, reversed(self.points)))
         if len(steady) == len(self.points):
-            yield "more than half fail at every value tried"
+            yield "more than half fail at every value judged"
         elif len(steady) == 1:
             yield f"more than half fail at {self._span(steady[0])}"
         elif steady:

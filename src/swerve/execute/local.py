@@ -40,9 +40,7 @@ def run_into(
             write_skipped(folder / TABLES, Run(folder).baseline())
             raise
         finished = Run(folder)
-        if progress:
-            progress.begin("pictures", None)
-        keep_best(finished, campaign, trusted)
+        keep_best(finished, campaign, trusted, progress=progress)
         write_tables(finished, summary.as_dict())
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
         times = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "host": platform.platform()}

@@ -41,4 +41,4 @@ def _table_4() -> dict[str, Space]:
 
 
 def _both_readings(name: str, space: Space) -> tuple[Rule, Rule]:
-    return Rule(f"{name}, against the label", space, lambda_mse(5.0)), Rule(f"{name}, same angle", space, same_angle(10.0))
+    return Rule(f"{name}, label", space, lambda_mse(5.0)), Rule(f"{name}, own answer", space, same_angle(10.0))

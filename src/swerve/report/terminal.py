@@ -43,9 +43,9 @@ def print_summary(run: Run, console: Console) -> None:
     """Print the rules' table, the worst findings with their replay lines, and where the report is."""
     numbers = numbers_of(run)
     if numbers.unfinished:
-        console.print(_plain(numbers.unfinished, style="yellow", longest=None))
+        console.print(_plain(numbers.unfinished, style="yellow", longest=None), soft_wrap=True)
     console.print(_table(numbers), soft_wrap=True)
-    console.print(_plain(numbers.headline, style="bold", longest=None))
+    console.print(_plain(numbers.headline, style="bold", longest=None), soft_wrap=True)
     for finding in run.best(WORST)[:WORST]:
         console.print()
         console.print(_told(finding, run), soft_wrap=True)

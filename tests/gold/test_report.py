@@ -1,0 +1,341 @@
+"""What the page says of runs made by hand."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swerve.errors import EnvironmentFault
+from swerve.report import numbers as report_numbers
+from swerve.report.html import write_report
+from swerve.report.numbers import numbers_of
+from swerve.report.words import answer_words, in_words
+from swerve.store import Run
+from swerve.transformations.affine import Rotate
+from swerve.values import Boxes2D, Group, Signal, Steering, Value
+from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held, keep_pictures, noise, skipped
+
+VOID = {"meta", "link", "img", "input", "br"}
+SVG = {"path", "rect", "use", "circle"}
+
+
+@dataclass
+class Element:
+    """A parsed element; `text` is all the text inside it."""
+
+    tag: str
+    attributes: dict[str, str]
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    def all(self, tag: str = "", **attributes: str) -> list[Element]:
+        wanted = {name.strip("_"): value for name, value in attributes.items()}
+        return [item for item in self.walk() if item.fits(tag, wanted)]
+
+    def one(self, tag: str = "", **attributes: str) -> Element:
+        (found,) = self.all(tag, **attributes)
+        return found
+
+    def fits(self, tag: str, wanted: dict[str, str]) -> bool:
+        return tag in ("", self.tag) and all(
+            value in self.attributes.get(name, "").split() for name, value in wanted.items()
+        )
+
+    def walk(self) -> Iterator[Element]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+class Page(HTMLParser):
+    """A page that is well formed: every element is closed, in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.top = Element("", {})
+        self.open = [self.top]
+        self.source = text
+        self.feed(text)
+        assert [item.tag for item in self.open] == [""]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        made = Element(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].children.append(made)
+        if tag not in VOID:
+            self.open.append(made)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in SVG
+        self.open[-1].children.append(Element(tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop().tag == tag
+
+    def handle_data(self, data: str) -> None:
+        for item in self.open:
+            item.text += data
+
+
+def page_of(run: Run) -> Element:
+    return Page(write_report(run).read_text()).top
+
+
+def counts_of(page: Element) -> dict[str, int]:
+    shown = [item for item in page.walk() if "data-count" in item.attributes]
+    return {item.attributes["data-count"]: int(item.text.replace(",", "")) for item in shown}
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Run:
+    return Made(MIXED, SEEN, {"rotate": (1, 9)}).write(tmp_path / "run")
+
+
+def test_numbers_add_up(mixed: Run) -> None:
+    counts = counts_of(page_of(mixed))
+    assert counts == {"trials": 15, "held": 6, "violated": 3, "skipped": 4, "errors": 2}
+    assert counts["trials"] == sum(counts.values()) - counts["trials"]
+
+
+def test_bar_fills_its_length(mixed: Run) -> None:
+    bars = [item for item in page_of(mixed).one("svg", class_="stack").all("rect") if item.attributes["class"] != "none"]
+    assert [item.attributes["class"] for item in bars] == ["held", "violated", "skipped", "errors"]
+    assert sum(float(item.attributes["width"]) for item in bars) == pytest.approx(1000, abs=0.1)
+
+
+def test_row_tells_rule_whole(mixed: Run) -> None:
+    row, total = page_of(mixed).one("table", class_="rules").one("tbody").all("tr")
+    cells = [item.text.strip() for item in row.all("td")]
+    assert cells[:2] == ["15", "3"]
+    assert re.fullmatch(r"33\.3% 12\.1% – 64\.6%", cells[2])
+    assert cells[3:] == ["1", "1", "1", "1 of 9", "4", "2"]
+    assert total.text.split()[:4] == ["all", "rules", "15", "3"]
+
+
+def test_rules_without_trials_are_listed(tmp_path: Path) -> None:
+    run = Made([], SEEN).write(tmp_path / "run")
+    assert [line.name for line in numbers_of(run).rules] == ["rotate"]
+    assert "nothing judged" in page_of(run).one("table", class_="rules").text
+
+
+def test_clean_run_says_so(tmp_path: Path) -> None:
+    run = Made([held(f"c{index}") for index in range(40)]).write(tmp_path / "run")
+    page = page_of(run)
+    assert page.one(id="headline").text == "No findings: all 40 judged trials held (at most 8.8% may fail, 95% Wilson)."
+    assert page.one(id="no-findings").text == "No findings: no judged trial violated its rule."
+    assert "Every case was usable, and every trial was judged." in page.text
+    assert not page.all("article")
+    assert not page.all(id="unfinished")
+
+
+def test_stopped_run_says_so(tmp_path: Path) -> None:
+    run = Made(MIXED, SEEN, finished=False).write(tmp_path / "run")
+    page = page_of(run)
+    assert page.one(id="unfinished").text.startswith("This campaign has not finished: the numbers cover the 15 trials")
+    assert counts_of(page)["trials"] == 15
+    assert "not known yet" in page.one("table", class_="rules").text
+
+
+def test_run_stopped_in_baseline_says_so(tmp_path: Path) -> None:
+    page = page_of(Made([], SEEN, finished=False).write(tmp_path / "run"))
+    assert page.one(id="headline").text == "No trial was made: this run says nothing about the system."
+    assert counts_of(page) == dict.fromkeys(("trials", "held", "violated", "skipped", "errors"), 0)
+
+
+def test_journal_alone_is_enough(tmp_path: Path) -> None:
+    run = Made([], finished=False).write(tmp_path / "run")
+    (run.folder / "journal.jsonl").unlink(missing_ok=True)
+    assert counts_of(page_of(run))["trials"] == 0
+
+
+def test_errors_alone_say_so(tmp_path: Path) -> None:
+    run = Made([failed(f"c{index}", "RuntimeError: no") for index in range(5)]).write(tmp_path / "run")
+    page = page_of(run)
+    assert page.one(id="headline").text.startswith("No trial could be judged (0 skipped, 5 errors)")
+    assert page.one(id="no-findings").text == "No findings, because no trial could be judged."
+    assert counts_of(page)["errors"] == 5
+
+
+def test_stale_summary_is_not_believed(tmp_path: Path) -> None:
+    run = Made(MIXED, SEEN).write(tmp_path / "run")
+    (run.folder / "summary.json").write_text('{"trials": 3, "held": 3}')
+    assert counts_of(page_of(run))["trials"] == 15
+    assert page_of(run).all(id="unfinished")
+
+
+@pytest.mark.parametrize("torn", ["", "{", "[]", "null"])
+def test_torn_summary_is_no_summary(torn: str, tmp_path: Path) -> None:
+    run = Made(MIXED).write(tmp_path / "run")
+    (run.folder / "summary.json").write_text(torn)
+    assert page_of(run).all(id="unfinished")
+
+
+def test_reasons_are_grouped(mixed: Run) -> None:
+    rows = page_of(mixed).one("table", class_="reasons").one("tbody").all("tr")
+    told = [[cell.text.strip() for cell in row.all("td")] for row in rows]
+    assert told[0] == ["4", "skipped", "50.5% of the image is border fill, more than 50.0% and alike, other numbers", "s0"]
+    assert ["1", "model error", "RuntimeError: shapes do not match", "e"] in told
+    assert ["1", "timeout error", "too slow", "f"] in told
+    assert ["1", "unusable case", "lost: not a PNG", "lost"] in told
+
+
+def test_reasons_add_up_beyond_twenty(tmp_path: Path) -> None:
+    records = [skipped(f"c{index}", f"reason {'x' * index}") for index in range(30)]
+    rows = page_of(Made(records).write(tmp_path / "run")).one("table", class_="reasons").one("tbody").all("tr")
+    assert len(rows) == 21
+    assert sum(int(row.children[0].text) for row in rows) == 30
+    assert "10 more reasons" in rows[-1].text
+
+
+def test_endless_reasons_stay_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_numbers, "MOST_REASONS", 5)
+    records = [skipped(f"c{index}", f"reason {'x' * index}") for index in range(30)]
+    reasons = numbers_of(Made(records).write(tmp_path / "run")).reasons
+    assert (reasons[0].why, reasons[0].count, len(reasons)) == ("other reasons", 25, 6)
+
+
+def test_cards_go_by_margin(mixed: Run) -> None:
+    cards = page_of(mixed).all("article")
+    assert [card.one(class_="case").text for card in cards] == ["b", "c", "a"]
+    assert [card.one(class_="badge").text for card in cards] == ["already wrong", "no label", "introduced"]
+    assert [float(card.attributes["data-m"]) for card in cards] == [45, 15, 7]
+
+
+def test_card_tells_how_to_replay(mixed: Run) -> None:
+    card = page_of(mixed).all("article")[0]
+    assert card.one("code").text == f"swerve replay {mixed.folder} {card.attributes['id']}"
+    assert "rotated 9° counter-clockwise" in card.text
+    assert "+3.0° became +53.0°" in card.one(class_="why").text
+    assert "pictures rebuilt on demand" in card.text
+
+
+def test_folder_with_spaces_is_quoted(tmp_path: Path) -> None:
+    run = Made([finding("a")]).write(tmp_path / "my run's")
+    assert page_of(run).one("article").one("code").text.startswith("swerve replay '/")
+
+
+def test_arrows_are_blue_and_red(tmp_path: Path) -> None:
+    record = finding("a", off=200.0)
+    run = Made([record], SEEN).write(tmp_path / "run")
+    keep_pictures(run, record, noise(1), noise(2))
+    left, right = page_of(run).one("article").all("a", class_="pic")
+    arrows = [[(use.attributes["class"], use.attributes["transform"]) for use in side.all("use")] for side in (left, right)]
+    # Left is positive, and turns anti-clockwise; the wheel's +203° stop at 90°. The label stands at 2.5°, then at 3°.
+    assert arrows[0] == [("l", "rotate(-2.5)"), ("k", "rotate(-3.0)")]
+    assert arrows[1] == [("l", "rotate(-3.0)"), ("k", "rotate(-3.0)"), ("r", "rotate(-90.0)")]
+
+
+def test_pictures_say_their_size(tmp_path: Path) -> None:
+    record = finding("a")
+    run = Made([record]).write(tmp_path / "run")
+    keep_pictures(run, record, noise(1, (64, 32)), noise(2, (64, 32)))
+    source, followup = page_of(run).one("article").all("img")
+    assert source.attributes["src"] == f"../findings/{record.id}/source-camera.png"
+    assert followup.attributes["src"] == f"../findings/{record.id}/followup-camera.png"
+    assert {(item.attributes["width"], item.attributes["height"]) for item in (source, followup)} == {("64", "32")}
+    assert {item.attributes["loading"] for item in (source, followup)} == {"lazy"}
+
+
+def test_other_sensors_have_no_picture(tmp_path: Path) -> None:
+    record = finding("a")
+    run = Made([record]).write(tmp_path / "run")
+    folder = run.folder / "findings" / record.id
+    folder.mkdir(parents=True)
+    (folder / "source-lidar.npy").touch()
+    (folder / "source-left.png").touch()  # without its other half
+    card = page_of(run).one("article")
+    assert "no pictures among the inputs" in card.text
+    assert not card.all("img")
+
+
+def test_other_answers_are_words() -> None:
+    boxes = Boxes2D(np.zeros((3, 4)), ("car",) * 3)
+    several: tuple[Value, ...] = (Steering(-3.25), boxes, Signal("collision", 0.82), Signal("speed", 12.0, " m/s"))
+    assert answer_words(several) == "-3.2°, 3 boxes2d, collision 0.82, speed 12 m/s"
+    assert answer_words((Group((Steering(1), Steering(2), Steering(3), Steering(4))),)) == "(+1.0°, +2.0°, +3.0°, …)"
+
+
+def test_answers_without_angle_have_no_arrow(tmp_path: Path) -> None:
+    risky, safe = (Signal("collision", 0.82),), (Signal("collision", 0.1),)
+    record = replace(finding("a"), before=safe, after=risky, truth=())
+    run = Made([record]).write(tmp_path / "run")
+    keep_pictures(run, record, noise(1), noise(2))
+    card = page_of(run).one("article")
+    assert not card.all("use")
+    assert "collision 0.82" in card.one(class_="said").text
+
+
+def test_parts_are_told_in_words() -> None:
+    assert in_words({"use": "roads", "drives": 20, "split": "test"}) == "roads, drives 20, split test"
+    assert in_words({"live": "mine:model"}) == "mine:model (given in Python)"
+    assert in_words({"use": "both", "relations": [{"use": "a"}, {"use": "b", "by": 0.5}]}) == "both, a and b, by 0.5"
+    assert in_words(None) == "none"
+
+
+def test_curve_is_drawn_with_its_sentence(tmp_path: Path) -> None:
+    records = [
+        *(held(f"c{index}", change=Rotate(3.0)) for index in range(40)),
+        *(finding(f"c{index}", change=Rotate(9.0)) for index in range(30)),
+    ]
+    page = page_of(Made(records, (), {"rotate": (2, 40)}).write(tmp_path / "run"))
+    chart = page.one("figure", class_="chart")
+    assert len(chart.all("circle")) == 2
+    assert chart.one("text", class_="axis").text == "degrees (°)"
+    assert "Held on all 40 trials up to 3°" in chart.one("figcaption").text
+    assert "Untouched: 2 of 40 already wrong." in chart.one("figcaption").text
+    assert chart.all("path", class_="untouched")
+
+
+def test_page_says_what_it_leaves_out(tmp_path: Path) -> None:
+    page = page_of(Made([finding(f"c{index}", off=10 + index / 10) for index in range(205)]).write(tmp_path / "run"))
+    assert len(page.all("article")) == 200
+    assert "Showing the 200 with the largest margin per rule of 205." in page.text
+
+
+def test_page_stays_small(tmp_path: Path) -> None:
+    records = [finding(f"case-{index:05d}/0001", off=10 + index / 10) for index in range(100)]
+    run = Made(records).write(tmp_path / "run")
+    for record in records:
+        keep_pictures(run, record, noise(1), noise(2))
+    # 1,400 cards must stay under 5 MB (R12).
+    assert write_report(run).stat().st_size < 100 * 2500
+
+
+def test_page_is_the_same_twice(mixed: Run) -> None:
+    assert write_report(mixed).read_bytes() == write_report(mixed).read_bytes()
+
+
+def test_page_loads_nothing(mixed: Run) -> None:
+    path = write_report(mixed)
+    page = Page(path.read_text()).top
+    addresses = [value for item in page.walk() for name, value in item.attributes.items() if name in ("src", "href")]
+    assert all(value.startswith(("../findings/", "#", "data:,")) for value in addresses)
+    assert not [item for item in page.walk() for name in item.attributes if name == "style" or name.startswith("on")]
+
+
+def test_policy_allows_our_own_alone(mixed: Run) -> None:
+    page = page_of(mixed)
+    (policy,) = [item.attributes["content"] for item in page.all("meta") if "http-equiv" in item.attributes]
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        digest = base64.b64encode(hashlib.sha256(page.one(tag).text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_lone_surrogates_are_written(tmp_path: Path) -> None:
+    run = Made([finding("bad\udcff name\x00\x1b[31m\r")]).write(tmp_path / "run")
+    assert page_of(run).one("article").one(class_="case").text == "bad\\udcff name␀␛[31m␍"
+
+
+def test_report_in_read_only_folder_says_why(mixed: Run) -> None:
+    (mixed.folder / "report").write_text("in the way")
+    with pytest.raises(EnvironmentFault, match="cannot be made"):
+        write_report(mixed)

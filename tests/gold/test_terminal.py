@@ -1,0 +1,120 @@
+"""What the terminal says of runs made by hand."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from swerve.report.html import write_report
+from swerve.report.numbers import Line
+from swerve.report.terminal import RichProgress, _cells, print_finding, print_findings, print_names, print_summary
+from swerve.store import Run
+from tests.fixture_runs import MIXED, SEEN, Made, finding, held
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Run:
+    return Made(MIXED, SEEN, {"rotate": (1, 9)}).write(tmp_path / "run")
+
+
+def terminal(show: Callable[[Console], None], width: int = 100) -> str:
+    file = io.StringIO()
+    show(Console(file=file, width=width))
+    return file.getvalue()
+
+
+def test_terminal_tells_counts_and_worst(mixed: Run) -> None:
+    said = terminal(lambda console: print_summary(mixed, console))
+    assert re.search(r"rotate +15 +3 33\.3% 12\.1–64\.6 +1 +1 +1/9 +4 +2\n", said)
+    assert "3 of 9 judged trials violated their rule: 33.3%" in said
+    assert said.index("margin +45, already wrong") < said.index("margin +15, no label") < said.index("margin +7, introduced")
+    assert said.count("swerve replay") == 3
+    assert "report:" not in said
+    path = write_report(mixed)
+    assert f"report: {path}\n" in terminal(lambda console: print_summary(mixed, console), width=40)
+
+
+def test_terminal_says_unfinished(tmp_path: Path) -> None:
+    run = Made(MIXED, finished=False).write(tmp_path / "run")
+    assert terminal(lambda console: print_summary(run, console)).startswith("This campaign has not finished")
+
+
+def test_terminal_never_cuts_a_number() -> None:
+    line = Line("a rule with a name far too long for any column", held=10_000_000, violated=1, untouched=(1, 100_000))
+    name, trials, *_ = _cells(line)
+    assert len(name) <= 28
+    assert trials == "10,000,001"
+
+
+HOSTILE = "\x1b[31mred\x1b]8;;http://x\x07 [bold]x[/bold] :smile: \x9b2J \u202etxt\r\n"
+
+
+def test_terminal_neutralises_escapes(tmp_path: Path) -> None:
+    record = finding(HOSTILE, HOSTILE, why=HOSTILE)
+    run = Made([record, held("b", HOSTILE)]).write(tmp_path / "run")
+    item = next(run.findings())
+    for show in (
+        lambda console: print_summary(run, console),
+        lambda console: print_findings(run, console, 5),
+        lambda console: print_finding(run, item, console),
+        lambda console: print_names({"gates": [{"name": "x", "about": HOSTILE, "arguments": {"a": HOSTILE}}]}, console),
+    ):
+        said = terminal(show)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", said)
+        assert "[bold]x[/bold]" in said
+        assert ":smile:" in said
+
+
+def test_terminal_lists_worst_first(mixed: Run) -> None:
+    lines = terminal(lambda console: print_findings(mixed, console, 2)).splitlines()
+    assert [line.split()[1] for line in lines[:2]] == ["+45", "+15"]
+    assert lines[-1] == "2 of 3 findings"
+
+
+def test_terminal_shows_one_finding(mixed: Run) -> None:
+    item = mixed.best()[0]
+    said = terminal(lambda console: print_finding(mixed, item, console))
+    assert "source: +3.0°" in said
+    assert "follow-up: +53.0°" in said
+    assert "files: rebuilt on demand" in said
+
+
+def test_progress_is_one_line_per_stage() -> None:
+    def show(console: Console) -> None:
+        with RichProgress(console) as progress:
+            progress.begin("baseline", 3)
+            progress.advance(3, 0)
+            progress.begin("trials", None)
+            progress.advance(5, 1)
+            progress.advance(5, 1)
+
+    lines = terminal(show).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("baseline: 3 done in ")
+    assert lines[1].startswith("trials: 10 done, 2 findings in ")
+
+
+def test_progress_says_stopped() -> None:
+    def show(console: Console) -> None:
+        with suppress(KeyboardInterrupt), RichProgress(console) as progress:
+            progress.begin("trials", 100)
+            progress.advance(5, 1)
+            raise KeyboardInterrupt
+
+    assert terminal(show).startswith("trials: stopped after 5, 1 findings in ")
+
+
+@pytest.mark.parametrize("total", [40, None])
+def test_progress_draws_bars_on_terminal(total: int | None) -> None:
+    file = io.StringIO()
+    with RichProgress(Console(file=file, width=120, force_terminal=True)) as progress:
+        progress.begin("trials", total)
+        progress.advance(40, 7)
+    assert "40/" in file.getvalue()
+    assert "7 findings" in file.getvalue()
