@@ -4,7 +4,7 @@ Both sides make the same changes to the same frames, in the same batches and thr
 campaign also proposes, checks, hashes, journals with one fsync per ask, keeps its best findings and writes its tables;
 the HTML report is left out. CPU time, interleaved repeats, medians.
 
-    python bench/overhead.py [--json] [--repeats N] [--drives N]
+    python bench/overhead.py [--json] [--repeats N] [--drives N] [--only time|memory]
 """
 
 from __future__ import annotations
@@ -17,18 +17,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import cv2
+import torch
+from torch import nn
+
 from swerve.campaign import Campaign
-from swerve.engine import TRANSFORM_THREADS
+from swerve.case import Case
+from swerve.engine import Threads
 from swerve.execute.local import run_into, settle_threads
 from swerve.methods.demo import demo
 from swerve.sources.roads import Roads
 from swerve.spec import Loaded
+from swerve.systems.torch import TorchSystem
+from swerve.values import Steering
 
 LIMIT = 1.15
+DEGREES = 15_000  # of the wheel per unit of an untrained network's answer, so that it steers about as far as a trained one
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -38,7 +46,26 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def campaign(drives: int) -> Campaign:
-    return replace(demo(), source=Roads(drives=drives, frames=1))
+    return replace(demo(), source=Roads(drives=drives, frames=1), system=dave_2())
+
+
+def dave_2() -> TorchSystem:
+    """The network DeepTest's and TACTIC's subjects descend from, untrained; degrees around its answer to grey."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        sizes = ((3, 24, 5, 2), (24, 36, 5, 2), (36, 48, 5, 2), (48, 64, 3, 1), (64, 64, 3, 1))
+        looking = [part for into, out, size, step in sizes for part in (nn.Conv2d(into, out, size, step), nn.ELU())]
+        widths = (1152, 100, 50, 10)
+        deciding = [part for into, out in pairwise(widths) for part in (nn.Linear(into, out), nn.ELU())]
+        net = nn.Sequential(*looking, nn.Flatten(), *deciding, nn.Linear(10, 1))
+    with torch.inference_mode():
+        straight = float(net(torch.zeros(1, 3, 66, 200)))
+    return TorchSystem(net, read, lambda row: Steering((float(row) - straight) * DEGREES))
+
+
+def read(case: Case) -> torch.Tensor:
+    small = cv2.resize(case.inputs["camera"].pixels, (200, 66), interpolation=cv2.INTER_AREA)
+    return torch.from_numpy(small).permute(2, 0, 1).float() / 127.5 - 1
 
 
 def whole(given: Campaign) -> None:
@@ -49,49 +76,63 @@ def whole(given: Campaign) -> None:
 def bare(given: Campaign) -> None:
     """The same frames, changes, batches and passes, and nothing else."""
     source, system, size = given.source, given.system, given.inference_batch
-    cases = [source[key] for key in source.keys()]  # noqa: SIM118 - a Source is not a dict
+    cases = [source[key] for key in source.keys()]
     for start in range(0, len(cases), size):
         system(cases[start : start + size])
     changes = [change for rule in given.rules for change in rule.change.grid()]
-    with ThreadPoolExecutor(TRANSFORM_THREADS) as threads:
-        # As many whole cases in a row as the sweep asks for, read again as the campaign reads them again.
-        for case in cases:
-            again = source[case.key]
-            for start in range(0, len(changes), size):
-                made = threads.map(lambda change, of=again: change(of), changes[start : start + size])
-                admitted = [item for item in made if given.gate is None or given.gate.admit(again, item) is None]
-                system(admitted)
+    threads = Threads()
+    for case in cases:
+        again = source[case.key]  # as a campaign reads it again
+        for start in range(0, len(changes), size):
+            made = threads.map(lambda change, of=again: change(of), changes[start : start + size])
+            system([item for item in made if given.gate is None or given.gate.admit(again, item) is None])
 
 
 def peak_megabytes(drives: int) -> float:
     """The peak memory of a campaign in a process of its own."""
-    code = (
-        "import sys, resource, bench.overhead as b; b.settle_threads(); b.whole(b.campaign(int(sys.argv[1])));"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
-    )
-    root = Path(__file__).parent.parent
-    done = subprocess.run([sys.executable, "-c", code, str(drives)], cwd=root, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    command = [sys.executable, __file__, "--peak", "--drives", str(drives)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def own_peak() -> float:
+    # Not getrusage: its figure starts from that of the process that called fork.
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--drives", type=int, default=20, help="frames; each gives 140 trials")
-    parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--drives", type=int, default=143, help="frames; each gives 140 trials")
+    parser.add_argument("--only", choices=("time", "memory"))
+    parser.add_argument("--peak", action="store_true", help="run once and print the peak memory in MB")
     options = parser.parse_args()
     settle_threads()
-    given = campaign(options.drives)
-    whole(campaign(2)), bare(campaign(2))  # warm up
-    pairs = [(cpu_seconds(lambda: whole(given)), cpu_seconds(lambda: bare(given))) for _ in range(options.repeats)]
-    ours, peer = (statistics.median(side) for side in zip(*pairs, strict=True))
-    rows = [{"name": "campaign", "ours": ours, "peer": "bare", "peer_seconds": peer, "ratio": ours / peer}]
-    if not options.no_memory:
-        small, large = peak_megabytes(8), peak_megabytes(143)
-        rows.append({"name": "peak MB, 20,020 vs 1,120 trials", "ours": large, "peer": small, "peer_seconds": None, "ratio": large / small})
+    if options.peak:
+        whole(campaign(options.drives))
+        print(own_peak())
+        return 0
+    rows = ([] if options.only == "memory" else [timed(options.drives, options.repeats)]) + (
+        [] if options.only == "time" else [remembered()]
+    )
     print(json.dumps(rows) if options.json else table(rows))
     return 0
+
+
+def timed(drives: int, repeats: int) -> dict[str, object]:
+    given = campaign(drives)
+    whole(campaign(2)), bare(campaign(2))  # warm up
+    pairs = [(cpu_seconds(lambda: whole(given)), cpu_seconds(lambda: bare(given))) for _ in range(repeats)]
+    ours, peer = (statistics.median(side) for side in zip(*pairs, strict=True))
+    name = f"CPU s, {drives * 140:,} trials"
+    return {"name": name, "ours": ours, "peer": "bare work", "peer_seconds": peer, "ratio": ours / peer}
+
+
+def remembered() -> dict[str, object]:
+    small, large = peak_megabytes(8), peak_megabytes(143)
+    name = "peak MB, 20,020 and 1,120 trials"
+    return {"name": name, "ours": large, "peer": small, "peer_seconds": None, "ratio": large / small}
 
 
 def table(rows: list[dict[str, object]]) -> str:

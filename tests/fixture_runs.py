@@ -105,7 +105,9 @@ def finding(
     before, after = (Steering(3.0),), (Steering(3.0 + off),)
     verdict = AngleWithin(5.0).compare(*before, *after)
     told = Verdict(verdict.status, verdict.margin, why or verdict.why)
-    return Record(Trial(case, rule, 0, change), told, change or Rotate(9.0), before, after, before, introduced=off < 40)
+    made = change or Rotate(9.0)
+    shas = {"source_sha": digest_of(case), "input_sha": digest_of(case, rule, made.words())}
+    return Record(Trial(case, rule, 0, change), told, made, before, after, before, introduced=off < 40, **shas)
 
 
 def held(case: str, rule: str = "rotate", change: Transformation | None = None) -> Record:
@@ -123,11 +125,14 @@ def failed(case: str, why: str, rule: str = "rotate", kind: Fault = Fault.MODEL)
 
 def keep_pictures(run: Run, record: Record, source: Image, followup: Image) -> None:
     """What the store keeps of a finding."""
-    folder = run.folder / "findings" / record.id
-    folder.mkdir(parents=True, exist_ok=True)
-    for side, image in (("source", source), ("followup", followup)):
-        suffix, data = sensor_file(image) or ("", b"")
-        (folder / f"{side}-camera{suffix}").write_bytes(data)
+    for sha, image in ((record.source_sha, source), (record.input_sha, followup)):
+        keep_file(run, sha, "camera.png", (sensor_file(image) or ("", b""))[1])
+
+
+def keep_file(run: Run, sha: str, name: str, data: bytes = b"") -> None:
+    folder = run.folder / "findings"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{sha[:16]}-{name}").write_bytes(data)
 
 
 def noise(seed: int, size: tuple[int, int] = (64, 32)) -> Image:
@@ -149,7 +154,7 @@ RULES: dict[str, tuple[Sequence[Transformation], float]] = {  # how fast each ru
 def realistic(folder: Path, drives: int = 20, pictures: int = 400) -> Run:
     """A DeepTest-like run on rendered roads, with answers made up so that failures grow with severity."""
     roads = Roads(drives=drives)
-    cases = {key: roads[key] for key in roads.keys()}  # noqa: SIM118
+    cases = {key: roads[key] for key in roads.keys()}
     seen = [_seen(case.key, case.group, case.truth) for case in cases.values()]
     records = [record for item in seen for record in _trials(item)]
     wrong = sum(_off(item.said, item.truth) >= 5 for item in seen)

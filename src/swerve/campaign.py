@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from swerve.case import Fact, Source
-from swerve.codec import encode
+from swerve.codec import encode_change
 from swerve.relation import Gate, Relation, Rule, Verdict
 from swerve.seeding import digest_of
 from swerve.system import Answer, System
@@ -57,13 +57,14 @@ class Record:
     truth: Answer = ()  # mapped by the change
     introduced: bool | None = None  # None: no truth to tell by
     gain: Mapping[str, object] | None = None
-    input_sha: str = ""
+    source_sha: str = ""
+    input_sha: str = ""  # of the follow-up; only where the trial did not hold
     facts: Mapping[str, Fact] = field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
         """The finding's name: case, rule and change, whatever the weights, so that two models can be compared."""
-        return digest_of(self.trial.case, self.trial.rule, encode(self.change))[:ID_LENGTH]
+        return digest_of(self.trial.case, self.trial.rule, encode_change(self.change))[:ID_LENGTH]
 
 
 @dataclass(frozen=True)

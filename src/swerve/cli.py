@@ -21,6 +21,7 @@ from swerve.errors import SwerveError, printable
 
 if TYPE_CHECKING:
     from swerve.spec import Loaded
+    from swerve.store import Run
 
 HELD, FOUND, MODEL_FAILED = 0, 1, 3
 EPILOG = """exit codes:
@@ -95,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
 
     report = _verb(verbs, "report", _report, "write the HTML report of a run, finished or not")
     _folder(report)
+    _trusting(report)
 
     show = _verb(verbs, "show", _show, "list the findings of a run, worst first, or show one")
     _folder(show)
@@ -164,8 +166,10 @@ def _carry_out(
     from swerve.store import Run
 
     console = Console()
+    # A log wants the stages among the results, and nothing but errors on stderr.
+    bars = Console(stderr=True) if sys.stderr.isatty() else console
     try:
-        with RichProgress(Console(stderr=True)) as progress:
+        with RichProgress(bars) as progress:
             summary = run_into(loaded, folder, progress=progress, trusted=trusted)
     except (KeyboardInterrupt, Stopped):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -178,11 +182,28 @@ def _carry_out(
 
 
 def _report(options: argparse.Namespace) -> int:
+    from swerve.keep import FINDINGS
     from swerve.report.html import write_report
     from swerve.store import Run
 
-    print(write_report(Run(options.folder)))
+    run = Run(options.folder)
+    if not (run.folder / FINDINGS).is_dir():
+        _make_pictures(run, options.trust)
+    print(write_report(run))
     return HELD
+
+
+def _make_pictures(run: Run, trusted: Sequence[Path]) -> None:
+    """The pictures of a run that was stopped before it made them; the report does without where they cannot be had."""
+    from swerve.keep import keep_pictures
+    from swerve.replay import rebuild
+    from swerve.store import locked
+
+    try:
+        with locked(run.folder):
+            keep_pictures(run, rebuild(run, trusted), run.best(), trusted=trusted)
+    except SwerveError as error:
+        print(f"no pictures: {error}", file=sys.stderr)
 
 
 def _show(options: argparse.Namespace) -> int:

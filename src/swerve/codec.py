@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ import numpy as np
 from swerve.errors import StoreError
 from swerve.load import name_of
 from swerve.space import Choices, Over, Range
-from swerve.transformation import remembered
+from swerve.transformation import Transformation, remembered
 from swerve.values import KINDS, Calibration, Depth, Image, Masks, PointCloud, Region, Value
 
 JSON = Any
+PLAIN = frozenset({type(None), bool, int, str})
+ENCODED = "_encoded"
 # Too large for a journal line, and never an answer: the record keeps their hash.
 BY_HASH: tuple[type[Value], ...] = (Image, PointCloud, Masks, Depth, Calibration, Region)
 
@@ -29,6 +31,8 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
 
     Paths are told relative to `base`, so that a campaign reads the same wherever its folder lies.
     """
+    if type(thing) in PLAIN:
+        return thing
     if isinstance(thing, Value):
         return encode_value(thing)
     if isinstance(thing, Over):
@@ -42,10 +46,29 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
     return _plain(thing, base)
 
 
+def encode_change(change: Transformation | None) -> JSON:
+    """`encode`, remembered: one change of a grid is made to every case."""
+    return None if change is None else _once(change, encode)
+
+
+def _once(thing: Any, make: Callable[[Any], JSON]) -> JSON:
+    """What `make` makes of an immutable `thing`, remembered on the thing itself; nobody may write to the result."""
+    made = vars(thing).get(ENCODED)
+    if made is None:
+        made = make(thing)
+        object.__setattr__(thing, ENCODED, made)
+    return made
+
+
 def _fields(thing: Any, base: Path | None = None) -> dict[str, JSON]:
     floats = _float_fields(type(thing))
-    given = {item.name: getattr(thing, item.name) for item in dataclasses.fields(thing) if item.init}
+    given = {name: getattr(thing, name) for name in _field_names(type(thing))}
     return {name: encode(float(item) if name in floats and _is_whole(item) else item, base) for name, item in given.items()}
+
+
+@remembered
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(item.name for item in dataclasses.fields(kind) if item.init)
 
 
 @remembered
@@ -63,13 +86,13 @@ def _is_whole(item: object) -> bool:
 
 
 def _plain(thing: Any, base: Path | None) -> JSON:
+    if isinstance(thing, float):
+        # JSON has no word for the others; the string says it plainly and reads back with float().
+        return float(thing) if math.isfinite(thing) else str(float(thing))
     if isinstance(thing, Enum):
         return thing.value
-    if thing is None or isinstance(thing, bool | str | int):
+    if isinstance(thing, bool | str | int):
         return thing
-    if isinstance(thing, float):
-        # JSON has no word for these; the string says it plainly and reads back with float().
-        return thing if math.isfinite(thing) else str(thing)
     if isinstance(thing, np.ndarray | np.generic):
         return encode(thing.tolist(), base)
     if isinstance(thing, Mapping):
@@ -82,6 +105,11 @@ def _plain(thing: Any, base: Path | None) -> JSON:
     return {"live": name_of(thing) if hasattr(thing, "__qualname__") else name_of(type(thing))}
 
 
+def light(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The values that a journal line can hold: what a run remembers must not depend on whether it was resumed."""
+    return tuple(value for value in values if not isinstance(value, BY_HASH))
+
+
 def is_live(spec: JSON) -> bool:
     """Whether a described component holds something that JSON cannot rebuild."""
     if isinstance(spec, Mapping):
@@ -91,6 +119,10 @@ def is_live(spec: JSON) -> bool:
 
 def encode_value(value: Value) -> JSON:
     """A value as `{slot: ..., field: ...}`; sensor-sized ones by hash."""
+    return _once(value, _value_row)
+
+
+def _value_row(value: Value) -> JSON:
     if isinstance(value, BY_HASH):
         return {"slot": value.slot, "sha": value.digest}
     return {"slot": value.slot, **_fields(value)}

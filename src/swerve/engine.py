@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from swerve.campaign import Campaign, Observation, Plan, Record, Trial, calibrate
 from swerve.case import Case
+from swerve.codec import light
 from swerve.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase, printable
 from swerve.relation import Fault, Pair, Rule, Status, Verdict
 from swerve.seeding import rng_for
@@ -19,6 +20,7 @@ from swerve.transformation import Transformation, Unchanged
 from swerve.values import Value
 
 T = TypeVar("T")
+R = TypeVar("R")
 TRANSFORM_THREADS = 2
 REMEMBERED = 4096  # verdicts on untouched cases kept at a time
 _SAME = Unchanged()
@@ -139,6 +141,8 @@ def observe(campaign: Campaign, ledger: Ledger, watch: Progress) -> dict[str, Ob
     keys = list(campaign.source.keys())
     if not keys:
         raise InputError("0 cases: the source is empty")
+    if len(set(keys)) < len(keys):
+        raise InputError(f"two cases are named '{Counter(keys).most_common(1)[0][0]}'; a source must name each once")
     watch.begin("baseline", len(keys))
     baseline: dict[str, Observation] = {}
     for batch in _chunks(keys, campaign.inference_batch):
@@ -158,7 +162,10 @@ def observe_batch(campaign: Campaign, keys: Sequence[str]) -> list[Observation]:
 
 def _read(campaign: Campaign, key: str) -> Case | Observation:
     try:
-        return campaign.source[key]
+        case: object = campaign.source[key]
+        if not isinstance(case, Case) or case.key != key:
+            raise UnreadableCase(f"the source gave {_brief(getattr(case, 'key', case))} for it")
+        return case
     except UnreadableCase as error:
         return Observation(key, "", fault=str(error), readable=False)
     except Exception as error:  # somebody else's reader
@@ -177,7 +184,7 @@ def _observation(case: Case, answer: Answer | Verdict) -> Observation:
     wrong_label = next((why for why in (value.fault() for value in case.truth) if why), None)
     if wrong_label:
         return Observation(case.key, case.group, fault=f"label: {wrong_label}", input_sha=case.input_sha, readable=False)
-    return Observation(case.key, case.group, case.truth, said, case.input_sha, fault)
+    return Observation(case.key, case.group, light(case.truth), said, case.input_sha, fault)
 
 
 def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
@@ -189,6 +196,20 @@ def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
     raise InputError(f"0 usable cases of {len(baseline)} (see skipped.csv); first, {faults[0].case}: {faults[0].fault}")
 
 
+class Threads:
+    """A few threads that make changes; each takes a share of a batch, as a hand-over costs as much as a small change."""
+
+    def __init__(self, count: int = TRANSFORM_THREADS) -> None:
+        self._count = count
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="swerve-change")
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """`function` of every item, in order."""
+        share = -(-len(items) // self._count) or 1
+        shares = self._pool.map(lambda part: [function(item) for item in part], _chunks(items, share))
+        return [result for part in shares for result in part]
+
+
 class Evaluator:
     """Turns trials into records: changes made in threads, one forward pass per batch, verdicts in order."""
 
@@ -196,14 +217,14 @@ class Evaluator:
         self.campaign = campaign
         self.baseline = baseline
         self.rules = {rule.name: calibrate(rule, list(baseline.values())) for rule in campaign.rules}
-        self._threads = ThreadPoolExecutor(TRANSFORM_THREADS, thread_name_prefix="swerve-change")
+        self._threads = Threads()
         self._last: tuple[str, Case] | None = None
         self._alone: dict[tuple[str, str], Verdict | None] = {}
 
     def __call__(self, trials: Sequence[Trial]) -> list[Record]:
         """The records of one batch of trials, in order."""
         cases = self._cases(trials)
-        changed = list(self._threads.map(lambda trial: self._change(trial, cases[trial.case]), trials))
+        changed = self._threads.map(lambda trial: self._change(trial, cases[trial.case]), trials)
         ready = [item for item in changed if isinstance(item, _Changed)]
         answers = iter(answer_all(self.campaign.system, [item.followup for item in ready]))
         return [
@@ -241,7 +262,7 @@ class Evaluator:
             followup = change(case)
             if why := self.campaign.gate and self.campaign.gate.admit(case, followup):
                 return _Unmade(change, Verdict.skipped(why), followup.facts)
-            return _Changed(change, followup, followup.input_sha)
+            return _Changed(change, followup)
         except NotApplicable as reason:
             return _Unmade(change, Verdict.skipped(str(reason)))
         except SwerveError:
@@ -260,9 +281,11 @@ class Evaluator:
             item.change,
             seen.said,
             said,
-            item.followup.truth,
+            light(item.followup.truth),
             introduced=_introduced(self.untouched(trial.rule, seen)),
-            input_sha=item.sha,
+            source_sha=seen.input_sha,
+            # Hashing costs as much as a small change; only what may have to be rebuilt and verified is hashed.
+            input_sha="" if verdict.status is Status.HELD else item.followup.input_sha,
             facts=item.followup.facts,
         )
 
@@ -274,7 +297,6 @@ class Evaluator:
 class _Changed:
     change: Transformation
     followup: Case
-    sha: str
 
 
 @dataclass(frozen=True)
@@ -330,6 +352,8 @@ def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
 def _sound(answer: object) -> Answer | Verdict:
     if not isinstance(answer, tuple) or not answer or not all(isinstance(value, Value) for value in answer):
         return Verdict.error(f"the system must say a tuple of values, it said {_brief(answer)}")
+    if light(answer) != answer:
+        return Verdict.error(f"the system must say what a journal can hold, it said {', '.join(v.slot for v in answer)}")
     fault = next((why for why in (value.fault() for value in answer) if why), None)
     return Verdict.error(fault) if fault else answer
 

@@ -7,11 +7,10 @@ import csv
 import io
 import json
 import os
-import shutil
 import struct
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,7 +20,6 @@ from isal import isal_zlib
 from swerve.errors import EnvironmentFault
 from swerve.values import Array, Group, Image, PointCloud, Value
 
-Linkable = bytes | Path
 # A cell that starts with one of these is a formula to a spreadsheet (R44).
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -50,32 +48,6 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write `data` to `path`, whole or not at all."""
     with whole_file(path) as file:
         file.write(data)
-
-
-def write_folder(folder: Path, files: Mapping[str, Linkable]) -> None:
-    """Write a folder of files beside its place and rename it there; a path stands for a link to what is there already."""
-    try:
-        made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
-            for name, data in files.items():
-                _place(made / name, data)
-            os.chmod(made, 0o777 & ~_umask())
-            os.rename(made, folder)
-        except BaseException:
-            shutil.rmtree(made, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise EnvironmentFault(f"{folder}: cannot be written: {error.strerror}") from error
-
-
-def _place(path: Path, data: Linkable) -> None:
-    if isinstance(data, bytes):
-        path.write_bytes(data)
-        return
-    try:
-        os.link(data, path)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(data, path)
 
 
 def sync_folder(folder: Path) -> None:

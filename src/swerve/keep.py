@@ -1,4 +1,8 @@
-"""The best findings of a run as pictures: rebuilt from their seeds, checked by hash, kept losslessly."""
+"""The best findings of a run as pictures: rebuilt from their seeds, checked by hash, kept losslessly.
+
+A picture is named by what it shows: `findings/<first digits of the input's sha256>-<sensor>.png`. Findings that share a
+source or a follow-up share its picture, and the journal tells every finding's hashes.
+"""
 
 from __future__ import annotations
 
@@ -10,79 +14,72 @@ from pathlib import Path
 from swerve.campaign import Campaign
 from swerve.case import Case
 from swerve.engine import Progress, Silent
-from swerve.errors import StoreError
-from swerve.files import Linkable, json_bytes, sensor_file, write_folder
+from swerve.errors import EnvironmentFault, StoreError
+from swerve.files import sensor_file
 from swerve.rows import Finding
 from swerve.spec import build_change
-from swerve.store import KEPT_PER_RULE, Run
-from swerve.values import Value
+from swerve.store import Run
 
 FINDINGS = "findings"
+PARTIAL = "findings.partial"
+SHA_DIGITS = 16
 
 
-def keep_best(
+def keep_pictures(
     run: Run,
     campaign: Campaign,
-    trusted: Collection[Path] = (),
+    best: Collection[Finding],
     *,
-    count: int = KEPT_PER_RULE,
+    trusted: Collection[Path] = (),
     progress: Progress | None = None,
-) -> list[Finding]:
-    """Make `findings/` hold exactly the `count` best findings of each rule, and return them."""
+) -> None:
+    """Make `findings/` hold exactly the pictures of `best`; a reader sees the old folder or the new one."""
     watch = progress or Silent()
-    best = run.best(count)
-    root = run.folder / FINDINGS
-    root.mkdir(exist_ok=True)
-    wanted = {finding.id for finding in best}
-    for folder in root.iterdir():
-        if folder.name not in wanted:
-            shutil.rmtree(folder)
-    missing = [finding for finding in best if not (root / finding.id).exists()]
-    watch.begin("pictures", len(missing))
-    keeper = _Keeper(root, run.base, trusted)
-    for finding, source in _with_sources(missing, campaign):
-        keeper.keep(finding, source)
-        watch.advance(1, 0)
-    return best
+    watch.begin("pictures", len(best))
+    partial = run.folder / PARTIAL
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        written: set[str] = set()
+        for finding, source in _with_sources(best, campaign):
+            if source.input_sha not in written:
+                _write(partial, source.input_sha, source)
+            if finding.input_sha not in written:
+                _write(partial, finding.input_sha, _rebuilt(finding, source, run.base, trusted))
+            written |= {source.input_sha, finding.input_sha}
+            watch.advance(1, 0)
+        shutil.rmtree(run.folder / FINDINGS, ignore_errors=True)
+        partial.rename(run.folder / FINDINGS)
+    except OSError as error:
+        raise EnvironmentFault(f"{partial}: pictures cannot be written: {error.strerror}") from error
+
+
+def pictures_of(run: Run, sha: str) -> dict[str, Path]:
+    """The kept files of the input with hash `sha`, by sensor."""
+    head = f"{sha[:SHA_DIGITS]}-"
+    return {path.stem.removeprefix(head): path for path in sorted((run.folder / FINDINGS).glob(f"{head}*"))}
 
 
 def _with_sources(findings: Collection[Finding], campaign: Campaign) -> Iterator[tuple[Finding, Case]]:
     """Each finding with its source case, every case read once."""
     source: Case | None = None
-    for finding in sorted(findings, key=lambda item: (item.case, item.input_sha, item.id)):
+    for finding in sorted(findings, key=lambda item: (item.case, item.id)):
         if source is None or source.key != finding.case:
             source = campaign.source[finding.case]
         yield finding, source
 
 
-class _Keeper:
-    """Writes findings' folders; a picture that several findings share is encoded once and linked."""
+def _rebuilt(finding: Finding, source: Case, base: Path, trusted: Collection[Path]) -> Case:
+    followup = build_change(finding.change, base, trusted)(source)
+    if followup.input_sha != finding.input_sha:
+        raise StoreError(f"finding {finding.id}: '{finding.words}' made another input than before; it is not deterministic")
+    return followup
 
-    def __init__(self, root: Path, base: Path, trusted: Collection[Path]) -> None:
-        self.root, self.base, self.trusted = root, base, trusted
-        self._written: dict[str, Path] = {}
 
-    def keep(self, finding: Finding, source: Case) -> None:
-        followup = build_change(finding.change, self.base, self.trusted)(source)
-        if followup.input_sha != finding.input_sha:
-            raise StoreError(
-                f"finding {finding.id}: '{finding.words}' made another input than before; it is not deterministic"
-            )
-        folder = self.root / finding.id
-        files: dict[str, Linkable] = {"finding.json": json_bytes(finding.as_dict())}
-        shas: dict[str, str] = {}
-        for role, case in (("source", source), ("followup", followup)):
-            for sensor, value in case.inputs.items():
-                if (made := self._file(value)) is not None:
-                    name = f"{role}-{_safe(sensor)}{made[0]}"
-                    files[name], shas[name] = made[1], value.digest
-        write_folder(folder, files)
-        self._written.update({sha: folder / name for name, sha in shas.items()})
-
-    def _file(self, value: Value) -> tuple[str, Linkable] | None:
-        if (earlier := self._written.get(value.digest)) is not None:
-            return earlier.suffix, earlier
-        return sensor_file(value)
+def _write(folder: Path, sha: str, case: Case) -> None:
+    for sensor, value in case.inputs.items():
+        if (made := sensor_file(value)) is not None:
+            (folder / f"{sha[:SHA_DIGITS]}-{_safe(sensor)}{made[0]}").write_bytes(made[1])
 
 
 def _safe(name: str) -> str:

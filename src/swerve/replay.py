@@ -57,7 +57,7 @@ def replay(folder: Path, prefix: str, *, campaign: Campaign | None = None, trust
     said = [answer if isinstance(answer, tuple) else () for answer in (before, after)]
     verdict = broken or checked(evaluate.rules[finding.rule], Pair(case, followup, change, said[0], said[1]))
     differs = (
-        *_hash_differs("source input", baseline[finding.case].input_sha, case.input_sha),
+        *_hash_differs("source input", finding.source_sha, case.input_sha),
         *_hash_differs("follow-up input", finding.input_sha, followup.input_sha),
         *_answer_differs("answer on the source", finding.before, said[0]),
         *_answer_differs("answer on the follow-up", finding.after, said[1]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from swerve.campaign import Observation, Record, Trial
-from swerve.codec import decode_values, encode
+from swerve.codec import decode_values, encode, encode_change
 from swerve.journal import Row
 from swerve.relation import Fault, Status, Verdict
 from swerve.spec import build_change
@@ -57,7 +57,7 @@ def record_row(record: Record) -> Row:
         "margin": verdict.margin,
         "introduced": record.introduced,
         "words": record.change.words() if record.change else "",
-        "change": encode(record.change),
+        "change": encode_change(record.change),
         "before": encode(record.before),
         "after": encode(record.after),
         "truth": encode(record.truth),
@@ -65,6 +65,7 @@ def record_row(record: Record) -> Row:
         "error": verdict.kind.value if verdict.kind else None,
         "gain": encode(record.gain),
         "facts": encode(record.facts),
+        "source_sha": record.source_sha,
         "input_sha": record.input_sha,
     }
 
@@ -82,6 +83,7 @@ def record_of(row: Row) -> Record:
         decode_values(row["truth"]),
         row["introduced"],
         row["gain"],
+        row["source_sha"],
         row["input_sha"],
         row["facts"],
     )
@@ -103,6 +105,7 @@ class Finding:
     after: Answer
     truth: Answer
     facts: Mapping[str, Any]
+    source_sha: str
     input_sha: str
 
     @property
@@ -115,7 +118,8 @@ class Finding:
         answers = {name: encode(getattr(self, name)) for name in ("before", "after", "truth")}
         told = {name: getattr(self, name) for name in ("id", "rule", "case")}
         numbers = {"change": self.words, "margin": self.margin, "introduced": self.introduced, "why": self.why}
-        return {**told, **numbers, "parameters": dict(self.change), **answers, "facts": dict(self.facts)}
+        hashes = {"source_sha": self.source_sha, "input_sha": self.input_sha}
+        return {**told, **numbers, "parameters": dict(self.change), **answers, "facts": dict(self.facts), **hashes}
 
 
 def finding_of(row: Row) -> Finding:

@@ -21,7 +21,7 @@ from swerve.errors import InputError, SpecError, did_you_mean, printable
 from swerve.load import resolve
 from swerve.relation import Rule
 from swerve.space import Choices, Over, Range, Sequenced, Space
-from swerve.transformation import Transformation
+from swerve.transformation import Transformation, remembered
 
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate")
 RULE = ("name", "change", "expect")
@@ -145,10 +145,9 @@ class Builder:
             self.fail(error)
 
     def _arguments(self, target: Any, given: Mapping[str, JSON]) -> dict[str, Any]:
-        parameters = inspect.signature(target).parameters
+        parameters, hints = _signature(target)
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             self._known_keys(given, parameters)
-        hints = typing.get_type_hints(getattr(target, "__init__", target) if isinstance(target, type) else target)
         return {key: self.at(key)._convert(value, hints.get(key)) for key, value in given.items()}
 
     def _convert(self, value: JSON, hint: Any) -> Any:
@@ -195,6 +194,12 @@ class Builder:
         for key in table:
             if key not in known:
                 self.fail(f"unknown key '{printable(str(key), 40)}'; {did_you_mean(str(key), known)}")
+
+
+@remembered
+def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
+    called = getattr(target, "__init__", target) if isinstance(target, type) else target
+    return inspect.signature(target).parameters, typing.get_type_hints(called)
 
 
 def _told(value: object) -> str:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 from swerve.campaign import Observation, Record, Trial
 from swerve.errors import EnvironmentFault, StoreError, did_you_mean
@@ -43,7 +43,7 @@ class Store:
     def __init__(self, folder: Path, identity: Mapping[str, Any], base: Path) -> None:
         self.folder = folder
         self._prepare()
-        self._lock = self._locked()
+        self._lock = locked(folder)
         try:
             self._claim(identity, base)
             self.journal = Journal(folder / JOURNAL)
@@ -97,24 +97,6 @@ class Store:
         if strangers and CAMPAIGN not in strangers:
             raise StoreError(f"{self.folder}: is not empty and not a run folder; choose another")
 
-    def _locked(self) -> Any:
-        """A flock that dies with the process; the pid inside is for the message alone."""
-        try:
-            file = (self.folder / LOCK).open("a+")
-        except OSError as error:
-            raise EnvironmentFault(f"{self.folder}: cannot be written: {error.strerror}") from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            file.close()
-            raise EnvironmentFault(f"{self.folder}: another process (pid {holder}) is writing here") from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        return file
-
     def _claim(self, identity: Mapping[str, Any], base: Path) -> None:
         path = self.folder / CAMPAIGN
         if path.exists():
@@ -124,6 +106,25 @@ class Store:
             return
         write_whole(self.folder / ORIGIN, json_bytes({"base": str(base)}))
         write_whole(path, json_bytes(identity))
+
+
+def locked(folder: Path) -> TextIO:
+    """The lock of a run folder: a flock that dies with the process; the pid inside is for the message alone."""
+    try:
+        file = (folder / LOCK).open("a+")
+    except OSError as error:
+        raise EnvironmentFault(f"{folder}: cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise EnvironmentFault(f"{folder}: another process (pid {holder}) is writing here") from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
 
 
 class DifferentCampaign(StoreError):
@@ -167,7 +168,7 @@ class Run:
 
     def best(self, count: int = KEPT_PER_RULE) -> list[Finding]:
         """The `count` findings of each rule with the largest margins, largest first."""
-        return best_of(self.findings(), count)
+        return [finding_of(row) for row in best_of(filter(is_finding, self.rows()), count)]
 
     def row(self, prefix: str) -> dict[str, Any]:
         """The one finding whose id starts with `prefix`."""
@@ -180,18 +181,18 @@ class Run:
         return rows[0]
 
 
-def best_of(findings: Iterable[Finding], count: int) -> list[Finding]:
-    """The `count` findings of each rule with the largest margins, largest first; memory stays flat."""
-    heaps: dict[str, list[tuple[float, str, Finding]]] = {}
-    for finding in findings:
-        heap = heaps.setdefault(finding.rule, [])
-        item = (finding.margin, finding.id, finding)
+def best_of(rows: Iterable[Row], count: int) -> list[Row]:
+    """The `count` findings' rows of each rule with the largest margins, largest first; memory stays flat."""
+    heaps: dict[str, list[tuple[float, str, Row]]] = {}
+    for row in rows:
+        heap = heaps.setdefault(row["rule"], [])
+        item = (row["margin"], row["id"], row)
         if len(heap) < count:
             heapq.heappush(heap, item)
         elif item[:2] > heap[0][:2]:
             heapq.heapreplace(heap, item)
     kept = (item for heap in heaps.values() for item in heap)
-    return [finding for *_, finding in sorted(kept, key=lambda item: (-item[0], item[1]))]
+    return [row for *_, row in sorted(kept, key=lambda item: (-item[0], item[1]))]
 
 
 def read_identity(folder: Path) -> dict[str, Any]:

@@ -55,8 +55,8 @@ class Param:
             steps = ", ".join(f"{self.low + count * self.step:g}" for count in range(3))
             allowed = "a whole number" if self.step == 1 else f"one of {steps}, …"
             raise ValueError(f"{name} must be {allowed}, got {value!r}")
-        # 9 and 9.0 are the same change: one type, so one JSON and one finding id.
-        return int(value) if self.integer else float(value)  # type: ignore[call-overload, arg-type]
+        # 9 and 9.0, 0.0 and -0.0 are the same change: one way to write it, so one finding id.
+        return int(value) if self.integer else float(value) + 0.0  # type: ignore[call-overload, arg-type]
 
     def tidy(self, value: float) -> float:
         """`value` rounded to the resolution and kept in the range."""

@@ -91,7 +91,7 @@ class TestLaneKeeper(SystemContract):
 
     def cases(self) -> Sequence[Case]:
         roads = Roads(drives=3, frames=1)
-        return [roads[key] for key in roads.keys()]  # noqa: SIM118 - a Source is not a dict
+        return [roads[key] for key in roads.keys()]
 
 
 class TestSweep(SearchContract):

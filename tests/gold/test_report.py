@@ -21,7 +21,7 @@ from swerve.report.words import answer_words, in_words
 from swerve.store import Run
 from swerve.transformations.affine import Rotate
 from swerve.values import Boxes2D, Group, Signal, Steering, Value
-from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held, keep_pictures, noise, skipped
+from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held, keep_file, keep_pictures, noise, skipped
 
 VOID = {"meta", "link", "img", "input", "br"}
 SVG = {"path", "rect", "use", "circle"}
@@ -213,7 +213,7 @@ def test_card_tells_how_to_replay(mixed: Run) -> None:
     assert card.one("code").text == f"swerve replay {mixed.folder} {card.attributes['id']}"
     assert "rotated 9° counter-clockwise" in card.text
     assert "+3.0° became +53.0°" in card.one(class_="why").text
-    assert "pictures rebuilt on demand" in card.text
+    assert "pictures not kept; swerve report makes them again" in card.text
 
 
 def test_folder_with_spaces_is_quoted(tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_pictures_say_their_size(tmp_path: Path) -> None:
     run = Made([record]).write(tmp_path / "run")
     keep_pictures(run, record, noise(1, (64, 32)), noise(2, (64, 32)))
     source, followup = page_of(run).one("article").all("img")
-    assert source.attributes["src"] == f"../findings/{record.id}/source-camera.png"
-    assert followup.attributes["src"] == f"../findings/{record.id}/followup-camera.png"
+    assert source.attributes["src"] == f"../findings/{record.source_sha[:16]}-camera.png"
+    assert followup.attributes["src"] == f"../findings/{record.input_sha[:16]}-camera.png"
     assert {(item.attributes["width"], item.attributes["height"]) for item in (source, followup)} == {("64", "32")}
     assert {item.attributes["loading"] for item in (source, followup)} == {"lazy"}
 
@@ -246,10 +246,9 @@ def test_pictures_say_their_size(tmp_path: Path) -> None:
 def test_other_sensors_have_no_picture(tmp_path: Path) -> None:
     record = finding("a")
     run = Made([record]).write(tmp_path / "run")
-    folder = run.folder / "findings" / record.id
-    folder.mkdir(parents=True)
-    (folder / "source-lidar.npy").touch()
-    (folder / "source-left.png").touch()  # without its other half
+    keep_file(run, record.source_sha, "lidar.npy")
+    keep_file(run, record.input_sha, "lidar.npy")
+    keep_file(run, record.source_sha, "left.png")  # without its other half
     card = page_of(run).one("article")
     assert "no pictures among the inputs" in card.text
     assert not card.all("img")

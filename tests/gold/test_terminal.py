@@ -82,7 +82,7 @@ def test_terminal_shows_one_finding(mixed: Run) -> None:
     said = terminal(lambda console: print_finding(mixed, item, console))
     assert "source: +3.0°" in said
     assert "follow-up: +53.0°" in said
-    assert "files: rebuilt on demand" in said
+    assert "pictures: not kept" in said
 
 
 def test_progress_is_one_line_per_stage() -> None:

@@ -20,7 +20,7 @@ from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformation import Transformation, Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
-from swerve.values import Boxes2D, Boxes3D, Image, Steering
+from swerve.values import Boxes2D, Boxes3D, Image, Masks, Steering
 
 
 def campaign(**changes: Any) -> Campaign:
@@ -420,3 +420,41 @@ def test_progress_is_told_everything() -> None:
     counts = total(run(campaign(), MemoryLedger(), progress=watch))
     assert watch.stages == [("baseline", 6), ("trials", 24)]
     assert (watch.done, watch.found) == (6 + 24, counts["violated"])
+
+
+def test_twice_named_case_is_refused() -> None:
+    class Doubled(FakeSource):
+        def keys(self) -> list[str]:
+            return ["fake-00000", "fake-00001", "fake-00000"]
+
+    with pytest.raises(InputError, match="two cases are named 'fake-00000'"):
+        carried_out(campaign(source=Doubled()))
+
+
+@pytest.mark.parametrize("given", [None, FakeSource()["fake-00003"]])
+def test_source_must_give_what_was_asked(given: Any) -> None:
+    class Confused(FakeSource):
+        def __getitem__(self, key: str) -> Case:
+            return given if key == "fake-00001" else super().__getitem__(key)
+
+    summary, records = carried_out(campaign(source=Confused()))
+    assert summary.unusable == 1
+    assert "fake-00001" not in {record.trial.case for record in records}
+
+
+def test_answer_must_fit_the_journal() -> None:
+    said = (Image(np.zeros((2, 2, 3), np.uint8)),)
+    with pytest.raises(ModelError, match="must say what a journal can hold, it said image"):
+        carried_out(campaign(system=Answering(said)))
+
+
+def test_sensor_sized_labels_are_not_remembered() -> None:
+    class Masked(FakeSource):
+        def __getitem__(self, key: str) -> Case:
+            case = super().__getitem__(key)
+            return Case(key, case.inputs, (*case.truth, Masks(np.zeros((4, 4)), {})), case.group)
+
+    ledger = MemoryLedger()
+    run(campaign(source=Masked()), ledger)
+    kept = [item.truth for batch in ledger.batches for item in batch]
+    assert {value.slot for truth in kept for value in truth} == {"steering"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from swerve.errors import EnvironmentFault
-from swerve.files import png_bytes, sensor_file, write_csv, write_folder, write_whole
+from swerve.files import png_bytes, sensor_file, write_csv, write_whole
 from swerve.values import Group, Image, PointCloud, Steering
 
 shapes = st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3))
@@ -51,12 +51,9 @@ def test_umask_decides_the_mode(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         write_whole(tmp_path / "f", b"x")
-        write_folder(tmp_path / "d", {"x": b"x", "again": tmp_path / "f"})
     finally:
         os.umask(before)
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o640
-    assert (tmp_path / "d").stat().st_mode & 0o777 == 0o750
-    assert (tmp_path / "d" / "again").read_bytes() == b"x"
 
 
 def test_missing_folder_is_environment(tmp_path: Path) -> None:

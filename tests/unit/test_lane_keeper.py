@@ -30,7 +30,7 @@ def test_score_sees_bad_steering():
 
 def test_batch_answers_like_single(keeper):
     source = Roads(drives=9, frames=1)
-    cases = [source[key] for key in source.keys()]  # noqa: SIM118
+    cases = [source[key] for key in source.keys()]
     alone = [degrees_of(keeper([case])[0]) for case in cases]
     assert [degrees_of(answer) for answer in keeper(cases)] == pytest.approx(alone, abs=1e-4)
 

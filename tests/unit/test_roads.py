@@ -72,7 +72,7 @@ def test_same_key_same_bytes():
 
 
 def test_splits_share_no_frame():
-    seen = [{source[key].input_sha for key in source.keys()} for source in map(splits, ("train", "val", "test"))]  # noqa: SIM118
+    seen = [{source[key].input_sha for key in source.keys()} for source in map(splits, ("train", "val", "test"))]
     assert len(set.union(*seen)) == sum(map(len, seen)) == 18
     angles = {degrees(source[source.keys()[0]]) for source in map(splits, ("train", "val", "test"))}
     assert len(angles) == 3
@@ -84,7 +84,7 @@ def splits(name: str) -> Roads:
 
 def test_frames_of_drive_flow():
     source = Roads(drives=4, frames=4)
-    cases = [source[key] for key in source.keys()]  # noqa: SIM118
+    cases = [source[key] for key in source.keys()]
     for before, after in pairwise(cases):
         change = np.abs(pixels(after) - pixels(before)).mean()
         if before.group == after.group:

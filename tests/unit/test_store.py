@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cv2
 import pytest
 
 from swerve.campaign import Campaign
 from swerve.errors import EnvironmentFault, StoreError, SwerveError
 from swerve.execute.local import run_into
 from swerve.identity import differences, identity_of
+from swerve.keep import pictures_of
 from swerve.relation import Rule
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
@@ -173,21 +175,21 @@ def test_unusable_cases_are_listed(tmp_path: Path) -> None:
 
 def test_best_is_largest_margin(tmp_path: Path) -> None:
     finish(tmp_path / "a")
-    findings = list(Run(tmp_path / "a").findings())
-    margins = sorted((finding.margin for finding in findings), reverse=True)
-    assert [finding.margin for finding in best_of(findings, 5)] == margins[:5]
+    rows = [row for row in Run(tmp_path / "a").trials() if row["status"] == "violated"]
+    margins = sorted((row["margin"] for row in rows), reverse=True)
+    assert [row["margin"] for row in best_of(rows, 5)] == margins[:5]
+    assert [row["margin"] for row in best_of(reversed(rows), 5)] == margins[:5]
 
 
 def test_kept_pictures_are_lossless(tmp_path: Path) -> None:
-    import cv2
-
     finish(tmp_path / "a")
     run = Run(tmp_path / "a")
     best = run.best(3)[0]
     source = BASE.source[best.case].inputs["camera"]
-    for name, pixels in (("source", source.pixels), ("followup", Brighten(best.change["beta"]).map(source).pixels)):  # type: ignore[attr-defined]
-        kept = cv2.imread(str(run.folder / "findings" / best.id / f"{name}-camera.png"))
-        assert (cv2.cvtColor(kept, cv2.COLOR_BGR2RGB) == pixels).all()
+    followup = Brighten(best.change["beta"]).map(source)
+    for sha, image in ((best.source_sha, source), (best.input_sha, followup)):
+        kept = cv2.imread(str(pictures_of(run, sha)["camera"]))
+        assert (cv2.cvtColor(kept, cv2.COLOR_BGR2RGB) == image.pixels).all()  # type: ignore[attr-defined]
 
 
 def test_lost_pictures_are_made_again(tmp_path: Path) -> None:
@@ -199,13 +201,14 @@ def test_lost_pictures_are_made_again(tmp_path: Path) -> None:
     assert content(tmp_path / "a") == before
 
 
-def test_orphans_are_removed(tmp_path: Path) -> None:
+def test_partial_pictures_are_redone(tmp_path: Path) -> None:
     finish(tmp_path / "a")
     before = content(tmp_path / "a")
-    (tmp_path / "a" / "findings" / ".deadbeef.tmp").mkdir()
+    (tmp_path / "a" / "findings").rename(tmp_path / "a" / "findings.partial")
+    (tmp_path / "a" / "findings.partial" / "torn.png").write_bytes(b"PNG")
+    (tmp_path / "a" / "summary.json").unlink()
     finish(tmp_path / "a")
     assert content(tmp_path / "a") == before
-    assert not (tmp_path / "a" / "findings" / ".deadbeef.tmp").exists()
 
 
 def test_id_may_be_shortened(tmp_path: Path) -> None:

@@ -150,3 +150,7 @@ def test_words_and_names_are_plain() -> None:
     assert Nudge(2.5).words() == "nudge by 2.5 levels, times 1"
     assert plain_name(type("OverExposure", (), {})) == "over-exposure"
     assert Chain((Mirror(), Unchanged())).words() == "mirror, then unchanged"
+
+
+def test_zero_has_one_sign() -> None:
+    assert repr(Nudge(-0.0)) == repr(Nudge(0.0))

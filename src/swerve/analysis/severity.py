@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from swerve.analysis.statistics import wilson
+from swerve.errors import SpecError
 from swerve.journal import Row
-from swerve.load import resolve
+from swerve.load import all_names, resolve
 from swerve.relation import Status
 from swerve.transformation import Param, Transformation, params_of
 from swerve.values import LARGEST_NUMBER
@@ -150,13 +151,14 @@ def _axis(spans: Sequence[_Span]) -> _Axis | None:
 
 
 def _facts(span: _Span) -> Param | None:
-    """What the class says of its number; None where the user's code cannot be had."""
+    """What the class says of its number; None for a class without a short name: reading a run imports no stranger's code."""
+    if span.use not in all_names():
+        return None
     try:
         kind = resolve(span.use)
-        declared = params_of(kind) if issubclass(kind, Transformation) else {}
-    except (Exception, SystemExit):  # importing somebody else's module may do anything
+    except SpecError:  # an installed package that no longer imports
         return None
-    return declared.get(span.name)
+    return params_of(kind).get(span.name) if issubclass(kind, Transformation) else None
 
 
 def _curve(rule: str, axis: _Axis, counts: _Counts, untouched: tuple[int, int] | None) -> Curve:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from swerve.campaign import Observation
 from swerve.codec import encode
 from swerve.files import write_csv
+from swerve.rows import is_finding
 from swerve.store import Run
-from swerve.system import Answer
 from swerve.values import Steering
 
 TABLES = "tables"
@@ -43,17 +43,17 @@ def _rule_rows(summary: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _finding_rows(run: Run) -> Iterator[tuple[Any, ...]]:
-    for item in run.findings():
-        answers = (answer_cell(item.before), answer_cell(item.after), answer_cell(item.truth))
-        yield (item.id, item.rule, item.case, item.words, item.margin, item.introduced, item.why, *answers)
+    for row in filter(is_finding, run.trials()):
+        told = (row[name] for name in ("id", "rule", "case", "words", "margin", "introduced", "why"))
+        yield (*told, *(answer_cell(row[name]) for name in ("before", "after", "truth")))
 
 
 def _seen_row(seen: Observation) -> tuple[Any, ...]:
-    return seen.case, seen.group, answer_cell(seen.said), answer_cell(seen.truth)
+    return seen.case, seen.group, answer_cell(encode(seen.said)), answer_cell(encode(seen.truth))
 
 
-def answer_cell(answer: Answer) -> float | str:
-    """What a system said as one cell: the degrees of a lone steering angle, anything else as JSON."""
-    if len(answer) == 1 and isinstance(answer[0], Steering):
-        return answer[0].degrees
-    return json.dumps(encode(answer)) if answer else ""
+def answer_cell(values: list[dict[str, Any]]) -> float | str:
+    """An encoded answer as one cell: the degrees of a lone steering angle, anything else as JSON."""
+    if len(values) == 1 and values[0]["slot"] == Steering.slot:
+        return cast(float, values[0]["degrees"])
+    return json.dumps(values) if values else ""

@@ -15,7 +15,7 @@ from swerve.engine import Progress, Summary, run
 from swerve.errors import SwerveError
 from swerve.files import json_bytes, write_whole
 from swerve.identity import identity_of
-from swerve.keep import keep_best
+from swerve.keep import keep_pictures
 from swerve.spec import Loaded
 from swerve.store import Run, Store
 
@@ -40,7 +40,8 @@ def run_into(
             write_skipped(folder / TABLES, Run(folder).baseline())
             raise
         finished = Run(folder)
-        keep_best(finished, campaign, trusted, progress=progress)
+        if not (folder / SUMMARY).exists():  # it is written last: with it, the pictures are there
+            keep_pictures(finished, campaign, finished.best(), trusted=trusted, progress=progress)
         write_tables(finished, summary.as_dict())
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
         times = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "host": platform.platform()}

@@ -20,7 +20,7 @@ from swerve.analysis.severity import curves
 from swerve.codec import decode_values
 from swerve.errors import EnvironmentFault
 from swerve.files import write_whole
-from swerve.keep import FINDINGS
+from swerve.keep import FINDINGS, SHA_DIGITS
 from swerve.report.drawing import charts, stack, turn
 from swerve.report.numbers import PAGE, Numbers, numbers_of
 from swerve.report.words import answer_words, in_words
@@ -150,7 +150,7 @@ class Card:
     finding: Finding
     rule: int
     pictures: tuple[Picture, ...]
-    rebuilt: bool  # no folder: the pictures can be made again on demand
+    missing: bool  # no file of this input was kept
     label: Answer  # of the source
     turns: Mapping[str, str]
 
@@ -166,12 +166,13 @@ def _cards(run: Run, numbers: Numbers) -> Iterator[Card]:
     best = run.best()
     order = {line.name: index for index, line in enumerate(numbers.rules)}
     labels = _labels(run, {finding.case for finding in best})
+    kept = _kept(run.folder / FINDINGS)
     for finding in best:
-        folder = run.folder / FINDINGS / finding.id
         label = labels.get(finding.case, ())
         told = {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
         turns = {name: turn(answer) for name, answer in told.items()}
-        yield Card(finding, order[finding.rule], tuple(_pictures(folder)), not folder.is_dir(), label, turns)
+        pictures = tuple(_pictures(finding, kept))
+        yield Card(finding, order[finding.rule], pictures, finding.input_sha[:SHA_DIGITS] not in kept, label, turns)
 
 
 def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
@@ -185,14 +186,23 @@ def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
     return found
 
 
-def _pictures(folder: Path) -> Iterator[Picture]:
+def _kept(folder: Path) -> dict[str, dict[str, Path]]:
+    """The kept files by the digits of their input's hash, then by sensor."""
+    found: dict[str, dict[str, Path]] = {}
+    for file in sorted(folder.iterdir()) if folder.is_dir() else []:
+        sha, _, sensor = file.stem.partition("-")
+        found.setdefault(sha, {})[sensor] = file
+    return found
+
+
+def _pictures(finding: Finding, kept: Mapping[str, Mapping[str, Path]]) -> Iterator[Picture]:
     """Every input that has a picture on both sides."""
-    names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
-    for name in names:
-        other = name.replace("source-", "followup-", 1)
-        if name.startswith("source-") and name.endswith(PICTURE) and other in names:
-            near = f"../{FINDINGS}/{quote(folder.name)}/"
-            yield Picture(near + quote(name), near + quote(other), _png_size(folder / name))
+    source, followup = (kept.get(sha[:SHA_DIGITS], {}) for sha in (finding.source_sha, finding.input_sha))
+    for sensor in sorted(source.keys() & followup.keys()):
+        pair = source[sensor], followup[sensor]
+        if all(file.suffix == PICTURE for file in pair):
+            near, far = (f"../{FINDINGS}/{quote(file.name)}" for file in pair)
+            yield Picture(near, far, _png_size(pair[0]))
 
 
 def _png_size(path: Path) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from swerve.errors import printable
-from swerve.keep import FINDINGS
+from swerve.keep import pictures_of
 from swerve.report.numbers import PAGE, Line, Numbers, numbers_of
 from swerve.report.words import answer_words
 from swerve.rows import Finding
@@ -119,8 +119,8 @@ def print_finding(run: Run, finding: Finding, console: Console) -> None:
     answers = {"source": finding.before, "follow-up": finding.after, "label": finding.truth}
     told = {name: answer_words(answer) for name, answer in answers.items() if answer}
     facts = {name: f"{fact:.4g}" if isinstance(fact, float) else str(fact) for name, fact in finding.facts.items()}
-    folder = run.folder / FINDINGS / finding.id
-    for name, text in {**told, **facts, "files": str(folder) if folder.is_dir() else "rebuilt on demand"}.items():
+    pictures = [*pictures_of(run, finding.source_sha).values(), *pictures_of(run, finding.input_sha).values()]
+    for name, text in {**told, **facts, "pictures": ", ".join(map(str, pictures)) or "not kept"}.items():
         console.print(Text("  ") + _plain(f"{name}: {text}", longest=None), soft_wrap=True)
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from swerve.case import Case, Source, group_of
 from swerve.errors import UnreadableCase
 from swerve.seeding import digest_of
-from swerve.values import Group
+from swerve.values import Group, Image
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class Windows:
         frames = [self._frame(name) for name in self._frames[key]]
         last = frames[-1]
         for frame in frames:
-            if frame.inputs.keys() != last.inputs.keys():
-                raise UnreadableCase(f"{key}: its window's frame {frame.key} has other sensors than {last.key}")
+            _check_alike(frame, last)
         inputs = {name: Group(tuple(frame.inputs[name] for frame in frames)) for name in last.inputs}
         return Case(key, inputs, last.truth, last.group)
 
@@ -70,3 +69,14 @@ class Windows:
                     self._recent.popitem(last=False)
             self._recent.move_to_end(key)
             return self._recent[key]
+
+
+def _check_alike(frame: Case, last: Case) -> None:
+    """Refuse a window whose frames do not fit together (R36)."""
+    if frame.inputs.keys() != last.inputs.keys():
+        raise UnreadableCase(f"window of {last.key}: frame {frame.key} has other sensors than {last.key}")
+    for name, value in frame.inputs.items():
+        other = last.inputs[name]
+        if isinstance(value, Image) and isinstance(other, Image) and value.size != other.size:
+            sizes = " is {}x{}, ".format(*value.size), " is {}x{}".format(*other.size)
+            raise UnreadableCase(f"window of {last.key}: frame {frame.key}{sizes[0]}{last.key}{sizes[1]}")

@@ -126,7 +126,7 @@ class SystemContract:
     def cases(self) -> Sequence[Case]:
         """A few cases it can answer."""
         source = FakeSource(4)
-        return [source[key] for key in source.keys()]  # noqa: SIM118 - a Source is not a dict
+        return [source[key] for key in source.keys()]
 
     def test_one_answer_per_case(self) -> None:
         assert len(self.system()(self.cases())) == len(self.cases())
@@ -249,7 +249,17 @@ def _sample_rows() -> tuple[Observation, Record]:
     trial = Trial("a", "rule", 0, None)
     verdict = Verdict.below(9.5, 5.0, "9.5° apart")
     return seen, Record(
-        trial, verdict, Brighten(10), (said,), (Steering(9.8),), (label,), True, None, digest_of("b"), {"fill": 0.5}
+        trial,
+        verdict,
+        Brighten(10),
+        (said,),
+        (Steering(9.8),),
+        (label,),
+        True,
+        None,
+        digest_of("a"),
+        digest_of("b"),
+        {"fill": 0.5},
     )
 
 

@@ -1,0 +1,221 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from swerve.cli import main
+from swerve.store import Run
+from swerve.transformation import Transformation, param
+from swerve.values import Image
+
+CAMPAIGN = """
+seed = 7
+[source]
+use = "swerve.testing:FakeSource"
+count = {count}
+[system]
+use = "swerve.testing:FakeSystem"
+bias = 1.0
+[[rule]]
+name = "brighter"
+change = {{ use = "brighten", beta = [1, 40] }}
+expect = {{ use = "same-angle", within = {within} }}
+"""
+
+
+@dataclass(frozen=True)
+class Crashing(Transformation):
+    """A user's change with a bug."""
+
+    by: float = param(0, 90, neutral=0)
+    preserves = ("*",)
+
+    def image(self, image: Image) -> Image:
+        raise ZeroDivisionError("no horizon")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(CAMPAIGN.format(count=8, within=15))
+    return path
+
+
+def finish(file: Path, *more: str) -> tuple[int, Path]:
+    folder = file.parent / "run"
+    return main(["run", str(file), "--into", str(folder), *more]), folder
+
+
+def test_findings_end_with_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, folder = finish(file)
+    out = capsys.readouterr().out
+    assert code == 1
+    assert "brighter" in out
+    assert "swerve replay" in out
+    assert str(folder / "report" / "index.html") in out.replace("\n", "")
+    assert (folder / "report" / "index.html").exists()
+
+
+def test_all_held_ends_with_zero(file: Path) -> None:
+    file.write_text(CAMPAIGN.format(count=8, within=90))
+    assert finish(file)[0] == 0
+
+
+def test_failing_model_ends_with_three(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(CAMPAIGN.format(count=8, within=15).replace("bias = 1.0", "bias = 1e300"))
+    assert finish(file)[0] == 3
+    assert capsys.readouterr().err.startswith(
+        "error: the system failed on all 8 cases; first, fake-00000: steering is 1e+300"
+    )
+
+
+def test_errors_alone_end_with_three(file: Path) -> None:
+    text = CAMPAIGN.format(count=8, within=90).replace("brighten", "tests.unit.test_cli:Crashing").replace("beta", "by")
+    file.write_text(text)
+    assert finish(file)[0] == 3
+
+
+def test_empty_source_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(CAMPAIGN.format(count=0, within=15))
+    assert finish(file)[0] == 2
+    assert capsys.readouterr().err == "error: 0 cases: the source is empty\n"
+
+
+def test_bad_file_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("sead = 3")
+    assert finish(file)[0] == 2
+    assert capsys.readouterr().err == "error: mine.toml: unknown key 'sead'; did you mean 'seed'?\n"
+
+
+def test_file_in_the_way_ends_with_four(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file.parent / "run").write_text("")
+    assert finish(file)[0] == 4
+    assert "is a file, not a folder" in capsys.readouterr().err
+
+
+def test_other_campaign_lists_differences(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finish(file)
+    file.write_text(CAMPAIGN.format(count=8, within=14).replace("seed = 7", "seed = 8"))
+    capsys.readouterr()
+    assert finish(file)[0] == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert "holds another campaign" in lines[0]
+    assert lines[1:] == ["  seed: 7 then, 8 now", "  rule[0].expect.compare.within: 15.0 then, 14.0 now"]
+
+
+def test_show_lists_worst_first(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, folder = finish(file)
+    capsys.readouterr()
+    assert main(["show", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == len(list(Run(folder).findings())) > 3
+    assert {"id", "rule", "change", "margin", "introduced"} <= found[0].keys()
+    assert [item["margin"] for item in found] == sorted((item["margin"] for item in found), reverse=True)
+    assert main(["show", str(folder), "--most", "2"]) == 0
+    text = capsys.readouterr().out
+    assert found[0]["id"] in text
+    assert found[2]["id"] not in text
+
+
+def test_show_tells_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, folder = finish(file)
+    finding = Run(folder).best(1)[0]
+    capsys.readouterr()
+    assert main(["show", str(folder), finding.id[:8]]) == 0
+    text = capsys.readouterr().out
+    assert finding.words in text
+    assert finding.id in text
+    assert main(["show", str(folder), finding.id[:8], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == finding.id
+
+
+def test_replay_reproduces(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, folder = finish(file)
+    finding = Run(folder).best(1)[0]
+    capsys.readouterr()
+    assert main(["replay", str(folder), finding.id]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "reproduced"
+    assert main(["replay", str(folder), "0000dead"]) == 2
+    assert "no finding '0000dead'" in capsys.readouterr().err
+
+
+def test_report_is_made_again(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, folder = finish(file, "--no-report")
+    assert not (folder / "report").exists()
+    capsys.readouterr()
+    assert main(["report", str(folder)]) == 0
+    assert capsys.readouterr().out.strip() == str(folder / "report" / "index.html")
+    first = (folder / "report" / "index.html").read_bytes()
+    main(["report", str(folder)])
+    assert (folder / "report" / "index.html").read_bytes() == first
+
+
+def test_trusted_file_runs_and_replays(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = file.parent / "my_change.py"
+    mine.write_text(
+        "from dataclasses import dataclass\nfrom swerve import Transformation, param\n"
+        "from swerve.transformations.photometric import Brighten\n\n"
+        "@dataclass(frozen=True)\nclass Mine(Transformation):\n    by: float = param(1, 40, neutral=0)\n"
+        "    preserves = ('*',)\n\n    def image(self, image):\n        return Brighten(self.by).map(image)\n"
+    )
+    file.write_text(CAMPAIGN.format(count=4, within=15).replace('"brighten", beta', '"my_change.py:Mine", by'))
+    assert finish(file)[0] == 2
+    assert "--trust" in capsys.readouterr().err
+    code, folder = finish(file, "--trust", str(mine))
+    assert code == 1
+    finding = Run(folder).best(1)[0]
+    assert main(["replay", str(folder), finding.id]) == 2
+    assert main(["replay", str(folder), finding.id, "--trust", str(mine)]) == 0
+    assert main(["show", str(folder)]) == 0
+
+
+def test_list_names_and_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "transformations", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["transformations"]
+    rotate = next(item for item in found if item["name"] == "rotate")
+    assert rotate["arguments"]["degrees"].startswith("-180 to 180")
+    assert all(item["about"] for item in found)
+    assert main(["list"]) == 0
+    assert "same-angle" in capsys.readouterr().out
+    assert main(["list", "transformation"]) == 2
+    assert "did you mean 'transformations'?" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("sead = 3")
+    assert finish(file, "--debug")[0] == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("demo", "run", "report", "show", "replay", "list"):
+        with pytest.raises(SystemExit) as left:
+            main([verb, "--help"])
+        assert left.value.code == 0
+        assert "usage: swerve" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: int) -> None:
+    file.write_text(CAMPAIGN.format(count=200_000, within=15))
+    folder = file.parent / "run"
+    command = [sys.executable, "-m", "swerve.cli", "run", str(file), "--into", str(folder)]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+    )
+    journal = folder / "journal.jsonl"
+    deadline = time.monotonic() + 60
+    while not (journal.exists() and journal.stat().st_size > 20_000) and time.monotonic() < deadline:
+        os.sched_yield()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "Traceback" not in errors
+    assert f"To go on: swerve run {file} --into {folder}" in errors
+    assert len(list(Run(folder).rows())) > 10
