@@ -8,7 +8,6 @@ import io
 import json
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,17 +26,17 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A neighbour of `path` to write to, synced and renamed at the end: a reader sees the old file or the new one."""
+    # One fixed name: what a killed process left behind is written over, not left lying about.
+    partial = path.with_name(f".{path.name}.partial")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with partial.open("wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
+            partial.replace(path)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
     except OSError as error:
@@ -57,12 +56,6 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def json_bytes(data: Any) -> bytes:

@@ -18,7 +18,7 @@ from swerve.zoo.lane_keeper import LaneKeeper
 def demo() -> Campaign:
     """Seven transformations on their Table 4 grids, each answer held against the label (λ = 5) and the source's answer."""
     return Campaign(
-        source=Roads(drives=20, frames=2, seed=7),
+        source=Roads(drives=40, frames=1, seed=7),
         system=LaneKeeper(),
         rules=tuple(rule for name, space in _table_4().items() for rule in _both_readings(name, space)),
         search=Sweep(),

@@ -23,7 +23,7 @@ from swerve.files import write_whole
 from swerve.keep import FINDINGS, SHA_DIGITS
 from swerve.report.drawing import charts, stack, turn
 from swerve.report.numbers import PAGE, Numbers, numbers_of
-from swerve.report.words import answer_words, in_words
+from swerve.report.words import answer_words, expectation, in_words
 from swerve.rows import BASELINE, Finding
 from swerve.store import KEPT_PER_RULE, Run
 from swerve.system import Answer
@@ -31,6 +31,7 @@ from swerve.system import Answer
 REASONS_SHOWN = 20
 LONGEST = 300  # characters of a text that is not ours
 PICTURE = ".png"
+CUSTOM = "custom"
 SHORT = 12
 # C0 controls cannot be written in HTML: their pictures stand for them. Newline and tab can, and stay.
 CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
@@ -121,17 +122,26 @@ def _told(run: Run) -> dict[str, Any]:
     """What the page says of the campaign itself."""
     identity, campaign = run.identity, run.identity["campaign"]
     return {
+        "title": _title(campaign),
         "system": in_words(campaign.get("system")),
         "source": in_words(campaign.get("source")),
         "search": in_words(campaign.get("search")),
         "gate": in_words(campaign.get("gate")),
-        "expects": {rule["name"]: in_words(rule.get("expect")) for rule in campaign.get("rule", ())},
+        "expects": {rule["name"]: expectation(rule.get("expect")) for rule in campaign.get("rule", ())},
         "fingerprints": {name: str(sha)[:SHORT] for name, sha in identity.get("fingerprints", {}).items()},
         "versions": {"swerve": identity.get("swerve", "?"), **identity.get("libraries", {})},
         "target": identity.get("factory") or "CAMPAIGN",
         "rebuildable": identity.get("rebuildable", False),
         "folder": shlex.quote(str(run.folder)),
     }
+
+
+def _title(campaign: Mapping[str, Any]) -> str:
+    """The method by name; a campaign of one's own by what it tests on what."""
+    if campaign.get("method", CUSTOM) != CUSTOM:
+        return str(campaign["method"])
+    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
+    return f"{system} on {source}"
 
 
 @dataclass(frozen=True)

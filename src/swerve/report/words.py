@@ -20,6 +20,28 @@ def in_words(part: object) -> str:
     return ", ".join([str(part["use"]), *_arguments(part)])
 
 
+def expectation(relation: object) -> str:
+    """A described relation in words: `within 10° of the answer on the source`; unknown ones as any component."""
+    if not isinstance(relation, Mapping):
+        return in_words(relation)
+    if (joint := {"both": " and ", "either": " or "}.get(str(relation.get("use")))) and relation.get("relations"):
+        return joint.join(map(expectation, relation["relations"]))
+    compare = relation.get("compare")
+    limit = _limit(compare) if isinstance(compare, Mapping) else None
+    reference = {"equivariant": "the answer on the source", "correct": "the label"}.get(str(relation.get("use")))
+    return f"{limit} {reference}" if limit and reference else in_words(relation)
+
+
+def _limit(compare: Mapping[str, Any]) -> str | None:
+    if compare.get("use") == "angle-within":
+        return f"within {compare['within']:g}° of" if compare["within"] else "exactly"
+    if compare.get("use") == "squared-error":
+        return f"squared error at most {compare['factor']:g} × MSE against"
+    if compare.get("use") == "signal-within":
+        return f"{compare['name']} within {compare['within']:g} of"
+    return None
+
+
 def _arguments(part: Mapping[str, Any]) -> Iterator[str]:
     for name, item in part.items():
         if isinstance(item, Mapping) and ("use" in item or "live" in item):
