@@ -69,6 +69,8 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 KINDS = tuple(OURS)
 GIVEN_AS = "__swerve_file__"
+# What this process has called by name it finds again by that name, even a class made inside a function or a trusted file.
+_NAMED: dict[str, Any] = {}
 
 
 @cache
@@ -92,6 +94,8 @@ def name_of(part: Any) -> str:
     """The short name of a class or function, or its `module:Name`."""
     module = getattr(sys.modules.get(part.__module__), GIVEN_AS, part.__module__)
     target = f"{module}:{part.__qualname__}"
+    if target not in _targets():
+        _NAMED[target] = part
     return _targets().get(target, target)
 
 
@@ -99,6 +103,8 @@ def resolve(use: object, base: Path = Path(), *, trusted: Collection[Path] = ())
     """The class or function that `use` names; a `.py` file is looked for under `base` and must be trusted."""
     if not isinstance(use, str) or not use:
         raise SpecError(f"use = {use!r}: expected a name or 'module:Name'")
+    if use in _NAMED:
+        return _NAMED[use]
     target = all_names().get(use, use)
     module_name, _, attribute = target.rpartition(":")
     if not module_name:

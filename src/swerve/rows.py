@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from swerve.campaign import Observation, Record, Trial
@@ -70,9 +71,9 @@ def record_row(record: Record) -> Row:
     }
 
 
-def record_of(row: Row) -> Record:
-    """The record a row holds."""
-    change = None if row["change"] is None else build_change(row["change"])
+def record_of(row: Row, base: Path | None = None, trusted: Collection[Path] = ()) -> Record:
+    """The record a row holds; `base` and `trusted` are for changes of the user's own."""
+    change = None if row["change"] is None else build_change(row["change"], base, trusted)
     kind = None if row["error"] is None else Fault(row["error"])
     return Record(
         Trial(row["case"], row["rule"], row["draw"], change if row["fixed"] else None),

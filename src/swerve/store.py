@@ -10,7 +10,7 @@ import heapq
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -40,8 +40,8 @@ SHORTEST_ID = 4
 class Store:
     """A run folder open for writing, by one process at a time."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], base: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, identity: Mapping[str, Any], base: Path, *, trusted: Collection[Path] = ()) -> None:
+        self.folder, self._base, self._trusted = folder, base, trusted
         self._prepare()
         self._lock = locked(folder)
         try:
@@ -72,7 +72,7 @@ class Store:
         """The committed records of `trials`, or those of `compute`, committed now."""
         asked = [(TRIAL, *trial.key) for trial in trials]
         if (rows := self._next(asked, lambda row: (row["kind"], row["case"], row["rule"], row["draw"]))) is not None:
-            return [record_of(row) for row in rows]
+            return [record_of(row, self._base, self._trusted) for row in rows]
         records = compute()
         self.journal.append([record_row(record) for record in records])
         return records

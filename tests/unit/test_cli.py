@@ -47,6 +47,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def alone(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "swerve.cli", *arguments], capture_output=True, text=True, check=False)
+
+
 def finish(file: Path, *more: str) -> tuple[int, Path]:
     folder = file.parent / "run"
     return main(["run", str(file), "--into", str(folder), *more]), folder
@@ -170,9 +175,15 @@ def test_trusted_file_runs_and_replays(file: Path, capsys: pytest.CaptureFixture
     code, folder = finish(file, "--trust", str(mine))
     assert code == 1
     finding = Run(folder).best(1)[0]
-    assert main(["replay", str(folder), finding.id]) == 2
-    assert main(["replay", str(folder), finding.id, "--trust", str(mine)]) == 0
-    assert main(["show", str(folder)]) == 0
+    for verb, expected in (("replay", 2), ("show", 0)):
+        assert alone(verb, str(folder), finding.id).returncode == expected
+    assert alone("replay", str(folder), finding.id, "--trust", str(mine)).returncode == 0
+    journal = folder / "journal.jsonl"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-300])
+    (folder / "summary.json").unlink()
+    assert alone("run", str(file), "--into", str(folder), "--trust", str(mine)).returncode == 1
+    assert journal.read_bytes() == whole
 
 
 def test_list_names_and_explains(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 import json
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from swerve.space import Over, Range
 from swerve.spec import Loaded
 from swerve.store import DifferentCampaign, Run, Store, best_of
 from swerve.testing import FakeSource, FakeSystem
+from swerve.transformation import Transformation, param
 from swerve.transformations.photometric import Brighten
+from swerve.values import Image
 
 BASE = Campaign(
     source=FakeSource(12),
@@ -229,3 +231,21 @@ def test_formulas_are_neutralised(tmp_path: Path) -> None:
         assert f"'{evil}" in text
         assert f"\n{evil}" not in text
         assert f",{evil}" not in text
+
+
+def test_change_made_inside_a_function_is_kept(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Local(Transformation):
+        by: float = param(0, 90, neutral=0)
+        preserves = ("*",)
+
+        def image(self, image: Image) -> Image:
+            return Brighten(self.by).image(image)
+
+    local = replace(BASE, rules=(Rule("local", Local(40), same_angle(15)),))
+    assert finish(tmp_path / "a", local)["violated"] == 12
+    before = content(tmp_path / "a")
+    journal = tmp_path / "a" / "journal.jsonl"
+    journal.write_bytes(before["journal.jsonl"][:-500])
+    finish(tmp_path / "a", local)
+    assert content(tmp_path / "a") == before

@@ -33,7 +33,8 @@ def run_into(
     settle_threads()
     campaign = loaded.campaign
     started, cpu = time.time(), time.process_time()
-    with Store(folder, identity_of(campaign, loaded.base, loaded.factory), loaded.base) as store:
+    identity = identity_of(campaign, loaded.base, loaded.factory)
+    with Store(folder, identity, loaded.base, trusted=trusted) as store:
         try:
             summary = run(campaign, store, progress=progress)
         except SwerveError:
