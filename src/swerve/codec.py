@@ -22,6 +22,7 @@ from swerve.values import KINDS, Calibration, Depth, Image, Masks, PointCloud, R
 JSON = Any
 PLAIN = frozenset({type(None), bool, int, str})
 ENCODED = "_encoded"
+CLOSE, CLOSE_RELATIVE = 1e-4, 1e-5  # degrees, and a share of anything else
 # Too large for a journal line, and never an answer: the record keeps their hash.
 BY_HASH: tuple[type[Value], ...] = (Image, PointCloud, Masks, Depth, Calibration, Region)
 
@@ -108,6 +109,17 @@ def _plain(thing: Any, base: Path | None) -> JSON:
 def light(values: tuple[Value, ...]) -> tuple[Value, ...]:
     """The values that a journal line can hold: what a run remembers must not depend on whether it was resumed."""
     return tuple(value for value in values if not isinstance(value, BY_HASH))
+
+
+def close(one: JSON, other: JSON) -> bool:
+    """Whether two encoded answers agree but for the last bits of their numbers, which another batch size may move (R16)."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=CLOSE_RELATIVE, abs_tol=CLOSE)
+    return bool(one == other)
 
 
 def is_live(spec: JSON) -> bool:

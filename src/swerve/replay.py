@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from swerve.campaign import Campaign
-from swerve.codec import JSON, encode
+from swerve.codec import close, encode
 from swerve.engine import Evaluator, answer_all, checked
 from swerve.errors import StoreError
 from swerve.identity import differences, identity_of
@@ -18,9 +17,6 @@ from swerve.rows import Finding, finding_of
 from swerve.spec import Builder, build_change
 from swerve.store import CAMPAIGN, Run
 from swerve.system import Answer
-
-CLOSE = 1e-4  # degrees; another batch size moves the last bits of a float (R16)
-RELATIVE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ def _hash_differs(what: str, then: str, now: str) -> list[str]:
 
 
 def _answer_differs(what: str, then: Answer, now: Answer) -> list[str]:
-    if _close(encode(then), encode(now)):
+    if close(encode(then), encode(now)):
         return []
     return [f"{what} differs: {_told(then)} then, {_told(now)} now"]
 
@@ -96,16 +92,6 @@ def _verdict_differs(verdict: Verdict) -> list[str]:
         if verdict.status is Status.VIOLATED
         else [f"verdict differs: violated then, {verdict.status} now ({verdict.why})"]
     )
-
-
-def _close(then: JSON, now: JSON) -> bool:
-    if isinstance(then, Mapping) and isinstance(now, Mapping):
-        return then.keys() == now.keys() and all(_close(then[key], now[key]) for key in then)
-    if isinstance(then, list) and isinstance(now, list):
-        return len(then) == len(now) and all(map(_close, then, now))
-    if isinstance(then, float) and isinstance(now, float):
-        return math.isclose(then, now, rel_tol=RELATIVE, abs_tol=CLOSE)
-    return bool(then == now)
 
 
 def _told(answer: Answer) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from swerve.campaign import Observation, Plan, Record, Search, Trial
 from swerve.case import Case, Source, group_of
-from swerve.codec import encode
+from swerve.codec import close, encode
 from swerve.engine import Ledger, answer_all
 from swerve.relation import Rule, Verdict
 from swerve.relations.steering import same_angle
@@ -21,8 +21,6 @@ from swerve.testing.fakes import FakeSource, sample_case
 from swerve.transformation import Transformation, Unchanged, params_of
 from swerve.transformations.photometric import Brighten
 from swerve.values import Steering
-
-CLOSE = 1e-4
 
 
 class TransformationContract:
@@ -139,7 +137,7 @@ class SystemContract:
         system = self.system()
         together = system(self.cases())
         for case, answer in zip(self.cases(), together, strict=True):
-            assert near(encode(system([case])[0]), encode(answer)), case.key
+            assert close(encode(system([case])[0]), encode(answer)), case.key
 
     def test_same_question_same_answer(self) -> None:
         system = self.system()
@@ -156,17 +154,6 @@ class SystemContract:
         before = system.fingerprint()
         system(self.cases())
         assert before == system.fingerprint() == self.system().fingerprint()
-
-
-def near(one: Any, other: Any) -> bool:
-    """Whether two encoded answers agree but for the last bits of their numbers."""
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= CLOSE * max(1.0, abs(one))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(near(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(near, one, other))
-    return bool(one == other)
 
 
 class SearchContract:
