@@ -80,7 +80,7 @@ class Made:
         alone = {name: Tally() for name in tallies}
         for name, (wrong, cases) in self.untouched.items():
             alone[name].counts.update({Status.VIOLATED: wrong, Status.HELD: cases - wrong})
-        return Summary(self.method, 7, len(self.seen) - faults, faults, overall, tallies, alone)
+        return Summary(self.method, 7, len(self.seen) - faults, faults, 0, overall, tallies, alone)
 
 
 def identity(method: str, rules: Sequence[str]) -> dict[str, object]:

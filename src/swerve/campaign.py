@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from swerve.case import Fact, Source
 from swerve.codec import encode_change
-from swerve.relation import Gate, Relation, Rule, Verdict
+from swerve.relation import Gate, Relation, Rule, Verdict, calibrated
 from swerve.seeding import digest_of
 from swerve.system import Answer, System
 from swerve.transformation import Transformation
@@ -79,7 +79,7 @@ class Plan:
 
 
 class Session(Protocol):
-    """A search under way."""
+    """A search under way. One that never asks the same change of a case twice, across asks, may say `distinct = True`."""
 
     @property
     def total(self) -> int | None:
@@ -124,7 +124,8 @@ class Campaign:
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < low:
                 raise ValueError(f"{name} must be a whole number of at least {low}, got {number!r}")
-        for part, kind in ((self.source, Source), (self.system, System), (self.search, Search)):
+        gate = () if self.gate is None else ((self.gate, Gate),)
+        for part, kind in ((self.source, Source), (self.system, System), (self.search, Search), *gate):
             if not isinstance(part, kind):
                 raise TypeError(f"expected a {kind.__name__.lower()}, got {type(part).__name__}")
 
@@ -135,7 +136,5 @@ class Campaign:
 
 def calibrate(rule: Rule, baseline: Sequence[Observation]) -> Rule:
     """`rule` with the numbers of its relation fixed from the baseline."""
-    from swerve.relation import calibrated
-
     expect: Relation = calibrated(rule.expect, baseline)
     return Rule(rule.name, rule.change, expect)

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from swerve.errors import StoreError
+from swerve.errors import InputError, StoreError
 from swerve.load import name_of
 from swerve.space import Choices, Over, Range
-from swerve.transformation import Transformation, remembered
-from swerve.values import KINDS, Calibration, Depth, Image, Masks, PointCloud, Region, Value
+from swerve.transformation import Transformation, check_declared, remembered
+from swerve.values import KINDS, Calibration, Depth, Group, Image, Masks, PointCloud, Region, Value
 
 JSON = Any
 PLAIN = frozenset({type(None), bool, int, str})
 ENCODED = "_encoded"
+SPEC = "_swerve_spec"  # on an object that is no dataclass: the table it was built from
 CLOSE, CLOSE_RELATIVE = 1e-4, 1e-5  # degrees, and a share of anything else
 # Too large for a journal line, and never an answer: the record keeps their hash.
 BY_HASH: tuple[type[Value], ...] = (Image, PointCloud, Masks, Depth, Calibration, Region)
@@ -42,6 +43,8 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
         return [thing.low, thing.high]
     if isinstance(thing, Choices):
         return {"choices": encode(thing.values, base)}
+    if (spec := getattr(thing, SPEC, None)) is not None:
+        return spec
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         return {"use": name_of(type(thing)), **_fields(thing, base)}
     return _plain(thing, base)
@@ -49,7 +52,17 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
 
 def encode_change(change: Transformation | None) -> JSON:
     """`encode`, remembered: one change of a grid is made to every case."""
-    return None if change is None else _once(change, encode)
+    return None if change is None else _once(change, _change_row)
+
+
+def _change_row(change: Transformation) -> JSON:
+    check_declared(type(change))
+    row = encode(change)
+    if is_live(row):
+        raise InputError(
+            f"{type(change).__name__} holds something that JSON cannot: its fields must be numbers, texts, tuples or values"
+        )
+    return row
 
 
 def _once(thing: Any, make: Callable[[Any], JSON]) -> JSON:
@@ -108,7 +121,11 @@ def _plain(thing: Any, base: Path | None) -> JSON:
 
 def light(values: tuple[Value, ...]) -> tuple[Value, ...]:
     """The values that a journal line can hold: what a run remembers must not depend on whether it was resumed."""
-    return tuple(value for value in values if not isinstance(value, BY_HASH))
+    return tuple(value for value in values if not _heavy(value))
+
+
+def _heavy(value: Value) -> bool:
+    return isinstance(value, BY_HASH) or (isinstance(value, Group) and any(map(_heavy, value.values)))
 
 
 def close(one: JSON, other: JSON) -> bool:
@@ -135,7 +152,7 @@ def encode_value(value: Value) -> JSON:
 
 
 def _value_row(value: Value) -> JSON:
-    if isinstance(value, BY_HASH):
+    if _heavy(value):
         return {"slot": value.slot, "sha": value.digest}
     return {"slot": value.slot, **_fields(value)}
 

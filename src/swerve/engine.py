@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from swerve.campaign import Campaign, Observation, Plan, Record, Trial, calibrate
 from swerve.case import Case
-from swerve.codec import light
+from swerve.codec import encode_change, light
 from swerve.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase, printable
-from swerve.relation import Fault, Pair, Rule, Status, Verdict
+from swerve.relation import Fault, Pair, Rule, Status, Verdict, judge_source
 from swerve.seeding import rng_for
 from swerve.system import Answer, System
 from swerve.transformation import Transformation, Unchanged
@@ -23,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 TRANSFORM_THREADS = 2
 REMEMBERED = 4096  # verdicts on untouched cases kept at a time
-_SAME = Unchanged()
+FOREIGN = (Exception, SystemExit)  # what other people's code may raise; sys.exit() in it must not end the run
 
 
 class Ledger(Protocol):
@@ -61,12 +62,15 @@ class Tally:
     """Counts of one rule, or of all: trials = held + violated + skipped + errors."""
 
     counts: Counter[Status] = field(default_factory=Counter)
+    kinds: Counter[Fault] = field(default_factory=Counter)
     introduced: int = 0
     already_wrong: int = 0
 
     def add(self, record: Record) -> None:
         """Count one record."""
         self.counts[record.verdict.status] += 1
+        if record.verdict.kind:
+            self.kinds[record.verdict.kind] += 1
         if record.verdict.status is Status.VIOLATED:
             self.introduced += record.introduced is True
             self.already_wrong += record.introduced is False
@@ -91,7 +95,8 @@ class Summary:
     method: str
     seed: int
     cases: int
-    unusable: int
+    unusable: int  # cases left out: they did not read, or
+    failed: int  # among them, the system had no answer to them
     overall: Tally
     rules: dict[str, Tally]
     untouched: dict[str, Tally]
@@ -101,8 +106,15 @@ class Summary:
         rules = {
             name: {**tally.as_dict(), "untouched": _untouched(self.untouched[name])} for name, tally in self.rules.items()
         }
-        head = {"method": self.method, "seed": self.seed, "cases": self.cases, "unusable_cases": self.unusable}
-        return {**head, **self.overall.as_dict(), "rules": rules, "coverage": {}}
+        head = {
+            "method": self.method,
+            "seed": self.seed,
+            "cases": self.cases,
+            "unusable_cases": self.unusable,
+            "failed_cases": self.failed,
+        }
+        kinds = {kind.value: self.overall.kinds[kind] for kind in Fault if self.overall.kinds[kind]}
+        return {**head, **self.overall.as_dict(), "error_kinds": kinds, "rules": rules, "coverage": {}}
 
 
 def _untouched(tally: Tally) -> dict[str, int]:
@@ -125,9 +137,12 @@ def run(
     session = campaign.search.start(Plan(usable, campaign.rules, campaign.seed, baseline, campaign.inference_batch))
     summary = _empty_summary(campaign, evaluate, baseline)
     watch.begin("trials", session.total)
+    made: set[str] = set()
     while trials := session.ask():
-        compute = partial(_evaluated, evaluate, trials, campaign.inference_batch, map)
+        compute = partial(_evaluated, evaluate, trials, campaign.inference_batch, map, made)
         records = ledger.recorded(trials, compute)
+        if not getattr(session, "distinct", False):  # one that never asks the same of a case twice needs no memory
+            made.update(record.id for record in records if _counts(record))
         for record in records:
             summary.overall.add(record)
             summary.rules[record.trial.rule].add(record)
@@ -138,7 +153,7 @@ def run(
 
 def observe(campaign: Campaign, ledger: Ledger, watch: Progress) -> dict[str, Observation]:
     """What the system says of every untouched case, each computed once and committed."""
-    keys = list(campaign.source.keys())
+    keys = _keys(campaign)
     if not keys:
         raise InputError("0 cases: the source is empty")
     if len(set(keys)) < len(keys):
@@ -151,6 +166,17 @@ def observe(campaign: Campaign, ledger: Ledger, watch: Progress) -> dict[str, Ob
         watch.advance(len(batch), 0)
     _refuse_useless(baseline)
     return baseline
+
+
+def _keys(campaign: Campaign) -> list[str]:
+    try:
+        keys = list(campaign.source.keys())
+    except FOREIGN as error:  # somebody else's source
+        raise InputError(f"the source cannot list its cases: {_sentence(error)}") from error
+    for key in keys:
+        if not isinstance(key, str):
+            raise InputError(f"the source names a case {_brief(key)}; a key must be a text")
+    return keys
 
 
 def observe_batch(campaign: Campaign, keys: Sequence[str]) -> list[Observation]:
@@ -168,7 +194,7 @@ def _read(campaign: Campaign, key: str) -> Case | Observation:
         return case
     except UnreadableCase as error:
         return Observation(key, "", fault=str(error), readable=False)
-    except Exception as error:  # somebody else's reader
+    except FOREIGN as error:  # somebody else's reader
         return Observation(key, "", fault=_sentence(error), readable=False)
 
 
@@ -196,6 +222,15 @@ def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
     raise InputError(f"0 usable cases of {len(baseline)} (see skipped.csv); first, {faults[0].case}: {faults[0].fault}")
 
 
+def _calibrated(rule: Rule, baseline: Sequence[Observation]) -> Rule:
+    try:
+        return calibrate(rule, baseline)
+    except SwerveError:
+        raise
+    except FOREIGN as error:  # a user's relation
+        raise InputError(f"rule '{rule.name}' cannot be calibrated: {_sentence(error)}") from error
+
+
 class Threads:
     """A few threads that make changes; each takes a share of a batch, as a hand-over costs as much as a small change."""
 
@@ -216,7 +251,7 @@ class Evaluator:
     def __init__(self, campaign: Campaign, baseline: Mapping[str, Observation]) -> None:
         self.campaign = campaign
         self.baseline = baseline
-        self.rules = {rule.name: calibrate(rule, list(baseline.values())) for rule in campaign.rules}
+        self.rules = {rule.name: _calibrated(rule, list(baseline.values())) for rule in campaign.rules}
         self._threads = Threads()
         self._last: tuple[str, Case] | None = None
         self._alone: dict[tuple[str, str], Verdict | None] = {}
@@ -225,10 +260,12 @@ class Evaluator:
         """The records of one batch of trials, in order."""
         cases = self._cases(trials)
         changed = self._threads.map(lambda trial: self._change(trial, cases[trial.case]), trials)
-        ready = [item for item in changed if isinstance(item, _Changed)]
-        answers = iter(answer_all(self.campaign.system, [item.followup for item in ready]))
+        # What looks as before is not asked again: a batch of another size would move the last bits of the answer.
+        same = {id(item) for trial, item in zip(trials, changed, strict=True) if _same(item, cases[trial.case])}
+        ready = [item for item in changed if isinstance(item, _Changed) and id(item) not in same]
+        fresh = iter(answer_all(self.campaign.system, [item.followup for item in ready]))
         return [
-            self._record(trial, item, next(answers), cases[trial.case])
+            self._record(trial, item, self.baseline[trial.case].said if id(item) in same else next(fresh), cases[trial.case])
             if isinstance(item, _Changed)
             else self._unmade(trial, item)
             for trial, item in zip(trials, changed, strict=True)
@@ -240,9 +277,7 @@ class Evaluator:
         if key not in self._alone:
             if len(self._alone) >= REMEMBERED:
                 self._alone.clear()
-            case = Case(seen.case, {}, seen.truth, seen.group)
-            alone = Pair(case, case, _SAME, seen.said, seen.said).untouched()
-            self._alone[key] = None if alone is None else checked(self.rules[name], alone)
+            self._alone[key] = _untouched_verdict(self.rules[name], seen)
         return self._alone[key]
 
     def _cases(self, trials: Sequence[Trial]) -> dict[str, Case]:
@@ -259,15 +294,20 @@ class Evaluator:
             if change is None:
                 rng = rng_for(self.campaign.seed, trial.case, trial.rule, trial.draw)
                 change = self.rules[trial.rule].change.propose(case, rng, self.campaign.system)
-            followup = change(case)
+            if not isinstance(change, Transformation):
+                raise InputError(f"rule '{trial.rule}' proposed {_brief(change)}, not a transformation")
+            followup: object = change(case)
+            if not isinstance(followup, Case):
+                raise InputError(f"{type(change).__name__} made {_brief(followup)} of {trial.case}, not a case")
+            encode_change(change)
             if why := self.campaign.gate and self.campaign.gate.admit(case, followup):
-                return _Unmade(change, Verdict.skipped(why), followup.facts)
+                return _Unmade(change, Verdict.skipped(str(why)), followup.facts)
             return _Changed(change, followup)
         except NotApplicable as reason:
             return _Unmade(change, Verdict.skipped(str(reason)))
         except SwerveError:
             raise  # a change that is wrong for every case stops the campaign with its sentence
-        except Exception as error:  # somebody else's code: its failure is a result, not ours
+        except FOREIGN as error:  # somebody else's code: its failure is a result, not ours
             return _Unmade(change, Verdict.error(_sentence(error), Fault.CHANGE))
 
     def _record(self, trial: Trial, item: _Changed, answer: Answer | Verdict, case: Case) -> Record:
@@ -293,10 +333,28 @@ class Evaluator:
         return Record(trial, item.verdict, item.change, self.baseline[trial.case].said, facts=item.facts)
 
 
+def _untouched_verdict(rule: Rule, seen: Observation) -> Verdict | None:
+    """The rule on the source alone: its answer held against its truth, as a follow-up's is against what was expected."""
+    if not seen.truth:
+        return None
+    case = Case(seen.case, {}, seen.truth, seen.group)
+    try:
+        return judge_source(rule.expect, Pair(case, case, Unchanged(), seen.truth, seen.said))
+    except FOREIGN as error:  # a user's relation
+        return Verdict.error(_sentence(error), Fault.RELATION)
+
+
 @dataclass(frozen=True)
 class _Changed:
     change: Transformation
     followup: Case
+
+
+def _same(item: _Changed | _Unmade, case: Case) -> bool:
+    """Whether the follow-up holds the very values of its source."""
+    if not isinstance(item, _Changed) or item.followup.inputs.keys() != case.inputs.keys():
+        return False
+    return all(value is case.inputs[name] for name, value in item.followup.inputs.items())
 
 
 @dataclass(frozen=True)
@@ -306,19 +364,23 @@ class _Unmade:
     facts: Mapping[str, float | str] = field(default_factory=dict)
 
 
-def _without_repeats(records: Sequence[Record]) -> list[Record]:
-    """A change drawn twice for one case and rule would be counted twice: the second is skipped."""
-    first: dict[str, int] = {}
-    return [_skip_repeat(record, first) for record in records]
+def _without_repeats(records: Sequence[Record], before: Container[str]) -> list[Record]:
+    """A change made twice to one case under one rule would be counted twice: the second is skipped."""
+    seen: set[str] = set()
+    return [_skip_repeat(record, before, seen) for record in records]
 
 
-def _skip_repeat(record: Record, first: dict[str, int]) -> Record:
-    if record.change is None or record.verdict.status is Status.SKIPPED:
+def _skip_repeat(record: Record, before: Container[str], seen: set[str]) -> Record:
+    if not _counts(record):
         return record
-    draw = first.setdefault(record.id, record.trial.draw)
-    if draw == record.trial.draw:
-        return record
-    return replace(record, verdict=Verdict.skipped(f"the same change as draw {draw}"))
+    if record.id in before or record.id in seen:
+        return replace(record, verdict=Verdict.skipped("the same change as in an earlier trial"))
+    seen.add(record.id)
+    return record
+
+
+def _counts(record: Record) -> bool:
+    return record.change is not None and record.verdict.status is not Status.SKIPPED
 
 
 def checked(rule: Rule, pair: Pair) -> Verdict:
@@ -327,10 +389,12 @@ def checked(rule: Rule, pair: Pair) -> Verdict:
         verdict: object = rule.expect.check(pair)
     except SwerveError:
         raise
-    except Exception as error:  # a user's relation
+    except FOREIGN as error:  # a user's relation
         return Verdict.error(_sentence(error), Fault.RELATION)
     if not isinstance(verdict, Verdict):
         return Verdict.error(f"rule '{rule.name}' returned {type(verdict).__name__}, not a verdict", Fault.RELATION)
+    if verdict.margin is not None and not math.isfinite(verdict.margin):
+        return Verdict.error(f"rule '{rule.name}' gave a margin of {verdict.margin}", Fault.RELATION)
     return verdict
 
 
@@ -340,7 +404,7 @@ def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
         return []
     try:
         answers = list(system(cases))
-    except Exception as error:  # the system under test may do anything
+    except FOREIGN as error:  # the system under test may do anything
         if len(cases) == 1:
             return [_model_error(error)]
         return [answer_all(system, [case])[0] for case in cases]
@@ -358,12 +422,12 @@ def _sound(answer: object) -> Answer | Verdict:
     return Verdict.error(fault) if fault else answer
 
 
-def _model_error(error: Exception) -> Verdict:
+def _model_error(error: BaseException) -> Verdict:
     kind = Fault.OOM if isinstance(error, MemoryError) else Fault.TIMEOUT if isinstance(error, TimeoutError) else Fault.MODEL
     return Verdict.error(_sentence(error), kind)
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     return printable(f"{type(error).__name__}: {error}", 200)
 
 
@@ -377,8 +441,11 @@ def _introduced(alone: Verdict | None) -> bool | None:
     return alone.status is Status.HELD
 
 
-def _evaluated(evaluate: Callable[..., list[Record]], trials: Sequence[Trial], size: int, map: Any) -> list[Record]:
-    return _without_repeats([record for batch in map(evaluate, list(_chunks(trials, size))) for record in batch])
+def _evaluated(
+    evaluate: Callable[..., list[Record]], trials: Sequence[Trial], size: int, map: Any, before: Container[str]
+) -> list[Record]:
+    records = [record for batch in map(evaluate, list(_chunks(trials, size))) for record in batch]
+    return _without_repeats(records, before)
 
 
 def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -394,5 +461,6 @@ def _empty_summary(campaign: Campaign, evaluate: Evaluator, baseline: Mapping[st
             if (alone := evaluate.untouched(name, seen)) is not None:
                 untouched[name].counts[alone.status] += 1
     tallies = {name: Tally() for name in evaluate.rules}
+    failed = sum(bool(seen.fault) and seen.readable for seen in baseline.values())
     unusable = len(baseline) - len(usable)
-    return Summary(campaign.method, campaign.seed, len(usable), unusable, Tally(), tallies, untouched)
+    return Summary(campaign.method, campaign.seed, len(usable), unusable, failed, Tally(), tallies, untouched)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from swerve.case import Case
 from swerve.space import Space, as_space
 from swerve.system import Answer
-from swerve.transformation import Transformation, Unchanged
+from swerve.transformation import Transformation
 from swerve.values import Group, Value, find
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ class Verdict:
     margin: float | None = None
     why: str = ""
     kind: Fault | None = None
+
+    def __post_init__(self) -> None:
+        # A user's relation may hand over numpy numbers; a journal line holds plain ones.
+        object.__setattr__(self, "status", Status(self.status))
+        object.__setattr__(self, "why", str(self.why))
+        if self.status in (Status.HELD, Status.VIOLATED):
+            object.__setattr__(self, "margin", float(self.margin or 0.0))
 
     @staticmethod
     def at_most(distance: float, limit: float, why: str) -> Verdict:
@@ -96,16 +103,14 @@ class Pair:
         """What the system should say of the follow-up, given what it said of the source."""
         return tuple(self.change.map(value) for value in self.before)
 
-    def untouched(self) -> Pair | None:
-        """The source alone, judged against its truth: tells what the change introduced from what was already wrong."""
-        if not self.source.truth:
-            return None
-        return Pair(self.source, self.source, Unchanged(), self.source.truth, self.before)
-
 
 @runtime_checkable
 class Relation(Protocol):
-    """What must hold. A relation may also offer `calibrate(baseline)`, which returns a relation with its numbers fixed."""
+    """What must hold.
+
+    A relation may also offer `calibrate(baseline)`, which returns a relation with its numbers fixed, and `untouched(pair)`,
+    its verdict (or None) on a source alone, held against its truth; without it, `check` is asked.
+    """
 
     def check(self, pair: Pair) -> Verdict:
         """The verdict on one pair."""
@@ -121,6 +126,16 @@ class Comparison(Protocol):
 
     def compare(self, expected: Value, actual: Value) -> Verdict:
         """The verdict on `actual`, given what was `expected`."""
+
+
+def _check_relations(relations: Sequence[object]) -> None:
+    if not relations or not all(isinstance(relation, Relation) for relation in relations):
+        raise TypeError(f"relations must be one or more relations, got {relations!r}")
+
+
+def _check_comparison(compare: object) -> None:
+    if not isinstance(compare, Comparison):
+        raise TypeError(f"compare must be a comparison, got {type(compare).__name__}")
 
 
 class Algebra:
@@ -139,6 +154,9 @@ class Equivariant(Algebra):
 
     compare: Comparison
 
+    def __post_init__(self) -> None:
+        _check_comparison(self.compare)
+
     def check(self, pair: Pair) -> Verdict:
         return _compare(self.compare, pair.expected, pair.after)
 
@@ -151,6 +169,9 @@ class Correct(Algebra):
     """The answer must be what the change makes of the truth."""
 
     compare: Comparison
+
+    def __post_init__(self) -> None:
+        _check_comparison(self.compare)
 
     def check(self, pair: Pair) -> Verdict:
         if _found(self.compare, pair.followup.truth) is None:
@@ -167,6 +188,9 @@ class Agreement(Algebra):
 
     compare: Comparison
 
+    def __post_init__(self) -> None:
+        _check_comparison(self.compare)
+
     def check(self, pair: Pair) -> Verdict:
         group = find(pair.after, Group.slot)
         if not isinstance(group, Group) or len(group.values) < 2:
@@ -181,8 +205,16 @@ class Both(Algebra):
 
     relations: tuple[Relation, ...]
 
+    def __post_init__(self) -> None:
+        _check_relations(self.relations)
+
     def check(self, pair: Pair) -> Verdict:
         return _all_of([relation.check(pair) for relation in self.relations])
+
+    def untouched(self, alone: Pair) -> Verdict | None:
+        """What its parts say of the source alone."""
+        verdicts = _judged_sources(self.relations, alone)
+        return _all_of(verdicts) if verdicts else None
 
     def calibrate(self, baseline: Sequence[Observation]) -> Both:
         return Both(tuple(calibrated(relation, baseline) for relation in self.relations))
@@ -194,8 +226,16 @@ class Either(Algebra):
 
     relations: tuple[Relation, ...]
 
+    def __post_init__(self) -> None:
+        _check_relations(self.relations)
+
     def check(self, pair: Pair) -> Verdict:
         return _any_of([relation.check(pair) for relation in self.relations])
+
+    def untouched(self, alone: Pair) -> Verdict | None:
+        """What its parts say of the source alone."""
+        verdicts = _judged_sources(self.relations, alone)
+        return _any_of(verdicts) if verdicts else None
 
     def calibrate(self, baseline: Sequence[Observation]) -> Either:
         return Either(tuple(calibrated(relation, baseline) for relation in self.relations))
@@ -211,8 +251,23 @@ class OnlyIf(Algebra):
     def check(self, pair: Pair) -> Verdict:
         return self.relation.check(pair) if self.condition(pair) else Verdict.skipped("the condition does not hold")
 
+    def untouched(self, alone: Pair) -> Verdict | None:
+        """What the relation says of the source alone; the condition is about pairs."""
+        return judge_source(self.relation, alone)
+
     def calibrate(self, baseline: Sequence[Observation]) -> OnlyIf:
         return OnlyIf(self.condition, calibrated(self.relation, baseline))
+
+
+def judge_source(relation: Relation, alone: Pair) -> Verdict | None:
+    """The relation's verdict on an untouched case, or None where it has no say about one case alone."""
+    own = getattr(relation, "untouched", None)
+    verdict: Verdict | None = own(alone) if callable(own) else relation.check(alone)
+    return verdict
+
+
+def _judged_sources(relations: Sequence[Relation], alone: Pair) -> list[Verdict]:
+    return [verdict for verdict in (judge_source(relation, alone) for relation in relations) if verdict is not None]
 
 
 def calibrated(part: Any, baseline: Sequence[Observation]) -> Any:
@@ -274,6 +329,3 @@ class Gate(Protocol):
 
     def admit(self, source: Case, followup: Case) -> str | None:
         """A reason to reject the follow-up, or None."""
-
-
-Rules = Mapping[str, Rule]

@@ -11,6 +11,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from swerve.case import Case, Fact
@@ -48,7 +49,7 @@ class Param:
 
     def take(self, name: str, value: object) -> float:
         """`value` as a number of the declared type; ValueError unless it is one in the range."""
-        wrong_type = isinstance(value, bool) or not isinstance(value, int | float)
+        wrong_type = isinstance(value, bool) or not isinstance(value, Real)
         if wrong_type or not math.isfinite(value) or not self.low <= value <= self.high:  # type: ignore[arg-type, operator]
             raise ValueError(f"{name} must be a number from {self.low:g} to {self.high:g}, got {value!r}")
         if self.integer and (value - self.low) % self.step:  # type: ignore[operator]
@@ -73,13 +74,21 @@ def param(
     *,
     neutral: float,
     grid: typing.Iterable[float] = (),
-    resolution: float = 0.1,
+    resolution: float | None = None,
     unit: str = "",
     step: int = 1,
     default: Any = dataclasses.MISSING,
 ) -> Any:
-    """A dataclass field for a number in [`low`, `high`]; at `neutral` the change does nothing."""
-    facts = Param(low, high, neutral, tuple(grid), resolution, unit, step)
+    """A dataclass field for a number in [`low`, `high`]; at `neutral` the change does nothing.
+
+    Draws and shrinking go in steps of `resolution`; left out, it is about a thousandth of the range.
+    """
+    if not low < high:
+        raise ValueError(f"param({low!r}, {high!r}): the range must rise")
+    fine = 10.0 ** math.floor(math.log10((high - low) / 1000))
+    if resolution is not None and not 0 < resolution <= (high - low) / 2:
+        raise ValueError(f"param({low!r}, {high!r}): resolution {resolution!r} is too coarse for the range")
+    facts = Param(low, high, neutral, tuple(grid), resolution or fine, unit, step)
     return dataclasses.field(default=default, metadata={"param": facts})
 
 
@@ -176,6 +185,15 @@ def params_of(kind: type[Any]) -> dict[str, Param]:
     found = [(item, item.metadata["param"]) for item in dataclasses.fields(kind) if "param" in item.metadata]
     hints = typing.get_type_hints(kind) if found else {}
     return {item.name: dataclasses.replace(facts, integer=hints.get(item.name) is int) for item, facts in found}
+
+
+@remembered
+def check_declared(kind: type[Any]) -> None:
+    """Refuse a transformation whose numbers no dataclass declares: equality and identity would not see them."""
+    own = vars(kind)
+    undeclared = "__init__" in own or any("ClassVar" not in str(hint) for hint in own.get("__annotations__", {}).values())
+    if undeclared and "__dataclass_fields__" not in own:
+        raise InputError(f"{kind.__name__} has fields of its own: decorate the class with @dataclass(frozen=True)")
 
 
 @remembered

@@ -183,7 +183,7 @@ def test_same_draw_counts_once() -> None:
     _, records = carried_out(campaign(rules=(rule,), search=Sweep(per_case=12)))
     counted = [record.id for record in records if record.verdict.status is not Status.SKIPPED]
     assert len(counted) == len(set(counted))
-    assert any(record.verdict.why.startswith("the same change as draw") for record in records)
+    assert any(record.verdict.why.startswith("the same change as in an earlier trial") for record in records)
 
 
 def test_one_forward_pass_per_batch() -> None:

@@ -30,6 +30,8 @@ class Sweep:
 class SweepSession:
     """A sweep under way; one ask holds whole cases, so that equal draws meet in it."""
 
+    distinct = True
+
     def __init__(self, sweep: Sweep, plan: Plan) -> None:
         grids = {rule.name: rule.change.grid() for rule in plan.rules}
         per_key = sum(len(grids[rule.name]) or sweep.per_case for rule in plan.rules)
