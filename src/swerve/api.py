@@ -14,10 +14,10 @@ def run(campaign: Campaign, into: str | Path, *, report: bool = True) -> dict[st
     """Run or continue `campaign` in the folder `into`, with its report, and return the content of `summary.json`."""
     from swerve.execute.local import run_into
     from swerve.report.html import write_report
-    from swerve.spec import Loaded
+    from swerve.spec import ANYWHERE, Loaded
     from swerve.store import Run
 
-    summary = run_into(Loaded(campaign, Path.cwd()), Path(into))
+    summary = run_into(Loaded(campaign, ANYWHERE), Path(into))
     if report:
         write_report(Run(Path(into)))
     return summary.as_dict()

@@ -15,6 +15,7 @@ from swerve.system import Answer, System
 from swerve.transformation import Transformation
 
 ID_LENGTH = 16
+CUSTOM = "custom"  # the method of a campaign that no paper describes
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Campaign:
     gate: Gate | None = None
     seed: int = 0
     inference_batch: int = 16
-    method: str = "custom"
+    method: str = CUSTOM
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))

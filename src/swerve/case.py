@@ -25,6 +25,16 @@ class Case:
     facts: Mapping[str, Fact] = field(default_factory=dict)  # what the change measured while it was made
 
     def __post_init__(self) -> None:
+        if not isinstance(self.key, str):
+            raise TypeError(f"a case's key must be a text, got {type(self.key).__name__}")
+        for what, value in (
+            *((f"input '{name}'", item) for name, item in self.inputs.items()),
+            *(("truth", v) for v in self.truth),
+        ):
+            if not isinstance(value, Value):
+                raise TypeError(
+                    f"{what} of {self.key!r} must be a value such as Image or Steering, got {type(value).__name__}"
+                )
         object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
         object.__setattr__(self, "truth", tuple(self.truth))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from swerve import __version__
-from swerve.errors import SwerveError, printable
+from swerve.errors import EnvironmentFault, InputError, SwerveError, printable
 
 if TYPE_CHECKING:
     from swerve.spec import Loaded
@@ -27,7 +28,7 @@ HELD, FOUND, MODEL_FAILED = 0, 1, 3
 EPILOG = """exit codes:
   0  all held (demo, report, show, list: it ran through; replay: reproduced)
   1  findings (replay: not reproduced)
-  2  bad input: a file, key or value; the message names it
+  2  bad input: a file, key or value, or nothing that could be judged; the message names it
   3  the model failed
   4  the environment failed: disk, permission, lock, missing package
 """
@@ -50,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except (Exception, SystemExit) as error:  # ours or somebody else's: never mistaken for findings
+        return _fail(EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where"), options.debug)
 
 
 class Stopped(BaseException):
@@ -141,9 +144,9 @@ def _count(text: str) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     from swerve.methods.demo import demo
-    from swerve.spec import Loaded
+    from swerve.spec import ANYWHERE, Loaded
 
-    _carry_out(Loaded(demo(), Path.cwd()), options.into, f"swerve demo --into {options.into}")
+    _carry_out(Loaded(demo(), ANYWHERE), options.into, shlex.join(["swerve", "demo", "--into", str(options.into)]))
     return HELD
 
 
@@ -151,9 +154,25 @@ def _run(options: argparse.Namespace) -> int:
     from swerve.spec import load_campaign
 
     loaded = load_campaign(options.campaign, options.trust)
-    again = f"swerve run {options.campaign} --into {options.into}"
+    trust = [word for file in options.trust for word in ("--trust", str(file))]
+    command = ["swerve", "run", options.campaign, "--into", str(options.into), *trust]
+    again = shlex.join([*command, "--no-report"] if options.no_report else command)
     counts = _carry_out(loaded, options.into, again, trusted=options.trust, report=not options.no_report)
-    return FOUND if counts["violated"] else MODEL_FAILED if counts["errors"] else HELD
+    return _verdict_on(counts)
+
+
+def _verdict_on(counts: Mapping[str, Any]) -> int:
+    """The exit code of a finished run; one that judged nothing is never green."""
+    foreign = sum(counts["error_kinds"].get(kind, 0) for kind in ("change", "relation"))
+    if counts["violated"]:
+        return FOUND
+    if counts["errors"] > foreign or counts["failed_cases"]:
+        return MODEL_FAILED
+    if foreign:
+        raise InputError(f"{foreign} trials ended in an error of a change or a relation, see the report")
+    if not counts["held"]:
+        raise InputError(f"no trial could be judged: {counts['skipped']} skipped, see the report")
+    return HELD
 
 
 def _carry_out(

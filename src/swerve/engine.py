@@ -198,7 +198,8 @@ def _read(campaign: Campaign, key: str) -> Case | Observation:
         return Observation(key, "", fault=_sentence(error), readable=False)
 
 
-def _read_again(campaign: Campaign, key: str) -> Case:
+def read_case(campaign: Campaign, key: str) -> Case:
+    """A case that the baseline has read before; it must read again."""
     again = _read(campaign, key)
     if isinstance(again, Case):
         return again
@@ -284,7 +285,7 @@ class Evaluator:
         """Each source case of the batch, read once; the last one is kept, as the next batch often starts with it."""
         keys = dict.fromkeys(trial.case for trial in trials)
         kept = dict([self._last]) if self._last else {}
-        cases = {key: kept[key] if key in kept else _read_again(self.campaign, key) for key in keys}
+        cases = {key: kept[key] if key in kept else read_case(self.campaign, key) for key in keys}
         self._last = next(reversed(cases.items()))
         return cases
 
@@ -339,9 +340,10 @@ def _untouched_verdict(rule: Rule, seen: Observation) -> Verdict | None:
         return None
     case = Case(seen.case, {}, seen.truth, seen.group)
     try:
-        return judge_source(rule.expect, Pair(case, case, Unchanged(), seen.truth, seen.said))
+        verdict: object = judge_source(rule.expect, Pair(case, case, Unchanged(), seen.truth, seen.said))
     except FOREIGN as error:  # a user's relation
         return Verdict.error(_sentence(error), Fault.RELATION)
+    return verdict if isinstance(verdict, Verdict) else None
 
 
 @dataclass(frozen=True)

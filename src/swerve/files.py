@@ -19,6 +19,7 @@ from isal import isal_zlib
 from swerve.errors import EnvironmentFault
 from swerve.values import Array, Group, Image, PointCloud, Value
 
+PARTIAL = ".partial"
 # A cell that starts with one of these is a formula to a spreadsheet (R44).
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -27,7 +28,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A neighbour of `path` to write to, synced and renamed at the end: a reader sees the old file or the new one."""
     # One fixed name: what a killed process left behind is written over, not left lying about.
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}{PARTIAL}")
     try:
         try:
             with partial.open("wb") as file:
@@ -49,6 +50,14 @@ def write_whole(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def make_folder(folder: Path) -> None:
+    """Make `folder` if it is not there."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(f"{folder}: cannot be made: {error.strerror}") from error
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
@@ -60,13 +69,13 @@ def sync_folder(folder: Path) -> None:
 
 def json_bytes(data: Any) -> bytes:
     """`data` as readable JSON, the same bytes every time."""
-    return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(errors="backslashreplace")
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV table, row by row, that a spreadsheet cannot mistake for formulas."""
     with whole_file(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(header)
         writer.writerows([_cell(item) for item in row] for row in rows)

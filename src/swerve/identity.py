@@ -11,12 +11,18 @@ from typing import Any
 
 import swerve
 from swerve.campaign import Campaign
+from swerve.case import Source
 from swerve.codec import is_live
+from swerve.errors import InputError
+from swerve.load import module_file, name_of
+from swerve.space import Over, Space, Table
 from swerve.spec import describe
+from swerve.system import System
+from swerve.transformation import Chain, Transformation, params_of
 
 FORMAT = 1
 LIBRARIES = ("numpy", "opencv-python-headless", "torch")
-WORDS = {"system": "weights", "source": "data", "package": "swerve's code"}
+WORDS = {"system": "weights", "source": "data", "package": "swerve's code", "code": "your code"}
 
 
 def identity_of(campaign: Campaign, base: Path, factory: str | None = None) -> dict[str, Any]:
@@ -28,13 +34,68 @@ def identity_of(campaign: Campaign, base: Path, factory: str | None = None) -> d
         "factory": factory,
         "rebuildable": factory is not None or not is_live(described),
         "fingerprints": {
-            "system": campaign.system.fingerprint(),
-            "source": campaign.source.fingerprint(),
+            "system": _asked("system", campaign.system),
+            "source": _asked("source", campaign.source),
             "package": package_fingerprint(),
+            "code": code_fingerprint(described, factory),
         },
         "libraries": {name: _version(name) for name in LIBRARIES},
+        "parameters": {name_of(kind): _numbers(kind) for rule in campaign.rules for kind in kinds_of(rule.change)},
         "campaign": described,
     }
+
+
+def _asked(what: str, part: System | Source) -> str:
+    """A part's own fingerprint, which must be a text."""
+    try:
+        told: object = part.fingerprint()
+    except (Exception, SystemExit) as error:  # somebody else's code
+        raise InputError(f"the {what} cannot tell its fingerprint: {type(error).__name__}: {error}") from error
+    if not isinstance(told, str):
+        raise InputError(f"the {what}'s fingerprint must be a text, got {type(told).__name__}")
+    return told
+
+
+def _numbers(kind: type[Transformation]) -> dict[str, dict[str, Any]]:
+    """What a report needs to know of a change's numbers, so that it never has to import the class."""
+    return {name: {"neutral": facts.neutral, "unit": facts.unit} for name, facts in params_of(kind).items()}
+
+
+def kinds_of(space: Space) -> list[type[Transformation]]:
+    """The classes of changes a space is known to propose."""
+    if isinstance(space, Over):
+        return [space.kind]
+    if isinstance(space, Table):
+        return list(dict.fromkeys(kind for change in space.changes for kind in _kinds_in(change)))
+    parts = getattr(space, "spaces", ())
+    return list(dict.fromkeys(kind for part in parts for kind in kinds_of(part)))
+
+
+def _kinds_in(change: Transformation) -> list[type[Transformation]]:
+    if isinstance(change, Chain):
+        return [kind for step in change.steps for kind in _kinds_in(step)]
+    return [type(change)]
+
+
+def code_fingerprint(described: Any, factory: str | None) -> str:
+    """The sha256 of the files of every module that the campaign names and that is not ours."""
+    targets = {*_targets_in(described), *([factory] if factory else [])}
+    names = {target.rpartition(":")[0] for target in targets if ":" in target}
+    files = {name: file for name in sorted(names) if not name.startswith("swerve.") and (file := module_file(name))}
+    hasher = hashlib.sha256()
+    for name, file in files.items():
+        hasher.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return hasher.hexdigest()
+
+
+def _targets_in(described: Any) -> Iterator[str]:
+    if isinstance(described, Mapping):
+        yield from (str(described[key]) for key in ("use", "live") if key in described)
+        for item in described.values():
+            yield from _targets_in(item)
+    elif isinstance(described, list):
+        for item in described:
+            yield from _targets_in(item)
 
 
 @cache

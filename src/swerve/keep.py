@@ -13,7 +13,7 @@ from pathlib import Path
 
 from swerve.campaign import Campaign
 from swerve.case import Case
-from swerve.engine import Progress, Silent
+from swerve.engine import Progress, Silent, read_case
 from swerve.errors import EnvironmentFault, StoreError
 from swerve.files import sensor_file
 from swerve.rows import Finding
@@ -65,7 +65,7 @@ def _with_sources(findings: Collection[Finding], campaign: Campaign) -> Iterator
     source: Case | None = None
     for finding in sorted(findings, key=lambda item: (item.case, item.id)):
         if source is None or source.key != finding.case:
-            source = campaign.source[finding.case]
+            source = read_case(campaign, finding.case)
         yield finding, source
 
 

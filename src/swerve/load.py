@@ -69,7 +69,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 KINDS = tuple(OURS)
 GIVEN_AS = "__swerve_file__"
-# What this process has called by name it finds again by that name, even a class made inside a function or a trusted file.
+# What this process has called by name it finds again by that name, even a class made inside a function.
 _NAMED: dict[str, Any] = {}
 
 
@@ -94,9 +94,16 @@ def name_of(part: Any) -> str:
     """The short name of a class or function, or its `module:Name`."""
     module = getattr(sys.modules.get(part.__module__), GIVEN_AS, part.__module__)
     target = f"{module}:{part.__qualname__}"
-    if target not in _targets():
+    if target not in _targets() and not module.endswith(".py"):  # a file's code is found again through its trust
         _NAMED[target] = part
     return _targets().get(target, target)
+
+
+def module_file(name: str) -> Path | None:
+    """The file of a module that is loaded, by its name or by the path it was given as."""
+    given = {getattr(module, GIVEN_AS, None): module for module in list(sys.modules.values())}
+    file = getattr(given.get(name) or sys.modules.get(name), "__file__", None)
+    return Path(file) if file and Path(file).is_file() else None
 
 
 def resolve(use: object, base: Path = Path(), *, trusted: Collection[Path] = ()) -> Any:
@@ -124,8 +131,8 @@ def _module(name: str, use: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise SpecError(f"use = '{use}': there is no module '{error.name}' on the Python path") from error
-    except (ImportError, ValueError, TypeError) as error:
-        raise SpecError(f"use = '{use}': cannot import {name}: {printable(str(error))}") from error
+    except (Exception, SystemExit) as error:  # the user's own code
+        raise SpecError(f"use = '{use}': cannot import {name}: {type(error).__name__}: {printable(str(error))}") from error
 
 
 def _file_module(given: str, base: Path, trusted: Collection[Path]) -> Any:
@@ -146,7 +153,7 @@ def _file_module(given: str, base: Path, trusted: Collection[Path]) -> Any:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the user's own code
+    except (Exception, SystemExit) as error:  # the user's own code
         del sys.modules[name]
         raise SpecError(f"{file}: {type(error).__name__}: {error}") from error
     return module

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from swerve.campaign import Campaign
 from swerve.codec import close, encode
-from swerve.engine import Evaluator, answer_all, checked
+from swerve.engine import Evaluator, answer_all, checked, read_case
 from swerve.errors import StoreError
 from swerve.identity import differences, identity_of
-from swerve.load import resolve
 from swerve.relation import Pair, Status, Verdict
 from swerve.rows import Finding, finding_of
-from swerve.spec import Builder, build_change
+from swerve.spec import Builder, build_change, load_campaign
 from swerve.store import CAMPAIGN, Run
 from swerve.system import Answer
 
@@ -45,7 +44,7 @@ def replay(folder: Path, prefix: str, *, campaign: Campaign | None = None, trust
     now = identity_of(campaign, run.base, run.identity["factory"])
     baseline = {seen.case: seen for seen in run.baseline()}
     evaluate = Evaluator(campaign, baseline)
-    case = campaign.source[finding.case]
+    case = read_case(campaign, finding.case)
     change = build_change(finding.change, run.base, trusted)
     followup = change(case)
     before, after = (answer_all(campaign.system, [item])[0] for item in (case, followup))
@@ -65,9 +64,7 @@ def replay(folder: Path, prefix: str, *, campaign: Campaign | None = None, trust
 def rebuild(run: Run, trusted: Collection[Path] = ()) -> Campaign:
     """The campaign of a run folder, from `campaign.json` alone."""
     if factory := run.identity["factory"]:
-        made = resolve(factory, run.base, trusted=trusted)()
-        assert isinstance(made, Campaign)
-        return made
+        return load_campaign(factory, trusted).campaign
     if not run.identity["rebuildable"]:
         raise StoreError(
             f"{run.folder}: this campaign was made by a Python script and holds objects that no file can rebuild; "

@@ -9,10 +9,12 @@ from typing import Any
 
 from swerve.campaign import Observation, Record, Trial
 from swerve.codec import decode_values, encode, encode_change
+from swerve.errors import printable
 from swerve.journal import Row
 from swerve.relation import Fault, Status, Verdict
 from swerve.spec import build_change
 from swerve.system import Answer
+from swerve.transformation import Transformation
 
 BASELINE, TRIAL = "baseline", "trial"
 
@@ -57,7 +59,7 @@ def record_row(record: Record) -> Row:
         "status": verdict.status.value,
         "margin": verdict.margin,
         "introduced": record.introduced,
-        "words": record.change.words() if record.change else "",
+        "words": _words(record.change),
         "change": encode_change(record.change),
         "before": encode(record.before),
         "after": encode(record.after),
@@ -69,6 +71,13 @@ def record_row(record: Record) -> Row:
         "source_sha": record.source_sha,
         "input_sha": record.input_sha,
     }
+
+
+def _words(change: Transformation | None) -> str:
+    try:
+        return printable(str(change.words())) if change else ""
+    except Exception as error:  # a user's own words
+        return f"{type(change).__name__} (its words fail: {type(error).__name__})"
 
 
 def record_of(row: Row, base: Path | None = None, trusted: Collection[Path] = ()) -> Record:

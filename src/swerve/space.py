@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -14,7 +15,7 @@ import numpy as np
 
 from swerve.case import Case
 from swerve.errors import did_you_mean
-from swerve.transformation import Chain, Transformation, params_of, plain_name
+from swerve.transformation import Chain, Transformation, check_declared, params_of, plain_name
 
 if TYPE_CHECKING:
     from swerve.system import System
@@ -77,7 +78,18 @@ class Over:
 
     def __init__(self, kind: type[Transformation], **domains: Domain) -> None:
         object.__setattr__(self, "kind", kind)
+        check_declared(kind)
         object.__setattr__(self, "domains", MappingProxyType(_completed(kind, domains)))
+        for sample in self.samples():
+            self.kind(**sample)  # a value the class refuses is refused now, not in the middle of a campaign
+
+    def samples(self) -> Iterator[dict[str, Any]]:
+        """Arguments that between them hold every listed value and both ends of every range."""
+        listed = {name: _ends(domain) for name, domain in self.domains.items() if name not in self._grids()}
+        rows = self._grid_rows()
+        for index in range(max([len(rows), *map(len, listed.values())], default=1)):
+            row = {name: values[min(index, len(values) - 1)] for name, values in listed.items()}
+            yield {**row, **rows[min(index, len(rows) - 1)]}
 
     def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
         del case, system
@@ -98,6 +110,8 @@ class Over:
 
     def _grid_rows(self) -> list[dict[str, float]]:
         grids = self._grids()
+        if len({len(grid) for grid in grids.values()}) > 1:
+            raise ValueError(f"the grids of {', '.join(grids)} differ in length and cannot advance together")
         return [dict(zip(grids, row, strict=True)) for row in zip(*grids.values(), strict=True)] if grids else [{}]
 
     def _draw(self, name: str, domain: Domain, rng: np.random.Generator) -> Any:
@@ -106,6 +120,8 @@ class Over:
         if not isinstance(domain, Range):
             return domain
         facts = params_of(self.kind).get(name)
+        if facts is None and _hint(self.kind, name) is not int:
+            return float(rng.uniform(domain.low, domain.high))
         if facts is None or facts.integer:
             step = facts.step if facts else 1
             return int(domain.low + step * rng.integers(int(domain.high - domain.low) // step, endpoint=True))
@@ -140,7 +156,7 @@ def _tidied(kind: type[Transformation], name: str, domain: Domain) -> Domain:
     """`domain` checked against what the class declares, its numbers of the declared type."""
     facts = params_of(kind).get(name)
     if facts is None:
-        return domain
+        return _untabled(kind, name, domain)
     if domain == GRID:
         if not facts.grid:
             raise ValueError(f"{plain_name(kind)}.{name} has no grid; give a number, a range or choices")
@@ -152,11 +168,31 @@ def _tidied(kind: type[Transformation], name: str, domain: Domain) -> Domain:
     return facts.take(name, domain)
 
 
+def _ends(domain: Domain) -> tuple[Any, ...]:
+    if isinstance(domain, Range):
+        return domain.low, domain.high
+    return domain.values if isinstance(domain, Choices) else (domain,)
+
+
+def _untabled(kind: type[Transformation], name: str, domain: Domain) -> Domain:
+    """A field without declared numbers: only a plain number may be drawn from a range."""
+    if isinstance(domain, Range) and _hint(kind, name) not in (int, float):
+        raise ValueError(f"{plain_name(kind)}.{name} is no number; give a value or choices, not a range")
+    return domain
+
+
+def _hint(kind: type[Transformation], name: str) -> Any:
+    return typing.get_type_hints(kind).get(name)
+
+
 @dataclass(frozen=True)
 class Table:
     """The changes listed, and no others."""
 
     changes: tuple[Transformation, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts("changes", self.changes, Transformation)
 
     def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
         del case, system
@@ -172,6 +208,9 @@ class OneOf:
 
     spaces: tuple[Space, ...]
 
+    def __post_init__(self) -> None:
+        _check_parts("spaces", self.spaces, Space)
+
     def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
         return _pick(self.spaces, rng).propose(case, rng, system)
 
@@ -186,12 +225,20 @@ class Sequenced:
 
     spaces: tuple[Space, ...]
 
+    def __post_init__(self) -> None:
+        _check_parts("spaces", self.spaces, Space)
+
     def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
         return Chain(tuple(space.propose(case, rng, system) for space in self.spaces))
 
     def grid(self) -> Sequence[Transformation]:
         grids = [space.grid() for space in self.spaces]
         return tuple(Chain(steps) for steps in itertools.product(*grids)) if all(grids) else ()
+
+
+def _check_parts(name: str, parts: Sequence[object], kind: type) -> None:
+    if not parts or not all(isinstance(part, kind) for part in parts):
+        raise ValueError(f"{name} must be one or more {kind.__name__.lower()}s, got {parts!r}")
 
 
 def as_space(change: Space | Transformation | type[Transformation]) -> Space:

@@ -5,28 +5,35 @@ Each table is one constructor call: `use` names the class or function, the other
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import tomllib
 import types
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from swerve.campaign import Campaign
-from swerve.codec import JSON, encode
+from swerve.campaign import CUSTOM, Campaign, Search
+from swerve.case import Source
+from swerve.codec import JSON, SPEC, decode_value, encode
 from swerve.errors import InputError, SpecError, did_you_mean, printable
 from swerve.load import resolve
-from swerve.relation import Rule
-from swerve.space import Choices, Over, Range, Sequenced, Space
+from swerve.relation import Comparison, Gate, Relation, Rule
+from swerve.space import Choices, Over, Range, Sequenced, Space, as_space
+from swerve.system import System
 from swerve.transformation import Transformation, remembered
 
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate")
 RULE = ("name", "change", "expect")
 DEFAULT_SEARCH = "sweep"
 LARGEST_FILE = 10_000_000  # bytes (R64)
+
+
+# Paths of a Python campaign are told from the root: they mean the same wherever the command is given.
+ANYWHERE = Path("/")
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,9 @@ class Builder:
             "search": self.at("search").component(table.get("search", DEFAULT_SEARCH)),
             "gate": None if gate is None else self.at("gate").component(gate),
         }
-        numbers = {key: table[key] for key in ("seed", "inference_batch", "method") if key in table}
+        if table.get("method", CUSTOM) != CUSTOM:
+            self.fail(f"method = {table['method']!r} is not known; write [[rule]] tables instead")
+        numbers = {key: table[key] for key in ("seed", "inference_batch") if key in table}
         return typing.cast(Campaign, self._call(Campaign, {**parts, **numbers}))
 
     def rule(self, index: int, table: JSON) -> Rule:
@@ -96,7 +105,7 @@ class Builder:
             self.fail(f"expected a table with 'use', got {_told(table)}")
         target = self._resolve(table["use"])
         given = {key: value for key, value in table.items() if key != "use"}
-        return self._call(target, self._arguments(target, given))
+        return _remember(self._call(target, self._arguments(target, given)), table)
 
     def change(self, table: JSON) -> Transformation:
         """A transformation with every number fixed."""
@@ -108,6 +117,8 @@ class Builder:
     def space(self, table: JSON) -> Space:
         """A space: one change with ranges, a list of changes made in order, or a named space."""
         if isinstance(table, list):
+            if not table:
+                self.fail("expected one or more changes, got an empty list")
             return Sequenced(tuple(self.at(f"[{index}]").space(item) for index, item in enumerate(table)))
         if isinstance(table, str):
             table = {"use": table}
@@ -119,14 +130,19 @@ class Builder:
             if not isinstance(made, Space):
                 self.fail(f"'{table['use']}' is not a change but {_told(made)}")
             return made
-        domains = {key: self.at(key)._domain(value) for key, value in table.items() if key != "use"}
+        hints = _signature(target)[1]
+        if any(_holds_changes(value) for value in table.values()):
+            return as_space(self.change(table))
+        domains = {key: self.at(key)._domain(value, hints.get(key)) for key, value in table.items() if key != "use"}
         try:
             return Over(target, **domains)
         except (TypeError, ValueError) as error:
             self.fail(error)
 
-    def _domain(self, value: JSON) -> Any:
+    def _domain(self, value: JSON, hint: Any) -> Any:
         try:
+            if isinstance(value, list) and (hint is tuple or typing.get_origin(hint) is tuple):
+                return self._convert(value, hint)
             if isinstance(value, list):
                 if len(value) != 2:
                     self.fail(f"a range is a pair [low, high], got {_told(value)}; for a set write {{choices = [...]}}")
@@ -145,7 +161,10 @@ class Builder:
             self.fail(error)
 
     def _arguments(self, target: Any, given: Mapping[str, JSON]) -> dict[str, Any]:
-        parameters, hints = _signature(target)
+        try:
+            parameters, hints = _signature(target)
+        except TypeError as error:
+            self.fail(error)
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             self._known_keys(given, parameters)
         return {key: self.at(key)._convert(value, hints.get(key)) for key, value in given.items()}
@@ -157,22 +176,29 @@ class Builder:
             if value is None or len(options) != 1:
                 return value
             hint = options[0]
-        if typing.get_origin(hint) is tuple:
-            return self._items(value, typing.get_args(hint)[0])
+        if hint is tuple or typing.get_origin(hint) is tuple:
+            return self._items(value, [item for item in typing.get_args(hint) if item is not Ellipsis] or [None])
         if hint is Space:
             return self.space(value)
         if hint is Transformation:
             return self.change(value)
         if isinstance(value, Mapping) and "use" in value:
             return self.component(value)
+        if isinstance(value, str) and hint in (Source, System, Relation, Comparison, Gate, Search):
+            return self.component(value)
+        if isinstance(value, Mapping) and "slot" in value:
+            return decode_value(value)
         if hint is Path:
             return self.base / self._plain(value, str)
+        if hint is float and value in ("nan", "inf", "-inf"):  # as `encode` writes what JSON has no word for
+            return float(value)
         return self._plain(value, hint) if hint in (int, float, str, bool) else value
 
-    def _items(self, value: JSON, hint: Any) -> tuple[Any, ...]:
+    def _items(self, value: JSON, hints: Sequence[Any]) -> tuple[Any, ...]:
         if not isinstance(value, list):
             self.fail(f"expected a list, got {_told(value)}")
-        return tuple(self.at(f"[{index}]")._convert(item, hint) for index, item in enumerate(value))
+        last = len(hints) - 1
+        return tuple(self.at(f"[{index}]")._convert(item, hints[min(index, last)]) for index, item in enumerate(value))
 
     def _plain(self, value: JSON, kind: type) -> Any:
         wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
@@ -189,6 +215,8 @@ class Builder:
             raise
         except (TypeError, ValueError, InputError) as error:
             self.fail(str(error).replace(f"{getattr(target, '__name__', '')}.__init__() ", ""))
+        except (Exception, SystemExit) as error:  # a constructor of the user's
+            self.fail(f"{type(error).__name__}: {error}")
 
     def _known_keys(self, table: Mapping[str, JSON], known: Collection[str]) -> None:
         for key in table:
@@ -196,10 +224,29 @@ class Builder:
                 self.fail(f"unknown key '{printable(str(key), 40)}'; {did_you_mean(str(key), known)}")
 
 
+def _remember(made: Any, table: Mapping[str, JSON]) -> Any:
+    """`made`, with the table it was made from where nothing else would tell its arguments again."""
+    if not dataclasses.is_dataclass(made) and hasattr(made, "__dict__"):
+        made.__dict__.setdefault(SPEC, dict(table))
+    return made
+
+
 @remembered
 def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
     called = getattr(target, "__init__", target) if isinstance(target, type) else target
-    return inspect.signature(target).parameters, typing.get_type_hints(called)
+    try:
+        hints = typing.get_type_hints(called)
+    except (NameError, TypeError, AttributeError):  # an annotation that only a type checker can resolve
+        hints = {}
+    try:
+        return inspect.signature(target).parameters, hints
+    except ValueError:
+        raise TypeError("it cannot be called with named arguments") from None
+
+
+def _holds_changes(value: JSON) -> bool:
+    """Whether an argument of a change holds changes itself, as a chain's steps do."""
+    return isinstance(value, list) and any(isinstance(item, Mapping) and "use" in item for item in value)
 
 
 def _told(value: object) -> str:
@@ -212,15 +259,20 @@ def load_campaign(target: str, trusted: Collection[Path] = ()) -> Loaded:
         path = Path(target)
         builder = Builder(f"{path.name}:", path.resolve().parent, trusted)
         return Loaded(builder.campaign(read_toml(path)), builder.base)
-    made = resolve(target, Path.cwd(), trusted=trusted)()
+    try:
+        made = resolve(target, Path.cwd(), trusted=trusted)()
+    except (Exception, SystemExit) as error:  # the user's own code
+        raise error if isinstance(error, SpecError) else SpecError(f"{target}: {type(error).__name__}: {error}") from error
     if not isinstance(made, Campaign):
         raise SpecError(f"{target} must return a Campaign, it returned {_told(made)}")
-    return Loaded(made, Path.cwd(), target)
+    return Loaded(made, ANYWHERE, target)
 
 
 def read_toml(path: Path) -> dict[str, JSON]:
     """The tables of a TOML file; errors say line and column."""
     try:
+        if path.exists() and not path.is_file():
+            raise SpecError(f"{path}: is not a file")
         if path.stat().st_size > LARGEST_FILE:
             raise SpecError(f"{path}: larger than {LARGEST_FILE} bytes")
         return tomllib.loads(path.read_text(encoding="utf-8"))

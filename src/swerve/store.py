@@ -17,7 +17,7 @@ from typing import Any, Self, TextIO
 
 from swerve.campaign import Observation, Record, Trial
 from swerve.errors import EnvironmentFault, StoreError, did_you_mean
-from swerve.files import json_bytes, write_whole
+from swerve.files import PARTIAL, json_bytes, write_whole
 from swerve.identity import FORMAT, differences
 from swerve.journal import Journal, Row
 from swerve.rows import (
@@ -93,8 +93,10 @@ class Store:
             raise EnvironmentFault(f"{self.folder}: is a file, not a folder") from None
         except OSError as error:
             raise EnvironmentFault(f"{self.folder}: cannot be made: {error.strerror}") from error
-        strangers = {item.name for item in self.folder.iterdir()} - {LOCK}
-        if strangers and CAMPAIGN not in strangers:
+        names = {item.name for item in self.folder.iterdir()}
+        # A process killed at its very start leaves these alone behind.
+        strangers = {name for name in names - {LOCK, ORIGIN} if not name.endswith(PARTIAL)}
+        if strangers and CAMPAIGN not in names:
             raise StoreError(f"{self.folder}: is not empty and not a run folder; choose another")
 
     def _claim(self, identity: Mapping[str, Any], base: Path) -> None:
@@ -103,9 +105,9 @@ class Store:
             then = read_identity(self.folder)
             if changed := differences(then, json.loads(json_bytes(identity))):
                 raise DifferentCampaign(self.folder, changed)
-            return
         write_whole(self.folder / ORIGIN, json_bytes({"base": str(base)}))
-        write_whole(path, json_bytes(identity))
+        if not path.exists():
+            write_whole(path, json_bytes(identity))
 
 
 def locked(folder: Path) -> TextIO:
@@ -183,10 +185,10 @@ class Run:
 
 def best_of(rows: Iterable[Row], count: int) -> list[Row]:
     """The `count` findings' rows of each rule with the largest margins, largest first; memory stays flat."""
-    heaps: dict[str, list[tuple[float, str, Row]]] = {}
-    for row in rows:
+    heaps: dict[str, list[tuple[float, str, int, Row]]] = {}
+    for number, row in enumerate(rows):
         heap = heaps.setdefault(row["rule"], [])
-        item = (row["margin"], row["id"], row)
+        item = (row["margin"], row["id"], number, row)  # the number, so that rows are never compared
         if len(heap) < count:
             heapq.heappush(heap, item)
         elif item[:2] > heap[0][:2]:
@@ -202,6 +204,7 @@ def read_identity(folder: Path) -> dict[str, Any]:
     identity = _read_json(folder / CAMPAIGN)
     if identity.get("format") != FORMAT:
         raise StoreError(f"{folder}: written in format {identity.get('format')}, this version reads format {FORMAT}")
+    _check_complete(identity, folder / CAMPAIGN)
     return identity
 
 
@@ -213,3 +216,9 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise StoreError(f"{path}: is not a JSON object")
     return data
+
+
+def _check_complete(identity: Mapping[str, Any], path: Path) -> None:
+    missing = [key for key in ("factory", "rebuildable", "fingerprints", "campaign") if key not in identity]
+    if missing or not isinstance(identity["campaign"], dict):
+        raise StoreError(f"{path}: is damaged: {', '.join(missing) or 'campaign'} cannot be read")

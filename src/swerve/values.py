@@ -98,7 +98,7 @@ def _freeze(target: Value, /, **parts: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Image(Value):
-    """A camera frame: HxWx3 uint8, RGB."""
+    """A camera frame: HxWx3 uint8, RGB. The array is not copied: hand over one that nobody writes to any more."""
 
     pixels: Array
     slot: ClassVar[str] = "image"

@@ -4,15 +4,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from swerve.case import Case
 from swerve.cli import main
+from swerve.relation import Pair, Verdict
+from swerve.relations.steering import same_angle
 from swerve.store import Run
+from swerve.system import Answer
+from swerve.testing import FakeSystem
 from swerve.transformation import Transformation, param
-from swerve.values import Image
+from swerve.values import Image, Steering
 
 CAMPAIGN = """
 seed = 7
@@ -38,6 +44,37 @@ class Crashing(Transformation):
 
     def image(self, image: Image) -> Image:
         raise ZeroDivisionError("no horizon")
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A system that fails in the way asked for."""
+
+    fault: str = ""
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [self._said(case) for case in cases]
+
+    def _said(self, case: Case) -> Answer:
+        if self.fault == "exits" and case.parent:
+            sys.exit(0)
+        on_source = self.fault == "nan on most sources" and case.key != "fake-00000"
+        if on_source or (self.fault == "nan on follow-ups" and case.parent):
+            return (Steering(float("nan")),)
+        return FakeSystem()([case])[0]
+
+    def fingerprint(self) -> str:
+        return "failing"
+
+
+class PlainNear:
+    """A relation that is no dataclass."""
+
+    def __init__(self, within: float) -> None:
+        self.within = within
+
+    def check(self, pair: Pair) -> Verdict:
+        return same_angle(self.within).check(pair)
 
 
 @pytest.fixture
@@ -80,10 +117,66 @@ def test_failing_model_ends_with_three(file: Path, capsys: pytest.CaptureFixture
     )
 
 
-def test_errors_alone_end_with_three(file: Path) -> None:
+def test_broken_change_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = CAMPAIGN.format(count=8, within=90).replace("brighten", "tests.unit.test_cli:Crashing").replace("beta", "by")
     file.write_text(text)
+    assert finish(file)[0] == 2
+    assert "trials ended in an error of a change or a relation" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fault", ["nan on follow-ups", "nan on most sources", "exits"])
+def test_failing_answers_end_with_three(file: Path, fault: str) -> None:
+    system = f'"tests.unit.test_cli:Failing"\nfault = "{fault}"'
+    text = CAMPAIGN.format(count=8, within=90).replace('"swerve.testing:FakeSystem"\nbias = 1.0', system)
+    file.write_text(text)
     assert finish(file)[0] == 3
+
+
+def test_nothing_judged_is_not_green(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = CAMPAIGN.format(count=8, within=90).replace('"brighten", beta = [1, 40]', '"translate", x = 20, y = 5')
+    file.write_text(text + '[gate]\nuse = "max-fill"\nshare = 0.0\n')
+    assert finish(file)[0] == 2
+    assert "no trial could be judged: 8 skipped" in capsys.readouterr().err
+
+
+def test_unexpected_error_is_not_findings(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: object, **named: object) -> None:
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr("swerve.execute.local.write_tables", broken)
+    assert finish(file)[0] == 4
+    assert capsys.readouterr().err == "error: unexpected RuntimeError: surprise; --debug shows where\n"
+
+
+def test_plain_classes_replay_and_are_told_apart(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = CAMPAIGN.format(count=8, within=15).replace('"same-angle"', '"tests.unit.test_cli:PlainNear"')
+    file.write_text(text)
+    code, folder = finish(file)
+    assert code == 1
+    assert main(["replay", str(folder), Run(folder).best(1)[0].id]) == 0
+    file.write_text(text.replace("within = 15", "within = 16"))
+    assert finish(file)[0] == 2
+    assert "rule[0].expect.within: 15 then, 16 now" in capsys.readouterr().err
+
+
+def test_edited_code_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = file.parent / "relation_of_mine.py"
+    code = (
+        "from dataclasses import dataclass\nfrom swerve import Verdict\n\n@dataclass(frozen=True)\nclass Near:\n"
+        "    within: float = 5.0\n\n    def check(self, pair):\n"
+        "        return Verdict.at_most(abs(pair.after[0].degrees - pair.before[0].degrees), self.within, 'apart')\n"
+    )
+    mine.write_text(code)
+    file.write_text(CAMPAIGN.format(count=4, within=15).replace('"same-angle"', '"relation_of_mine.py:Near"'))
+    run = ["run", str(file), "--into", str(file.parent / "run"), "--trust", str(mine)]
+    assert alone(*run).returncode == 1
+    assert alone(*run).returncode == 1
+    mine.write_text(code.replace("abs(", "2 * abs("))
+    done = alone(*run)
+    assert done.returncode == 2
+    assert "your code differ: sha" in done.stderr
 
 
 def test_empty_source_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,21 +6,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign, Record
+from swerve.campaign import Campaign, Plan, Record, Trial
 from swerve.case import Case
 from swerve.engine import Summary, run
 from swerve.errors import InputError, ModelError, NotApplicable, UnmappedError, UnreadableCase
+from swerve.gates.fill import MaxFill
 from swerve.relation import Fault, Pair, Rule, Status, Verdict
 from swerve.relations.sets import NoFewer
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
-from swerve.space import Choices, Over, Range
+from swerve.sources.roads import Roads
+from swerve.space import Choices, Over, Range, Table
 from swerve.system import Answer
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformation import Transformation, Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
 from swerve.values import Boxes2D, Boxes3D, Image, Masks, Steering
+from swerve.zoo.lane_keeper import LaneKeeper
 
 
 def campaign(**changes: Any) -> Campaign:
@@ -458,3 +461,98 @@ def test_sensor_sized_labels_are_not_remembered() -> None:
     run(campaign(source=Masked()), ledger)
     kept = [item.truth for batch in ledger.batches for item in batch]
     assert {value.slot for truth in kept for value in truth} == {"steering"}
+
+
+def test_real_network_holds_on_unchanged_input() -> None:
+    rules = (
+        Rule("unchanged", Unchanged(), same_angle(0)),
+        Rule("idle", Rotate(0), same_angle(0)),
+        Rule("rejected", Rotate(25), same_angle(0)),
+    )
+    uneven = campaign(
+        source=Roads(drives=12, frames=1), system=LaneKeeper(), rules=rules, gate=MaxFill(share=0.01), inference_batch=7
+    )
+    counts = total(carried_out(uneven)[0])
+    assert (counts["held"], counts["skipped"], counts["violated"]) == (24, 12, 0)
+
+
+class Again:
+    """A search that asks the same twice, across asks and within one."""
+
+    total = None
+
+    def start(self, plan: Plan) -> "Again":
+        self.left, self.keys = 2, plan.keys
+        return self
+
+    def ask(self) -> list[Trial]:
+        self.left -= 1
+        return [Trial(key, "brighter", draw, Brighten(30)) for key in self.keys for draw in (0, 1)] if self.left >= 0 else []
+
+    def tell(self, records: Sequence[Record]) -> None:
+        pass
+
+
+def test_same_change_counts_once_across_asks() -> None:
+    counts = total(carried_out(campaign(search=Again()))[0])
+    assert (counts["trials"], counts["violated"], counts["skipped"]) == (24, 6, 18)
+
+
+@dataclass(frozen=True)
+class Holding(Transformation):
+    """A change with a field that JSON cannot hold."""
+
+    what: Any
+    preserves = ("*",)
+
+
+@pytest.mark.parametrize("what", [frozenset({"a"}), b"bytes", object()])
+def test_change_that_json_cannot_hold_is_refused(what: Any) -> None:
+    table = Table((Holding(what),))
+    with pytest.raises(InputError, match="Holding holds something that JSON cannot"):
+        carried_out(campaign(rules=(Rule("x", table, same_angle()),)))
+
+
+def test_undeclared_numbers_are_refused() -> None:
+    class Plain(Transformation):
+        preserves = ("*",)
+
+        def __init__(self, by: float) -> None:
+            self.__dict__["by"] = by
+
+    with pytest.raises(InputError, match="Plain has fields of its own: decorate the class"):
+        carried_out(campaign(rules=(Rule("x", Table((Plain(1), Plain(60))), same_angle()),)))
+
+
+@pytest.mark.parametrize("wrong", [lambda case: None, lambda case: 3])
+def test_change_must_make_a_case(wrong: Any) -> None:
+    class Odd(Transformation):
+        preserves = ("*",)
+
+        def __call__(self, case: Case) -> Case:
+            return wrong(case)  # type: ignore[no-any-return]
+
+    with pytest.raises(InputError, match=r"Odd made .* of fake-00000, not a case"):
+        carried_out(campaign(rules=(Rule("x", Table((Odd(),)), same_angle()),)))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"inputs": {"camera": np.zeros((2, 2, 3))}}, {"inputs": {}, "truth": (3.0,)}, {"inputs": {}, "key": 5}]
+)
+def test_case_holds_values_only(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="must be a"):
+        Case(**{"key": "one", **wrong})
+
+
+def test_odd_keys_are_refused() -> None:
+    class Numbered(FakeSource):
+        def keys(self) -> Any:
+            return [1, 2]
+
+    with pytest.raises(InputError, match="names a case int 1; a key must be a text"):
+        carried_out(campaign(source=Numbered()))
+
+
+def test_margin_that_is_no_number_is_error() -> None:
+    _, records = carried_out(campaign(rules=(Rule("x", Brighten(5), Broken(Verdict(Status.VIOLATED, math.nan))),)))
+    assert {record.verdict.kind for record in records} == {Fault.RELATION}

@@ -12,11 +12,12 @@ from swerve.errors import SpecError
 from swerve.journal import Row
 from swerve.load import all_names, resolve
 from swerve.relation import Status
-from swerve.transformation import Param, Transformation, params_of
+from swerve.transformation import Transformation, params_of
 from swerve.values import LARGEST_NUMBER
 
 MOST_VALUES = 20  # distinct values shown as they are; more are gathered into bins
 BINS = 10
+Parameters = Mapping[str, Mapping[str, Mapping[str, Any]]]
 JUDGED = (Status.HELD.value, Status.VIOLATED.value)
 
 
@@ -43,9 +44,17 @@ class Curve:
     limit: str
 
 
-def curves(trials: Callable[[], Iterable[Row]], untouched: Mapping[str, tuple[int, int]] | None = None) -> list[Curve]:
-    """One curve per rule whose change has a number that varies; `trials` is read twice, row by row."""
-    axes = {rule: axis for rule, spans in _spans(trials()).items() if (axis := _axis(spans)) is not None}
+def curves(
+    trials: Callable[[], Iterable[Row]],
+    untouched: Mapping[str, tuple[int, int]] | None = None,
+    parameters: Parameters | None = None,
+) -> list[Curve]:
+    """One curve per rule whose change has a number that varies; `trials` is read twice, row by row.
+
+    `parameters` tells the neutral value and unit of each number, by class and name, as `campaign.json` has them.
+    """
+    known = parameters or {}
+    axes = {rule: axis for rule, spans in _spans(trials()).items() if (axis := _axis(spans, known)) is not None}
     counted = {rule: _Counts() for rule in axes}
     for row in _judged(trials()):
         if row["rule"] in axes:
@@ -76,17 +85,17 @@ class _Axis:
     """The number a curve runs along; `width` is that of a bin, 0 where values are taken as they are."""
 
     label: str
-    facts: Param | None
+    facts: tuple[float, str] | None  # the neutral value and the unit
     low: float
     width: float
 
     @property
     def neutral(self) -> float:
-        return self.facts.neutral if self.facts else 0.0
+        return self.facts[0] if self.facts else 0.0
 
     @property
     def unit(self) -> str:
-        return self.facts.unit if self.facts else ""
+        return self.facts[1] if self.facts else ""
 
     def place(self, value: float) -> float:
         """`value` itself, or the centre of its bin."""
@@ -140,9 +149,9 @@ def _spans(rows: Iterable[Row]) -> dict[str, list[_Span]]:
     return {rule: list(spans.values()) for rule, spans in found.items()}
 
 
-def _axis(spans: Sequence[_Span]) -> _Axis | None:
+def _axis(spans: Sequence[_Span], known: Parameters) -> _Axis | None:
     """The first number that varies, a declared parameter before any other."""
-    varying = [(span, _facts(span)) for span in spans if len(span.values) > 1]
+    varying = [(span, _facts(span, known)) for span in spans if len(span.values) > 1]
     if not varying:
         return None
     span, facts = min(varying, key=lambda item: item[1] is None)
@@ -150,15 +159,18 @@ def _axis(spans: Sequence[_Span]) -> _Axis | None:
     return _Axis(span.label, facts, span.low, (span.high - span.low) / BINS if binned else 0.0)
 
 
-def _facts(span: _Span) -> Param | None:
-    """What the class says of its number; None for a class without a short name: reading a run imports no stranger's code."""
+def _facts(span: _Span, known: Parameters) -> tuple[float, str] | None:
+    """The neutral value and unit of a number, as the run tells them or by a short name: no stranger's code is imported."""
+    if told := known.get(str(span.use), {}).get(span.name):
+        return float(told["neutral"]), str(told["unit"])
     if span.use not in all_names():
         return None
     try:
         kind = resolve(span.use)
     except SpecError:  # an installed package that no longer imports
         return None
-    return params_of(kind).get(span.name) if issubclass(kind, Transformation) else None
+    facts = params_of(kind).get(span.name) if issubclass(kind, Transformation) else None
+    return (facts.neutral, facts.unit) if facts else None
 
 
 def _curve(rule: str, axis: _Axis, counts: _Counts, untouched: tuple[int, int] | None) -> Curve:

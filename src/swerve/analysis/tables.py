@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from swerve.campaign import Observation
 from swerve.codec import encode
-from swerve.files import write_csv
+from swerve.files import make_folder, write_csv
 from swerve.rows import is_finding
 from swerve.store import Run
 from swerve.values import Steering
@@ -22,7 +22,7 @@ COUNTS = ("trials", "held", "violated", "skipped", "errors", "introduced", "alre
 def write_tables(run: Run, summary: dict[str, Any]) -> None:
     """Write `tables/rules.csv`, `findings.csv`, `baseline.csv` and `skipped.csv`."""
     folder = run.folder / TABLES
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     write_csv(folder / "rules.csv", ("rule", *COUNTS, "untouched_cases", "untouched_violated"), _rule_rows(summary))
     write_csv(folder / "findings.csv", FINDING, _finding_rows(run))
     baseline = run.baseline()
@@ -32,7 +32,7 @@ def write_tables(run: Run, summary: dict[str, Any]) -> None:
 
 def write_skipped(folder: Path, baseline: list[Observation]) -> None:
     """Write `skipped.csv`: every case that could not be used, and why."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     write_csv(folder / "skipped.csv", ("case", "reason"), ((seen.case, seen.fault) for seen in baseline if seen.fault))
 
 

@@ -12,10 +12,10 @@ import cv2
 
 from swerve.analysis.tables import TABLES, write_skipped, write_tables
 from swerve.engine import Progress, Summary, run
-from swerve.errors import SwerveError
+from swerve.errors import InputError
 from swerve.files import json_bytes, write_whole
 from swerve.identity import identity_of
-from swerve.keep import keep_pictures
+from swerve.keep import FINDINGS, keep_pictures
 from swerve.spec import Loaded
 from swerve.store import Run, Store
 
@@ -37,11 +37,11 @@ def run_into(
     with Store(folder, identity, loaded.base, trusted=trusted) as store:
         try:
             summary = run(campaign, store, progress=progress)
-        except SwerveError:
+        except InputError:
             write_skipped(folder / TABLES, Run(folder).baseline())
             raise
         finished = Run(folder)
-        if not (folder / SUMMARY).exists():  # it is written last: with it, the pictures are there
+        if not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
             keep_pictures(finished, campaign, finished.best(), trusted=trusted, progress=progress)
         write_tables(finished, summary.as_dict())
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))

@@ -17,9 +17,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from swerve.analysis.severity import curves
+from swerve.campaign import CUSTOM
 from swerve.codec import decode_values
-from swerve.errors import EnvironmentFault
-from swerve.files import write_whole
+from swerve.files import make_folder, write_whole
 from swerve.keep import FINDINGS, SHA_DIGITS
 from swerve.report.drawing import charts, stack, turn
 from swerve.report.numbers import PAGE, Numbers, numbers_of
@@ -31,7 +31,6 @@ from swerve.system import Answer
 REASONS_SHOWN = 20
 LONGEST = 300  # characters of a text that is not ours
 PICTURE = ".png"
-CUSTOM = "custom"
 SHORT = 12
 # C0 controls cannot be written in HTML: their pictures stand for them. Newline and tab can, and stay.
 CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
@@ -41,10 +40,7 @@ def write_report(run: Run) -> Path:
     """Write `report/index.html` of `run` and say where it is."""
     page = render(run).encode(errors="backslashreplace")
     path = run.folder / PAGE
-    try:
-        path.parent.mkdir(exist_ok=True)
-    except OSError as error:
-        raise EnvironmentFault(f"{path.parent}: cannot be made: {error.strerror}") from error
+    make_folder(path.parent)
     write_whole(path, page)
     return path
 
@@ -62,7 +58,7 @@ def render(run: Run) -> str:
             lines=(*numbers.rules, numbers.overall),
             run=_told(run),
             stack=stack(numbers.overall),
-            charts=charts(curves(run.trials, untouched)),
+            charts=charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
             cards=list(_cards(run, numbers)),
             kept=KEPT_PER_RULE,
             reasons=numbers.reasons[:REASONS_SHOWN],

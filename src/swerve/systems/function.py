@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
 
 from swerve.case import Case
 from swerve.errors import InputError
@@ -23,8 +28,8 @@ class FunctionSystem:
         return [answer_of(self.function(case), self.name) for case in cases]
 
     def fingerprint(self) -> str:
-        """A hash of the name and of the function's module, qualified name and source."""
-        return digest_of("FunctionSystem", self.name, *identity_of(self.function))
+        """A hash of the name, the function's source, and what it remembers."""
+        return digest_of("FunctionSystem", self.name, state_of(self.function))
 
 
 def answer_of(said: object, who: str) -> Answer:
@@ -44,3 +49,46 @@ def identity_of(function: object) -> tuple[str, str, str]:
     except (OSError, TypeError):
         source = ""
     return str(getattr(known, "__module__", "")), str(getattr(known, "__qualname__", "")), source
+
+
+def state_of(thing: object, depth: int = 4) -> object:
+    """What a callable remembers besides its source: bound arguments, defaults, closure, attributes; as plain JSON."""
+    if isinstance(thing, np.ndarray):
+        return hashlib.sha256(np.ascontiguousarray(thing).data).hexdigest()
+    if thing is None or isinstance(thing, bool | int | str):
+        return thing
+    if isinstance(thing, float):
+        return repr(thing)
+    if depth == 0:
+        return type(thing).__qualname__
+    if isinstance(thing, Mapping):
+        return {str(key): state_of(item, depth - 1) for key, item in thing.items()}
+    if isinstance(thing, list | tuple | set | frozenset):
+        return [
+            state_of(item, depth - 1) for item in (sorted(thing, key=repr) if isinstance(thing, set | frozenset) else thing)
+        ]
+    return [*identity_of(thing), *_parts_of(thing, depth - 1)]
+
+
+def _parts_of(thing: object, depth: int) -> list[object]:
+    if isinstance(thing, partial):
+        return [state_of(part, depth) for part in (thing.func, thing.args, thing.keywords)]
+    if inspect.ismethod(thing):
+        return [state_of(thing.__self__, depth)]
+    if inspect.isfunction(thing):
+        cells = [cell.cell_contents for cell in thing.__closure__ or ()]
+        return [state_of(part, depth) for part in (cells, thing.__defaults__, thing.__kwdefaults__)]
+    if hasattr(thing, "state_dict"):
+        return [weights_of(thing)]
+    return [state_of(vars(thing), depth)] if hasattr(thing, "__dict__") and not isinstance(thing, type) else []
+
+
+def weights_of(net: Any) -> str:
+    """The sha256 of a torch module: every weight, and the printed structure, which tells its layers apart."""
+    import torch  # whoever has a module has torch; everybody else is spared the second it takes
+
+    hasher = hashlib.sha256(repr(net).encode())
+    for name, tensor in sorted(net.state_dict().items()):
+        hasher.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        hasher.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return hasher.hexdigest()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 
 import torch
 
 from swerve.case import Case
+from swerve.seeding import digest_of
 from swerve.system import Answer
-from swerve.systems.function import answer_of, identity_of
+from swerve.systems.function import answer_of, identity_of, state_of, weights_of
 from swerve.values import Value
 
 
@@ -37,12 +37,13 @@ class TorchSystem:
         return [answer_of(self.say(row), who) for _, row in zip(cases, rows, strict=True)]
 
     def fingerprint(self) -> str:
-        """A hash of the weights, of the network's class, and of how it is fed and read out."""
-        hasher = hashlib.sha256()
-        for name, tensor in sorted(self.net.state_dict().items()):
-            hasher.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
-            hasher.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        # The class by name alone: torch's own classes change their source with every release, not what they do.
-        for part in (*identity_of(type(self.net))[:2], *identity_of(self.read), *identity_of(self.say)):
-            hasher.update(f"{part}\0".encode())
-        return hasher.hexdigest()
+        """A hash of the weights, of the network's own classes, and of how it is fed and read out."""
+        kinds = sorted({type(module) for module in self.net.modules()}, key=repr)
+        # torch's own classes by name alone: their source changes with every release, not what they do.
+        own = [identity_of(kind) if not kind.__module__.startswith("torch.") else kind.__qualname__ for kind in kinds]
+        plain = {
+            name: item
+            for name, item in vars(self.net).items()
+            if name != "training" and isinstance(item, bool | int | float | str)
+        }
+        return digest_of(weights_of(self.net), own, state_of(plain), state_of(self.read), state_of(self.say))
