@@ -76,7 +76,7 @@ class Over:
     kind: type[Transformation]
     domains: Mapping[str, Domain]
 
-    def __init__(self, kind: type[Transformation], **domains: Domain) -> None:
+    def __init__(self, kind: type[Transformation], /, **domains: Domain) -> None:
         object.__setattr__(self, "kind", kind)
         check_declared(kind)
         object.__setattr__(self, "domains", MappingProxyType(_completed(kind, domains)))

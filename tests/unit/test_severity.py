@@ -211,3 +211,12 @@ def test_rules_keep_their_own_curve() -> None:
         ("rule", "degrees", None),
         ("other", "x", (1, 4)),
     ]
+
+
+def test_run_tells_what_its_own_classes_mean() -> None:
+    made = rows({100: (10, 10), 500: (3, 10), 900: (0, 10)}, use="mine:Fog", name="visibility")
+    told = {"mine:Fog": {"visibility": {"neutral": 1000.0, "unit": " m"}}}
+    (curve,) = curves(lambda: iter(made), {}, told)
+    assert [point.value for point in curve.points] == [900, 500, 100]
+    assert curve.limit.startswith("Held on all 10 trials down to 900 m")
+    assert "first failures at 500 m (3 of 10)" in curve.limit

@@ -1,3 +1,4 @@
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 from swerve.seeding import rng_for
 from swerve.space import Choices, OneOf, Over, Range, Sequenced, Space, Table, as_space
 from swerve.testing import FakeSystem, sample_case
-from swerve.transformation import Chain, Unchanged
+from swerve.transformation import Chain, Transformation, Unchanged, param
 from swerve.transformations.affine import Rotate, Translate
 from swerve.transformations.blur import GaussianBlur, blurs
 from swerve.transformations.photometric import Brighten, Contrast
@@ -105,3 +106,32 @@ def test_wrong_domain_is_named(domains: dict[str, Any], message: str) -> None:
 def test_bad_range_is_refused(ends: tuple[Any, Any]) -> None:
     with pytest.raises(ValueError, match="a range needs two numbers in rising order"):
         Range(*ends)
+
+
+@dataclass(frozen=True)
+class Fine(Transformation):
+    amount: float = param(0, 0.04, neutral=0)
+    sigma: float = 0.5
+    size: int = 3
+    preserves = ("*",)
+
+
+def test_small_ranges_are_drawn_finely() -> None:
+    assert len({change.amount for change in draws(Over(Fine), 100)}) > 20
+
+
+def test_plain_fields_are_drawn_as_declared() -> None:
+    drawn = draws(Over(Fine, amount=0.01, sigma=Range(0.1, 0.9), size=Range(2, 5)), 100)
+    assert all(0.1 <= change.sigma <= 0.9 for change in drawn)
+    assert {change.size for change in drawn} == {2, 3, 4, 5}
+
+
+def test_coarse_resolution_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"resolution 0\.1 is too coarse"):
+        param(0, 0.04, neutral=0, resolution=0.1)
+    with pytest.raises(ValueError, match="the range must rise"):
+        param(1, 1, neutral=1)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert Brighten(np.int64(3)) == Brighten(3)  # type: ignore[arg-type]

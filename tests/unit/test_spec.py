@@ -1,24 +1,30 @@
+import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swerve.campaign import Campaign
+from swerve.codec import encode
 from swerve.errors import SpecError, SwerveError
 from swerve.relation import Rule
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
+from swerve.sources.windows import Windows
 from swerve.space import Choices, OneOf, Over, Range, Sequenced
 from swerve.spec import Builder, build_change, describe, load_campaign
 from swerve.testing import FakeSource, FakeSystem
-from swerve.transformation import Chain
+from swerve.transformation import Chain, Transformation
 from swerve.transformations.affine import Rotate, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten
+from swerve.values import Boxes2D
 
 GOOD = """
 seed = 7
@@ -157,6 +163,33 @@ def test_python_file_needs_trust(tmp_path: Path) -> None:
         ('"same-angle", within = 5', '"rotate", degrees = 5', "expect must be a relation, got Rotate"),
         ('"brighten", beta = [-30, 30]', '"same-angle"', "'same-angle' is not a change but Equivariant"),
         ('use = "sweep"', 'use = "brighten"', "search: unknown key 'per_case'"),
+        ("beta = [-30, 30]", "beta = 1, kind = 2", "brighten has no parameter 'kind'"),
+        (
+            '"brighten", beta',
+            '"rotate", border = "blck", degrees',
+            "border must be one of black, reflect, replicate, got 'blck'",
+        ),
+        ('"brighten", beta', '"rotate", border = { choices = ["black", "x"] }, degrees', "got 'x'"),
+        ('"brighten", beta', '"rotate", border = "grid", degrees', "got 'grid'"),
+        ('"brighten", beta', '"rotate", border = [1, 2], degrees', "rotate.border is no number"),
+        ('{ use = "brighten", beta = [-30, 30] }', "[]", "expected one or more changes, got an empty list"),
+        ('{ use = "brighten", beta = [-30, 30] }', '{ use = "one-of", spaces = [] }', "spaces must be one or more spaces"),
+        ('{ use = "brighten", beta = [-30, 30] }', '{ use = "table", changes = [] }', "changes must be one or more"),
+        (
+            '{ use = "same-angle", within = 5 }',
+            '{ use = "both", relations = [] }',
+            "relations must be one or more relations",
+        ),
+        (
+            '{ use = "same-angle", within = 5 }',
+            '{ use = "both", relations = ["angle-within"] }',
+            "relations must be one or more",
+        ),
+        ('{ use = "same-angle", within = 5 }', '{ use = "equivariant", compare = "rotate" }', "compare"),
+        ('use = "sweep"\nper_case = 6', 'use = "sweep"\n[gate]\nuse = "sweep"', "expected a gate, got Sweep"),
+        ('"swerve.testing:FakeSource"', '"builtins:dict"', "source"),
+        ('"swerve.testing:FakeSource"', '"tests.unit.test_spec:Missing"', "source: FileNotFoundError: weights.bin"),
+        ("seed = 7", 'seed = 7\nmethod = "deeptest"', "method = 'deeptest' is not known"),
         ('use = "sweep"\nper_case = 6', 'use = "same-angle"', "expected a search, got Equivariant"),
     ],
 )
@@ -191,6 +224,56 @@ def test_bad_number_names_its_key(tmp_path: Path, line: str, wrong: str) -> None
 def test_bad_factor_names_its_key(tmp_path: Path, wrong: str) -> None:
     text = GOOD.replace('"same-angle", within = 5', f'"lambda-mse", factor = {wrong}')
     assert "factor" in refused(tmp_path, text)
+
+
+def Missing(count: int) -> None:  # noqa: N802 - named as a class would be
+    raise FileNotFoundError("weights.bin")
+
+
+def test_short_name_stands_for_a_part(tmp_path: Path) -> None:
+    text = GOOD.replace('use = "swerve.testing:FakeSource"\ncount = 10', 'use = "windows"\nlength = 2\nsource = "roads"')
+    assert isinstance(loaded(tmp_path, text).source, Windows)
+    both = GOOD.replace('{ use = "same-angle", within = 5 }', '{ use = "both", relations = ["same-angle", "lambda-mse"] }')
+    assert loaded(tmp_path, both).rules[0].expect == same_angle() & lambda_mse()
+
+
+def test_chain_may_be_written_out(tmp_path: Path) -> None:
+    text = '{ use = "chain", steps = [{ use = "rotate", degrees = 4 }, { use = "brighten", beta = 5 }] }'
+    made = loaded(tmp_path, GOOD.replace('{ use = "brighten", beta = [-30, 30] }', text))
+    assert made.rules[0].change.grid() == (Chain((Rotate(4), Brighten(5))),)
+
+
+@dataclass(frozen=True)
+class Boxed(Transformation):
+    """A change with fields of several kinds."""
+
+    box: tuple[float, ...]
+    far: float = float("inf")
+    target: Boxes2D | None = None
+    preserves = ("*",)
+
+
+def test_fields_of_a_change_come_back() -> None:
+    target = Boxes2D(np.array([[1, 2, 3, 4.0]]), ("light",))
+    change = Boxed((1.0, 2.0, 3.0), target=target)
+    assert build_change(encode(change)) == change
+
+
+def test_pair_may_be_a_value(tmp_path: Path) -> None:
+    made = loaded(tmp_path, GOOD.replace('"brighten", beta = [-30, 30]', '"tests.unit.test_spec:Boxed", box = [10, 20]'))
+    assert made.rules[0].change.grid() == (Boxed((10.0, 20.0)),)
+
+
+def test_fifo_is_not_a_campaign(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(SpecError, match="is not a file"):
+        load_campaign(str(tmp_path / "pipe.toml"))
+
+
+def test_python_campaign_knows_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_campaign("tests.unit.test_spec:_factory")
+    monkeypatch.chdir(tmp_path)
+    assert load_campaign("tests.unit.test_spec:_factory").base == first.base
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

@@ -249,3 +249,47 @@ def test_change_made_inside_a_function_is_kept(tmp_path: Path) -> None:
     journal.write_bytes(before["journal.jsonl"][:-500])
     finish(tmp_path / "a", local)
     assert content(tmp_path / "a") == before
+
+
+@pytest.mark.parametrize("left", ["origin.json", ".origin.json.partial", ".campaign.json.partial", ".lock"])
+def test_start_cut_short_goes_on(tmp_path: Path, left: str) -> None:
+    finish(tmp_path / "whole")
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / left).write_text("{")
+    finish(tmp_path / "cut")
+    (tmp_path / "cut" / left).unlink(missing_ok=left.endswith("partial"))
+    (tmp_path / "whole" / left).unlink(missing_ok=True)
+    assert content(tmp_path / "cut") == content(tmp_path / "whole")
+
+
+def test_moved_project_is_followed(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    run_into(Loaded(BASE, Path("/elsewhere")), tmp_path / "a")
+    assert Run(tmp_path / "a").base == Path("/elsewhere")
+
+
+def test_deleted_pictures_come_back(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    before = content(tmp_path / "a")
+    shutil.rmtree(tmp_path / "a" / "findings")
+    finish(tmp_path / "a")
+    assert content(tmp_path / "a") == before
+
+
+def test_damaged_identity_is_named(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    (tmp_path / "a" / "campaign.json").write_text('{"format": 1}')
+    with pytest.raises(StoreError, match=r"campaign\.json: is damaged: factory, rebuildable, fingerprints, campaign"):
+        Run(tmp_path / "a")
+
+
+def test_odd_file_names_reach_the_tables(tmp_path: Path) -> None:
+    class Odd(FakeSource):
+        def keys(self) -> list[str]:
+            return ["a\udcff.png", "<b>\n.png", "x" * 300]
+
+        def __getitem__(self, key: str) -> Any:
+            return replace(FakeSource()["fake-00000"], key=key, group="")
+
+    finish(tmp_path / "a", replace(BASE, source=Odd(), rules=(Rule("up", Brighten(30), same_angle(1)),)))
+    assert "a\\udcff.png" in (tmp_path / "a" / "tables" / "findings.csv").read_text()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -143,3 +145,45 @@ def test_fingerprint_follows_precision(dtype):
 def test_fingerprint_follows_reading():
     other = TorchSystem(Counting(), lambda case: 2 * read(case), say)
     assert other.fingerprint() != doubling().fingerprint()
+
+
+def _make(gain):
+    return lambda case: Steering(float(gain))
+
+
+class _Gained:
+    def __init__(self, gain):
+        self.gain = gain
+
+    def __call__(self, case):
+        return Steering(float(self.gain))
+
+    def say(self, case):
+        return Steering(float(self.gain))
+
+
+def _scaled(case, gain=1):
+    return Steering(float(gain))
+
+
+@pytest.mark.parametrize(
+    "make", [_make, _Gained, lambda gain: _Gained(gain).say, lambda gain: functools.partial(_scaled, gain=gain)]
+)
+def test_what_a_function_remembers_counts(make):
+    first, again, other = (FunctionSystem(make(gain)).fingerprint() for gain in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_layers_without_weights_count():
+    nets = [torch.nn.Sequential(torch.nn.ReLU()), torch.nn.Sequential(torch.nn.Sigmoid())]
+    assert len({TorchSystem(net, _make(1), _make(1)).fingerprint() for net in nets}) == 2
+
+
+def test_numbers_of_a_network_count():
+    class Net(torch.nn.Module):
+        def __init__(self, gain):
+            super().__init__()
+            self.gain = gain
+
+    assert len({TorchSystem(Net(gain), _make(1), _make(1)).fingerprint() for gain in (1, -1, 1)}) == 2

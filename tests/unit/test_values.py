@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from swerve.codec import decode_value, decode_values, encode_value
+from swerve.codec import decode_value, decode_values, encode_value, light
 from swerve.testing import sample_case
 from swerve.values import (
     KINDS,
@@ -140,3 +140,9 @@ def test_find_goes_by_slot_and_name() -> None:
     assert find(said, "signal", "speed") is said[2]
     assert find(said, "steering") is said[0]
     assert find(said, "boxes2d") is None
+
+
+def test_group_of_sensor_values_goes_by_hash() -> None:
+    group = Group((Masks(np.zeros((2, 2)), {}), Steering(1)))
+    assert light((group, Steering(2))) == (Steering(2),)
+    assert encode_value(group) == {"slot": "group", "sha": group.digest}
