@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import platform
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import cv2
@@ -34,7 +36,7 @@ def run_into(
     campaign = loaded.campaign
     started, cpu = time.time(), time.process_time()
     identity = identity_of(campaign, loaded.base, loaded.factory)
-    with Store(folder, identity, loaded.base, trusted=trusted) as store:
+    with collecting_little(), Store(folder, identity, loaded.base, trusted=trusted) as store:
         try:
             summary = run(campaign, store, progress=progress)
         except InputError:
@@ -48,6 +50,16 @@ def run_into(
         times = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "host": platform.platform()}
         write_whole(folder / TIMINGS, json_bytes(times))
     return summary
+
+
+@contextlib.contextmanager
+def collecting_little() -> Iterator[None]:
+    """Keep the collector off what is there already: walking all of torch's objects again and again costs a tenth of a run."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def settle_threads() -> None:
