@@ -54,7 +54,7 @@ def run_into(
 
 @contextlib.contextmanager
 def collecting_little() -> Iterator[None]:
-    """Keep the collector off what is there already: walking all of torch's objects again and again costs a tenth of a run."""
+    """Keep the collector off what is there already: walking torch's objects over and over costs a tenth of a run."""
     gc.freeze()
     try:
         yield
