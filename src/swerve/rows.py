@@ -9,7 +9,6 @@ from typing import Any
 
 from swerve.campaign import Observation, Record, Trial
 from swerve.codec import decode_values, encode, encode_change
-from swerve.errors import printable
 from swerve.journal import Row
 from swerve.relation import Fault, Status, Verdict
 from swerve.spec import build_change
@@ -75,7 +74,7 @@ def record_row(record: Record) -> Row:
 
 def _words(change: Transformation | None) -> str:
     try:
-        return printable(str(change.words())) if change else ""
+        return str(change.words()) if change else ""
     except Exception as error:  # a user's own words
         return f"{type(change).__name__} (its words fail: {type(error).__name__})"
 
