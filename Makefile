@@ -18,7 +18,8 @@ lint: $(READY) ## style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(READY) ## timings side by side, as ratios
+bench: $(READY) ## timings side by side with peers, as ratios
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 soak: $(READY) ## the long runs: kills, full counts

@@ -22,6 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import cv2
+import numpy as np
 import torch
 from torch import nn
 
@@ -30,10 +31,10 @@ from swerve.case import Case
 from swerve.engine import Threads
 from swerve.execute.local import run_into, settle_threads
 from swerve.methods.demo import demo
-from swerve.sources.roads import Roads
 from swerve.spec import Loaded
 from swerve.systems.torch import TorchSystem
-from swerve.values import Steering
+from swerve.values import Image, Steering
+from swerve.world.source import World
 
 LIMIT = 1.15
 DEGREES = 15_000  # of the wheel per unit of an untrained network's answer, so that it steers about as far as a trained one
@@ -45,8 +46,29 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
+class Rolled:
+    """`count` frames of the embedded world: few are rendered, the others are those shifted sideways."""
+
+    def __init__(self, count: int) -> None:
+        world = World(drives=8, width=320, height=180)
+        self.frames = [world[key] for key in world.keys()]
+        self.count = count
+
+    def keys(self) -> list[str]:
+        return [f"rolled-{number}" for number in range(self.count)]
+
+    def __getitem__(self, key: str) -> Case:
+        number = int(key.removeprefix("rolled-"))
+        of = self.frames[number % len(self.frames)]
+        pixels = np.roll(of.inputs["camera"].pixels, number, axis=1)
+        return Case(key, {"camera": Image(pixels)}, of.truth[:1], group=key)
+
+    def fingerprint(self) -> str:
+        return f"rolled {self.count}"
+
+
 def campaign(drives: int) -> Campaign:
-    return replace(demo(), source=Roads(drives=drives, frames=1), system=dave_2())
+    return replace(demo(), source=Rolled(drives), system=dave_2())
 
 
 def dave_2() -> TorchSystem:

@@ -18,8 +18,8 @@ from swerve.relation import Fault, Status, Verdict
 from swerve.relations.steering import AngleWithin
 from swerve.rows import observation_row, record_row
 from swerve.seeding import digest_of, rng_for
-from swerve.sources.roads import Roads
 from swerve.store import CAMPAIGN, JOURNAL, ORIGIN, Run
+from swerve.testing import FakeSource
 from swerve.transformation import Transformation
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
@@ -40,7 +40,7 @@ class Named(Transformation):
         return self.text
 
 
-SOURCE = {"use": "roads", "drives": 20, "frames": 2, "seed": 7, "split": "test"}
+SOURCE = {"use": "world", "drives": 20, "frames": 2, "seed": 7, "split": "test"}
 EXPECT = {"use": "equivariant", "compare": {"use": "angle-within", "within": 5.0}}
 
 
@@ -86,7 +86,7 @@ class Made:
 def identity(method: str, rules: Sequence[str]) -> dict[str, object]:
     """The keys of `identity.identity_of`, with made-up values."""
     rule = [{"name": name, "change": {"use": "rotate", "degrees": "grid"}, "expect": EXPECT} for name in rules]
-    parts = {"source": SOURCE, "system": {"use": "lane-keeper"}, "search": {"use": "sweep", "per_case": 6}}
+    parts = {"source": SOURCE, "system": {"use": "dave-orig"}, "search": {"use": "sweep", "per_case": 6}}
     return {
         "format": FORMAT,
         "swerve": "0.1.0",
@@ -152,9 +152,9 @@ RULES: dict[str, tuple[Sequence[Transformation], float]] = {  # how fast each ru
 
 
 def realistic(folder: Path, drives: int = 20, pictures: int = 400) -> Run:
-    """A DeepTest-like run on rendered roads, with answers made up so that failures grow with severity."""
-    roads = Roads(drives=drives)
-    cases = {key: roads[key] for key in roads.keys()}
+    """A DeepTest-like run, with answers made up so that failures grow with severity."""
+    source = FakeSource(count=drives, width=160, height=80)
+    cases = {key: source[key] for key in source.keys()}
     seen = [_seen(case.key, case.group, case.truth) for case in cases.values()]
     records = [record for item in seen for record in _trials(item)]
     wrong = sum(_off(item.said, item.truth) >= 5 for item in seen)

@@ -22,13 +22,14 @@ from swerve.relation import (
     Status,
     Verdict,
 )
-from swerve.relations.sets import NoFewer
+from swerve.relations.boxes import BoxesAlike, right_boxes, same_boxes
+from swerve.relations.sets import NoFewer, Superset
 from swerve.relations.steering import AngleWithin, Decrease, SignalWithin, SquaredError, lambda_mse, same_angle
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.space import Choices, OneOf, Over, Range, Sequenced, Space, Table
 from swerve.spec import load_campaign
-from swerve.system import Differentiable, System, Traced, WhiteBox
+from swerve.system import Activations, Differentiable, System, Traced, WhiteBox
 from swerve.systems.function import FunctionSystem
 from swerve.transformation import Chain, Transformation, Unchanged, param
 from swerve.values import (
@@ -63,11 +64,13 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "Activations",
     "Agreement",
     "Algebra",
     "AngleWithin",
     "Boxes2D",
     "Boxes3D",
+    "BoxesAlike",
     "Calibration",
     "Campaign",
     "Case",
@@ -110,6 +113,7 @@ __all__ = [
     "SquaredError",
     "Status",
     "Steering",
+    "Superset",
     "Sweep",
     "SwerveError",
     "System",
@@ -130,6 +134,8 @@ __all__ = [
     "load_campaign",
     "param",
     "replay",
+    "right_boxes",
     "run",
     "same_angle",
+    "same_boxes",
 ]

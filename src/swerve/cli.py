@@ -19,6 +19,9 @@ from rich.text import Text
 
 from swerve import __version__
 from swerve.errors import EnvironmentFault, InputError, SwerveError, printable
+from swerve.retrain.cli import add_parser as add_retrain
+from swerve.review.cli import ABOUT as ABOUT_REVIEW
+from swerve.review.cli import add_options as add_review_options
 
 if TYPE_CHECKING:
     from swerve.spec import Loaded
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 HELD, FOUND, MODEL_FAILED = 0, 1, 3
 EPILOG = """exit codes:
-  0  all held (demo, report, show, list: it ran through; replay: reproduced)
+  0  all held (demo, report, show, list, retrain, review, world, zoo: it ran through; replay: reproduced)
   1  findings (replay: not reproduced)
   2  bad input: a file, key or value, or nothing that could be judged; the message names it
   3  the model failed
@@ -86,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"swerve {__version__}")
     verbs = top.add_subparsers(metavar="VERB", required=True)
 
-    demo = _verb(verbs, "demo", _demo, "run the built-in campaign on rendered roads and write its report")
+    demo = _verb(verbs, "demo", _demo, "run the built-in campaign on the embedded world and write its report")
     demo.add_argument(
         "--into", type=Path, default=Path("runs/demo"), metavar="DIR", help="run folder (default: %(default)s)"
     )
@@ -114,6 +117,25 @@ def parser() -> argparse.ArgumentParser:
     replay.add_argument("id", metavar="ID", help="a finding's id, or the start of it")
     _trusting(replay)
 
+    world = _verb(verbs, "world", _world, "write frames of the embedded world as a data set, with a contact sheet")
+    world.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
+    world.add_argument("--as", dest="form", default="udacity", metavar="FORMAT", help="udacity, coco, yolo, voc or kitti")
+    world.add_argument("--count", type=_count, default=24, metavar="N", help="drives (default: %(default)s)")
+    world.add_argument("--frames", type=_count, default=1, metavar="N", help="of each drive, 20 a second (default: 1)")
+    world.add_argument("--conditions", default="clear", metavar="NAME", help="such as day, rain, night (default: clear)")
+    world.add_argument("--split", default="train", metavar="NAME", help="train, val or test; they share no scene")
+    world.add_argument("--size", type=_size, default=(640, 360), metavar="WxH", help="pixels (default: 640x360)")
+    world.add_argument("--seed", type=int, default=0, help="another seed has other scenes (default: 0)")
+
+    zoo = _verb(verbs, "zoo", _zoo, "list the reference systems, render what they learn from, or train one")
+    zoo.add_argument("words", nargs=argparse.REMAINDER, metavar="list|render|train …", help="see: swerve zoo train --help")
+
+    add_retrain(verbs)
+
+    looking = _verb(verbs, "review", _review, ABOUT_REVIEW)
+    _folder(looking)
+    add_review_options(looking)
+
     listing = _verb(verbs, "list", _list, "list what a campaign file can use")
     listing.add_argument("kind", nargs="?", metavar="KIND", help="sources, systems, transformations, relations, …")
     listing.add_argument("--json", action="store_true", help="as JSON")
@@ -140,6 +162,13 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got '{text}'")
     return int(text)
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise argparse.ArgumentTypeError(f"must be a width and a height such as 640x360, got '{text}'")
+    return int(width), int(height)
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -259,6 +288,39 @@ def _replay(options: argparse.Namespace) -> int:
         console.print(Text(f"  {printable(line)}"))
     console.print(Text("reproduced" if result.reproduced else "not reproduced", style="bold"))
     return HELD if result.reproduced else FOUND
+
+
+def _world(options: argparse.Namespace) -> int:
+    from swerve.report.dataset import NEEDED, SHEET, write_world
+    from swerve.retrain.export import form_named
+    from swerve.world.source import World
+
+    form_named(options.form)
+    world = World(
+        drives=options.count,
+        frames=options.frames,
+        split=options.split,
+        conditions=options.conditions,
+        labels=NEEDED[options.form],
+        width=options.size[0],
+        height=options.size[1],
+        seed=options.seed,
+    )
+    written = write_world(world, options.out, options.form)
+    print(f"{sum(written.values())} frames in {options.out}, shown on {options.out / SHEET}")
+    return HELD
+
+
+def _review(options: argparse.Namespace) -> int:
+    from swerve.review.cli import review
+
+    return review(options)
+
+
+def _zoo(options: argparse.Namespace) -> int:
+    from swerve.zoo.train import main as zoo
+
+    return zoo(options.words)
 
 
 def _list(options: argparse.Namespace) -> int:

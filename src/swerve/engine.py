@@ -318,7 +318,8 @@ class Evaluator:
         verdict = checked(self.rules[trial.rule], pair) if isinstance(answer, tuple) else answer
         return Record(
             trial,
-            verdict,
+            # A journal line keeps the facts with the record's own: what a search is told must not depend on a resume.
+            replace(verdict, facts={}) if verdict.facts else verdict,
             item.change,
             seen.said,
             said,
@@ -327,7 +328,7 @@ class Evaluator:
             source_sha=seen.input_sha,
             # Hashing costs as much as a small change; only what may have to be rebuilt and verified is hashed.
             input_sha="" if verdict.status is Status.HELD else item.followup.input_sha,
-            facts=item.followup.facts,
+            facts={**item.followup.facts, **verdict.facts} if verdict.facts else item.followup.facts,
         )
 
     def _unmade(self, trial: Trial, item: _Unmade) -> Record:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from swerve.case import Case
+from swerve.case import Case, Fact
 from swerve.space import Space, as_space
 from swerve.system import Answer
 from swerve.transformation import Transformation
@@ -47,11 +48,13 @@ class Verdict:
     margin: float | None = None
     why: str = ""
     kind: Fault | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict, compare=False)  # what was counted on the way, for tables
 
     def __post_init__(self) -> None:
         # A user's relation may hand over numpy numbers; a journal line holds plain ones.
         object.__setattr__(self, "status", Status(self.status))
         object.__setattr__(self, "why", str(self.why))
+        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
         if self.status in (Status.HELD, Status.VIOLATED):
             object.__setattr__(self, "margin", float(self.margin or 0.0))
 
@@ -301,7 +304,9 @@ def _combined(verdicts: Sequence[Verdict], ranking: tuple[Status, ...], best: Ca
     """The first status of `ranking` that any verdict has, with the `best` margin among those; skipped if all are."""
     for status in ranking:
         if having := [verdict for verdict in verdicts if verdict.status is status]:
-            return best(having, key=lambda verdict: verdict.margin if verdict.margin is not None else 0.0)
+            chosen = best(having, key=lambda verdict: verdict.margin if verdict.margin is not None else 0.0)
+            told = {name: fact for verdict in verdicts for name, fact in verdict.facts.items()}
+            return replace(chosen, facts={**told, **chosen.facts})
     return verdicts[0]
 
 

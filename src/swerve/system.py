@@ -24,11 +24,26 @@ class System(Protocol):
 
 
 @dataclass(frozen=True)
+class Activations:
+    """What one layer put out for a batch: a number per neuron, and the span of everything the layer put out.
+
+    A row is one pass through the layer. Where a layer runs several times for an input, as an encoder does over the
+    frames of a window, `passes` neighbouring rows belong to that input.
+    """
+
+    kind: str  # input, convolution, dense, recurrent or dropout
+    mean: Array  # rows x units, a feature map as its mean; rows x steps x units of a recurrent layer
+    low: Array  # per row, the smallest number of the whole layer
+    high: Array  # per row, the largest
+    passes: int = 1
+
+
+@dataclass(frozen=True)
 class Traced:
     """Answers together with the activations that led to them."""
 
     answers: Sequence[Answer]
-    layers: Mapping[str, Array]  # n x units, per layer
+    layers: Mapping[str, Activations]
 
 
 @runtime_checkable

@@ -137,12 +137,15 @@ class Boxes2D(Value):
     scores: Array | None = None
     size: tuple[int, int] | None = None  # width and height of the image
     care: Array | None = None
+    hidden: Array | None = None  # the share of each that something else covers, where a label knows it
     slot: ClassVar[str] = "boxes2d"
 
     def __post_init__(self) -> None:
         size = None if self.size is None else (int(self.size[0]), int(self.size[1]))
         _freeze(self, xyxy=_frozen(self.xyxy, np.float64, (None, 4), "boxes2d"), size=size)
         _freeze_set(self, len(self.xyxy))
+        if self.hidden is not None:
+            _freeze(self, hidden=_frozen(self.hidden, np.float64, (len(self.xyxy),), "boxes2d hidden"))
 
     def fault(self) -> str | None:
         return _set_fault(self.xyxy, self.scores, self.slot)

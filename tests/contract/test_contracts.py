@@ -12,7 +12,6 @@ from swerve.identity import identity_of
 from swerve.relation import Rule
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
-from swerve.sources.roads import Roads
 from swerve.sources.windows import Windows
 from swerve.store import Store
 from swerve.system import System
@@ -32,7 +31,8 @@ from swerve.transformations.affine import Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten, Contrast
 from swerve.values import Steering
-from swerve.zoo.lane_keeper import LaneKeeper
+from swerve.world.source import World
+from swerve.zoo.steering import DaveOrig
 
 
 class TestPhotometric(TransformationContract):
@@ -56,14 +56,14 @@ class TestCombined(TransformationContract):
         return [Unchanged(), Chain((Rotate(5), Brighten(10))), Chain((Unchanged(), Chain((Contrast(1.5), Rotate(3)))))]
 
 
-class TestRoads(SourceContract):
+class TestWorld(SourceContract):
     def source(self) -> Source:
-        return Roads(drives=3, frames=2)
+        return World(drives=3, frames=2, width=96, height=54)
 
 
 class TestWindowsOfThree(SourceContract):
     def source(self) -> Source:
-        return Windows(Roads(drives=2, frames=5), 3)
+        return Windows(FakeSource(count=10, drive=5), 3)
 
 
 class TestFakeSource(SourceContract):
@@ -85,13 +85,13 @@ def _straight_on(case: Case) -> Steering:
     return Steering(float(len(case.key)))
 
 
-class TestLaneKeeper(SystemContract):
+class TestDaveOrig(SystemContract):
     def system(self) -> System:
-        return LaneKeeper()
+        return DaveOrig()
 
     def cases(self) -> Sequence[Case]:
-        roads = Roads(drives=3, frames=1)
-        return [roads[key] for key in roads.keys()]
+        world = World(drives=3, frames=1, width=160, height=90)
+        return [world[key] for key in world.keys()]
 
 
 class TestSweep(SearchContract):

@@ -272,7 +272,7 @@ def test_answers_without_angle_have_no_arrow(tmp_path: Path) -> None:
 
 
 def test_parts_are_told_in_words() -> None:
-    assert in_words({"use": "roads", "drives": 20, "split": "test"}) == "roads, drives 20, split test"
+    assert in_words({"use": "world", "drives": 20, "split": "test"}) == "world, drives 20, split test"
     assert in_words({"live": "mine:model"}) == "mine:model (given in Python)"
     assert in_words({"use": "both", "relations": [{"use": "a"}, {"use": "b", "by": 0.5}]}) == "both, a and b, by 0.5"
     assert in_words(None) == "none"

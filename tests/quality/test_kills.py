@@ -41,7 +41,8 @@ per_case = 12
 
 WINDOWS = SWEEP.replace(
     'use = "swerve.testing:FakeSource"\ncount = 90\nwidth = 120\nheight = 60',
-    'use = "windows"\nlength = 3\nsource = {{ use = "roads", drives = 6, frames = 10, seed = 4 }}',
+    'use = "windows"\nlength = 3\nsource = {{ use = "swerve.testing:FakeSource", count = 60, drive = 10, '
+    "width = 160, height = 80 }}",
 )
 
 

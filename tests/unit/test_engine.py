@@ -15,7 +15,6 @@ from swerve.relation import Fault, Pair, Rule, Status, Verdict
 from swerve.relations.sets import NoFewer
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
-from swerve.sources.roads import Roads
 from swerve.space import Choices, Over, Range, Table
 from swerve.system import Answer
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
@@ -23,7 +22,8 @@ from swerve.transformation import Transformation, Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
 from swerve.values import Boxes2D, Boxes3D, Image, Masks, Steering
-from swerve.zoo.lane_keeper import LaneKeeper
+from swerve.world.source import World
+from swerve.zoo.steering import DaveOrig
 
 
 def campaign(**changes: Any) -> Campaign:
@@ -470,7 +470,11 @@ def test_real_network_holds_on_unchanged_input() -> None:
         Rule("rejected", Rotate(25), same_angle(0)),
     )
     uneven = campaign(
-        source=Roads(drives=12, frames=1), system=LaneKeeper(), rules=rules, gate=MaxFill(share=0.01), inference_batch=7
+        source=World(drives=3, frames=4, width=160, height=90),
+        system=DaveOrig(),
+        rules=rules,
+        gate=MaxFill(share=0.01),
+        inference_batch=7,
     )
     counts = total(carried_out(uneven)[0])
     assert (counts["held"], counts["skipped"], counts["violated"]) == (24, 12, 0)

@@ -231,7 +231,7 @@ def Missing(count: int) -> None:  # noqa: N802 - named as a class would be
 
 
 def test_short_name_stands_for_a_part(tmp_path: Path) -> None:
-    text = GOOD.replace('use = "swerve.testing:FakeSource"\ncount = 10', 'use = "windows"\nlength = 2\nsource = "roads"')
+    text = GOOD.replace('use = "swerve.testing:FakeSource"\ncount = 10', 'use = "windows"\nlength = 2\nsource = "world"')
     assert isinstance(loaded(tmp_path, text).source, Windows)
     both = GOOD.replace('{ use = "same-angle", within = 5 }', '{ use = "both", relations = ["same-angle", "lambda-mse"] }')
     assert loaded(tmp_path, both).rules[0].expect == same_angle() & lambda_mse()

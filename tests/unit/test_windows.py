@@ -6,15 +6,18 @@ from swerve.errors import UnreadableCase
 from swerve.relation import Rule
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
-from swerve.sources.roads import Roads
 from swerve.sources.windows import Windows
-from swerve.testing import FakeSystem, MemoryLedger
+from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformations.photometric import Brighten
 from swerve.values import Group, Image
 
 
-class Counting(Roads):
-    """Counts how often a frame is rendered."""
+def drives(count: int, frames: int) -> FakeSource:
+    return FakeSource(count=count * frames, drive=frames)
+
+
+class Counting(FakeSource):
+    """Counts how often a frame is read."""
 
     reads: dict[str, int] = {}
 
@@ -25,37 +28,37 @@ class Counting(Roads):
 
 @pytest.mark.parametrize("length", [1, 3, 100])
 def test_window_is_the_last_frames(length: int) -> None:
-    roads = Roads(drives=1, frames=length + 1)
-    windows = Windows(roads, length)
-    assert list(windows.keys()) == list(roads.keys())[length - 1 :]
+    source = drives(1, length + 1)
+    windows = Windows(source, length)
+    assert list(windows.keys()) == list(source.keys())[length - 1 :]
     window = windows[windows.keys()[1]]
     frames = window.inputs["camera"]
     assert isinstance(frames, Group)
-    wanted = [roads[key] for key in list(roads.keys())[1 : length + 1]]
+    wanted = [source[key] for key in list(source.keys())[1 : length + 1]]
     assert list(frames.values) == [case.inputs["camera"] for case in wanted]
     assert window.truth == wanted[-1].truth
 
 
 def test_window_never_spans_two_drives() -> None:
-    windows = Windows(Roads(drives=3, frames=4), 3)
+    windows = Windows(drives(3, 4), 3)
     assert len(windows.keys()) == 6
     assert all(windows.group(key) == windows[key].group for key in windows.keys())
 
 
 def test_short_drives_give_no_window() -> None:
-    assert Windows(Roads(drives=3, frames=4), 5).keys() == []
+    assert Windows(drives(3, 4), 5).keys() == []
 
 
 def test_shared_frames_are_read_once() -> None:
     Counting.reads.clear()
-    windows = Windows(Counting(drives=2, frames=12), 5)
+    windows = Windows(Counting(count=24, drive=12), 5)
     for key in windows.keys():
         windows[key]
     assert set(Counting.reads.values()) == {1}
 
 
 def test_change_reaches_every_frame() -> None:
-    windows = Windows(Roads(drives=1, frames=3), 3)
+    windows = Windows(drives(1, 3), 3)
     case = windows[windows.keys()[0]]
     followup = Brighten(20)(case)
     for before, after in zip(case.inputs["camera"].values, followup.inputs["camera"].values, strict=True):  # type: ignore[attr-defined]
@@ -64,24 +67,24 @@ def test_change_reaches_every_frame() -> None:
 
 def test_windowed_campaign_runs() -> None:
     rule = Rule("brighter", Brighten(30), same_angle(10))
-    campaign = Campaign(Windows(Roads(drives=2, frames=4), 3), FakeSystem(), (rule,), Sweep())
+    campaign = Campaign(Windows(drives(2, 4), 3), FakeSystem(), (rule,), Sweep())
     assert run(campaign, MemoryLedger()).as_dict()["trials"] == 4
 
 
 def test_other_sensors_in_window_refused() -> None:
-    class Patchy(Roads):
+    class Patchy(FakeSource):
         def __getitem__(self, key: str):  # type: ignore[no-untyped-def]
             case = super().__getitem__(key)
             extra = {"rear": case.inputs["camera"]} if key.endswith("0") else {}
             return type(case)(case.key, {**case.inputs, **extra}, case.truth, case.group)
 
-    windows = Windows(Patchy(drives=1, frames=2), 2)
+    windows = Windows(Patchy(count=2, drive=2), 2)
     with pytest.raises(UnreadableCase, match="has other sensors than"):
         windows[windows.keys()[0]]
 
 
 def test_sizes_must_agree_in_a_window() -> None:
-    class Mixed(Roads):
+    class Mixed(FakeSource):
         def __getitem__(self, key: str):  # type: ignore[no-untyped-def]
             case = super().__getitem__(key)
             image = case.inputs["camera"]
@@ -89,12 +92,12 @@ def test_sizes_must_agree_in_a_window() -> None:
             smaller = Image(image.pixels[:-1]) if key.endswith("0") else image
             return type(case)(case.key, {"camera": smaller}, case.truth, case.group)
 
-    windows = Windows(Mixed(drives=1, frames=2), 2)
-    with pytest.raises(UnreadableCase, match=r"frame test-0000/0000 is 320x159, test-0000/0001 is 320x160"):
+    windows = Windows(Mixed(count=2, drive=2), 2)
+    with pytest.raises(UnreadableCase, match=r"frame fake-00000 is 24x11, fake-00001 is 24x12"):
         windows[windows.keys()[0]]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "3"])
 def test_wrong_length_is_named(wrong: object) -> None:
     with pytest.raises(ValueError, match="length must be a whole number of at least 1, got"):
-        Windows(Roads(), wrong)  # type: ignore[arg-type]
+        Windows(FakeSource(), wrong)  # type: ignore[arg-type]

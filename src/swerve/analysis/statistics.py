@@ -1,25 +1,377 @@
-"""The statistics that rates are reported with."""
+"""The statistics that results are reported with (X-9).
+
+Nothing here gives NaN or warns: where the data cannot answer, the numbers are None and `why` says so in a sentence.
+"""
 
 from __future__ import annotations
 
-from math import sqrt
+import itertools
+import math
+from collections import Counter
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from swerve.values import Array
+
+COHEN = ((0.2, "negligible"), (0.5, "small"), (0.8, "medium"), (math.inf, "large"))
+VARGHA_DELANEY = ((0.06, "negligible"), (0.14, "small"), (0.21, "medium"), (math.inf, "large"))  # of |A12 - 0.5|
+LANDIS_KOCH = (
+    *((0.0, "poor"), (0.2, "slight"), (0.4, "fair"), (0.6, "moderate"), (0.8, "substantial")),
+    (math.inf, "almost perfect"),
+)
+FEWEST_FOR_CHI2 = 25  # discordant pairs; McNemar's approximation is poor below
+MOST_SIGNED = 50  # pairs whose signs are all tried
+MOST_PERMUTED = 8  # pairs whose orders are all tried: 40,320
+AT_ONCE = 1_000_000  # numbers resampled in one go
+LARGEST = 1e100  # squares of larger numbers would overflow
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a test says of `n` observations: its statistic, the two-sided `p`, and the effect's size with a label."""
+
+    n: int
+    statistic: float | None = None
+    p: float | None = None
+    effect: float | None = None
+    label: str = ""
+    why: str = ""  # why there is no answer
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number taken from `n` observations, with a confidence interval and a label where it has them."""
+
+    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    label: str = ""
+    why: str = ""  # why there is no answer
+
+
+@dataclass(frozen=True)
+class BoxPlot:
+    """Median, quartiles and whiskers: the outermost values within 1.5 interquartile ranges; `outliers` lie beyond.
+
+    `left_out` counts the numbers that were not finite.
+    """
+
+    n: int
+    low: float
+    first: float
+    median: float
+    third: float
+    high: float
+    outliers: int
+    left_out: int = 0
 
 
 def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a proportion: honest for small counts and for 0 of n, unlike the textbook one."""
-    for name, count in (("successes", successes), ("trials", trials)):
-        if isinstance(count, bool) or not isinstance(count, int):
-            raise TypeError(f"{name} must be a whole number, got {type(count).__name__}")
+    _check_counts(successes=successes, trials=trials)
     if not 0 <= successes <= trials:
         raise ValueError(f"successes must lie from 0 to trials, got {successes} of {trials}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    z = _deviations(confidence)
     if trials == 0:
         return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
     rate, spread = successes / trials, z * z / trials
     centre = (rate + spread / 2) / (1 + spread)
-    reach = z * sqrt(rate * (1 - rate) / trials + spread / trials / 4) / (1 + spread)
+    reach = z * math.sqrt(rate * (1 - rate) / trials + spread / trials / 4) / (1 + spread)
     # Exactly 0 and 1 at the ends, where rounding would leave 1e-17.
     return max(centre - reach, 0.0) if successes else 0.0, min(centre + reach, 1.0) if successes < trials else 1.0
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> Outcome:
+    """Spearman's rank correlation of pairs; up to 8 pairs `p` is exact, beyond it comes from Student's t."""
+    ours, theirs, why = _pairs(first, second, fewest=3)
+    if why:
+        return Outcome(len(ours), why=why)
+    if _constant(ours) or _constant(theirs):
+        return Outcome(len(ours), why="one of the two never changes, so nothing can go along with it")
+    if len(ours) > MOST_PERMUTED:
+        found = _scipy_stats().spearmanr(ours, theirs)
+        return _outcome(len(ours), found.statistic, found.pvalue, effect=found.statistic)
+    rho, p = _exact_spearman(_ranks(ours), _ranks(theirs))
+    return _outcome(len(ours), rho, p, effect=rho)
+
+
+def rank_sum(first: Sequence[float], second: Sequence[float]) -> Outcome:
+    """Wilcoxon's rank-sum test of two groups (Mann and Whitney's U of the first); the effect is A12."""
+    ours, theirs, why = _groups(first, second, fewest=1)
+    n = len(ours) + len(theirs)
+    if why:
+        return Outcome(n, why=why)
+    effect = _a12(ours, theirs)
+    if _constant(np.concatenate([ours, theirs])):
+        return Outcome(n, len(ours) * len(theirs) / 2, 1.0, effect, "negligible")
+    found = _scipy_stats().mannwhitneyu(ours, theirs, alternative="two-sided")
+    return _outcome(n, found.statistic, found.pvalue, effect=effect, label=_label(abs(effect - 0.5), VARGHA_DELANEY))
+
+
+def signed_rank(first: Sequence[float], second: Sequence[float]) -> Outcome:
+    """Wilcoxon's signed-rank test of pairs, equal ones left out; the effect is the rank-biserial one of first - second.
+
+    Up to 50 pairs `p` is exact, tied ranks included; beyond it comes from the normal distribution.
+    """
+    ours, theirs, why = _pairs(first, second, fewest=1)
+    if why:
+        return Outcome(len(ours), why=why)
+    gaps = (ours - theirs)[ours != theirs]
+    if not len(gaps):
+        return Outcome(len(ours), 0.0, 1.0, 0.0)
+    ranks = _ranks(np.abs(gaps))
+    rise, fall = float(ranks[gaps > 0].sum()), float(ranks[gaps < 0].sum())
+    exact = len(gaps) <= MOST_SIGNED
+    p = _exact_signed_rank(ranks, min(rise, fall)) if exact else _scipy_stats().wilcoxon(gaps).pvalue
+    return _outcome(len(ours), min(rise, fall), p, effect=(rise - fall) / (rise + fall))
+
+
+def sign_test(losses: int, gains: int) -> Outcome:
+    """The exact test of whether losses and gains are as likely as each other; the effect is the share of losses."""
+    _check_counts(losses=losses, gains=gains)
+    n = losses + gains
+    if n == 0:
+        return Outcome(0, why="there is neither a loss nor a gain")
+    return _outcome(n, losses, _scipy_stats().binomtest(losses, n).pvalue, effect=losses / n)
+
+
+def mcnemar(only_first: int, only_second: int) -> Outcome:
+    """McNemar's test from the pairs on which just one of two is right; exact below 25 of them, else χ² with correction."""
+    _check_counts(only_first=only_first, only_second=only_second)
+    n = only_first + only_second
+    if n < FEWEST_FOR_CHI2:
+        return sign_test(only_first, only_second) if n else Outcome(0, why="the two never differ")
+    statistic = max(abs(only_first - only_second) - 1, 0) ** 2 / n
+    return _outcome(n, statistic, math.erfc(math.sqrt(statistic / 2)), effect=only_first / n)
+
+
+def cohens_d(first: Sequence[float], second: Sequence[float]) -> Estimate:
+    """The first mean less the second, in pooled standard deviations: negligible < 0.2, small < 0.5, medium < 0.8, large."""
+    ours, theirs, why = _groups(first, second, fewest=2)
+    n = len(ours) + len(theirs)
+    if why:
+        return Estimate(n, why=why)
+    variance = float((len(ours) - 1) * ours.var(ddof=1) + (len(theirs) - 1) * theirs.var(ddof=1)) / (n - 2)
+    if (_constant(ours) and _constant(theirs)) or variance == 0:
+        alike = Estimate(n, 0.0, label="negligible")
+        return alike if ours[0] == theirs[0] else Estimate(n, why="neither group has any spread to measure by")
+    d = float(ours.mean() - theirs.mean()) / math.sqrt(variance)
+    return Estimate(n, d, label=_label(abs(d), COHEN))
+
+
+def a12(first: Sequence[float], second: Sequence[float]) -> Estimate:
+    """Vargha and Delaney's A12: how likely a value of the first group exceeds one of the second, ties counting half."""
+    ours, theirs, why = _groups(first, second, fewest=1)
+    n = len(ours) + len(theirs)
+    if why:
+        return Estimate(n, why=why)
+    value = _a12(ours, theirs)
+    return Estimate(n, value, label=_label(abs(value - 0.5), VARGHA_DELANEY))
+
+
+def kappa(first: Sequence[Hashable], second: Sequence[Hashable], confidence: float = 0.95) -> Estimate:
+    """Cohen's kappa of two raters, with the large-sample interval of Fleiss, Cohen and Everitt (1969)."""
+    z = _deviations(confidence)
+    if len(first) != len(second):
+        raise ValueError(f"both raters must rate the same items, got {len(first)} and {len(second)} ratings")
+    n, labels = len(first), list(dict.fromkeys([*first, *second]))
+    if len(labels) < 2:
+        return Estimate(n, why="nothing was rated" if not n else "only one label was ever given")
+    shares = np.zeros((len(labels), len(labels)))
+    for pair, count in Counter(zip(first, second, strict=True)).items():
+        shares[labels.index(pair[0]), labels.index(pair[1])] = count / n
+    rows, columns = shares.sum(axis=1), shares.sum(axis=0)
+    agreed, chance = float(np.trace(shares)), float(rows @ columns)
+    value = (agreed - chance) / (1 - chance)
+    kept = np.diag(shares) @ (1 - (rows + columns) * (1 - value)) ** 2
+    apart = (shares - np.diag(np.diag(shares))) * (columns[:, None] + rows) ** 2
+    variance = kept + (1 - value) ** 2 * apart.sum() - (value - chance * (1 - value)) ** 2
+    error = math.sqrt(max(float(variance), 0.0) / n) / (1 - chance)
+    return _agreement(n, value, z * error)
+
+
+def fleiss_kappa(ratings: Sequence[Sequence[Hashable]], confidence: float = 0.95) -> Estimate:
+    """Fleiss' kappa of several raters: one row of labels per item; the interval is the jackknife's over items."""
+    z = _deviations(confidence)
+    raters = {len(row) for row in ratings}
+    if len(raters) > 1 or min(raters, default=2) < 2:
+        raise ValueError(f"each item needs the same number of ratings, at least 2, got {sorted(raters)}")
+    n, labels = len(ratings), list(dict.fromkeys(label for row in ratings for label in row))
+    if n < 2 or len(labels) < 2:
+        return Estimate(n, why="fewer than 2 items were rated" if n < 2 else "only one label was ever given")
+    counts = np.array([[row.count(label) for label in labels] for row in map(list, ratings)], dtype=float)
+    alike = (counts * (counts - 1)).sum(axis=1) / (counts.sum(axis=1) * (counts.sum(axis=1) - 1))
+    value = float(_fleiss(alike.mean(), counts.mean(axis=0)))
+    without = _fleiss((alike.sum() - alike) / (n - 1), (counts.sum(axis=0) - counts) / (n - 1))
+    if not np.isfinite(without).all():
+        return _agreement(n, value, None)
+    return _agreement(n, value, z * math.sqrt((n - 1) / n * float(np.sum((without - without.mean()) ** 2))))
+
+
+def jaccard_distance(first: Collection[Hashable], second: Collection[Hashable]) -> float:
+    """1 - |A ∩ B| / |A ∪ B| (DT-31); two empty sets are 0 apart."""
+    ours, theirs = set(first), set(second)
+    return 1 - len(ours & theirs) / len(ours | theirs) if ours | theirs else 0.0
+
+
+def mean_of_runs(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """The mean over repeated runs, with Student's t interval; a single run has no interval."""
+    _deviations(confidence)
+    numbers, why = _finite(values, fewest=1)
+    if why:
+        return Estimate(len(numbers), why=why)
+    mean, n = float(numbers.mean()), len(numbers)
+    if n == 1:
+        return Estimate(n, mean, why="one run has no spread to tell")
+    reach = float(_scipy_stats().t.ppf((1 + confidence) / 2, n - 1)) * float(numbers.std(ddof=1)) / math.sqrt(n)
+    return Estimate(n, mean, mean - reach, mean + reach)
+
+
+def paired_bootstrap(
+    before: Sequence[float], after: Sequence[float], *, seed: int, resamples: int = 10_000, confidence: float = 0.95
+) -> Estimate:
+    """The mean of after - before, with a percentile interval from resampled pairs; the same seed, the same interval."""
+    _deviations(confidence)
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1, got {resamples!r}")
+    ours, theirs, why = _pairs(before, after, fewest=2)
+    if why:
+        return Estimate(len(ours), why=why)
+    gaps, rng = theirs - ours, np.random.default_rng(seed)
+    rows = max(AT_ONCE // len(gaps), 1)
+    sizes = [min(rows, resamples - start) for start in range(0, resamples, rows)]
+    means = np.concatenate([gaps[rng.integers(0, len(gaps), (size, len(gaps)))].mean(axis=1) for size in sizes])
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Estimate(len(gaps), float(gaps.mean()), float(low), float(high))
+
+
+def box_plot(values: Sequence[float]) -> BoxPlot | None:
+    """The summary a box plot draws, or None without a finite number."""
+    given = np.asarray(values, dtype=float).ravel()
+    numbers = given[np.isfinite(given)]
+    if not len(numbers):
+        return None
+    first, median, third = (float(edge) for edge in np.quantile(numbers, [0.25, 0.5, 0.75]))
+    reach = 1.5 * (third - first)
+    inside = numbers[(numbers >= first - reach) & (numbers <= third + reach)]
+    # Quartiles fall between values, so the outermost value kept may lie inside the box: the whisker then has no length.
+    low, high = min(float(inside.min()), first), max(float(inside.max()), third)
+    return BoxPlot(len(numbers), low, first, median, third, high, len(numbers) - len(inside), len(given) - len(numbers))
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """Holm's adjustment of several p-values, in the order given; a test without an answer is not one of them."""
+    known = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    if any(not 0 <= p <= 1 for p, _ in known):
+        raise ValueError(f"p-values must lie from 0 to 1, got {list(ps)}")
+    adjusted: list[float | None] = [None] * len(ps)
+    largest = 0.0
+    for done, (p, place) in enumerate(known):
+        largest = max(largest, min((len(known) - done) * p, 1.0))
+        adjusted[place] = largest
+    return adjusted
+
+
+def _scipy_stats() -> Any:
+    """SciPy's tests: a second to import, which only those who test pay."""
+    from scipy import stats
+
+    return stats
+
+
+def _outcome(n: int, statistic: float, p: float, *, effect: float, label: str = "") -> Outcome:
+    return Outcome(n, float(statistic), min(float(p), 1.0), float(effect), label)
+
+
+def _agreement(n: int, value: float, reach: float | None) -> Estimate:
+    label = _label(value, LANDIS_KOCH)
+    if reach is None:
+        return Estimate(n, value, label=label)
+    return Estimate(n, value, max(value - reach, -1.0), min(value + reach, 1.0), label)
+
+
+def _label(size: float, steps: Sequence[tuple[float, str]]) -> str:
+    return next(label for limit, label in steps if round(size, 12) < limit)
+
+
+def _deviations(confidence: float) -> float:
+    """How many standard deviations to each side hold the `confidence`."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int):
+            raise TypeError(f"{name} must be a whole number, got {type(count).__name__}")
+        if count < 0 and name not in ("successes", "trials"):
+            raise ValueError(f"{name} must be at least 0, got {count}")
+
+
+def _finite(values: Sequence[float], *, fewest: int) -> tuple[Array, str]:
+    """The numbers, and why they cannot be used, if so."""
+    numbers = np.asarray(values, dtype=float).ravel()
+    odd = int(np.count_nonzero(~(np.abs(numbers) <= LARGEST)))
+    if odd:
+        return numbers, f"{odd} of {len(numbers)} numbers cannot be reckoned with: not finite, or beyond ±{LARGEST:g}"
+    return numbers, "" if len(numbers) >= fewest else f"it takes at least {fewest}, and there are {len(numbers)}"
+
+
+def _groups(first: Sequence[float], second: Sequence[float], *, fewest: int) -> tuple[Array, Array, str]:
+    (ours, why), (theirs, reason) = _finite(first, fewest=fewest), _finite(second, fewest=fewest)
+    told = "; ".join(f"{name} group: {text}" for name, text in (("first", why), ("second", reason)) if text)
+    return ours, theirs, told
+
+
+def _pairs(first: Sequence[float], second: Sequence[float], *, fewest: int) -> tuple[Array, Array, str]:
+    if len(first) != len(second):
+        raise ValueError(f"pairs need as many first as second numbers, got {len(first)} and {len(second)}")
+    (ours, why), (theirs, reason) = _finite(first, fewest=fewest), _finite(second, fewest=fewest)
+    return ours, theirs, why or reason
+
+
+def _constant(numbers: Array) -> bool:
+    return bool((numbers == numbers[0]).all())
+
+
+def _ranks(numbers: Array) -> Array:
+    """Ranks from 1, ties sharing their mean rank."""
+    _, place, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
+
+
+def _a12(ours: Array, theirs: Array) -> float:
+    """From the first group's rank sum, Vargha and Delaney (2000), Eq. 14."""
+    total = float(_ranks(np.concatenate([ours, theirs]))[: len(ours)].sum())
+    return (total / len(ours) - (len(ours) + 1) / 2) / len(theirs)
+
+
+def _exact_spearman(ours: Array, theirs: Array) -> tuple[float, float]:
+    """The correlation of ranks, and the share of all orders in which it is at least as strong."""
+    ours, theirs = ours - ours.mean(), theirs - theirs.mean()
+    orders = np.array(list(itertools.permutations(theirs)))
+    scale = math.sqrt(float(ours @ ours) * float(theirs @ theirs))
+    rho = float(ours @ theirs) / scale
+    return rho, float(np.mean(np.abs(orders @ ours / scale) >= abs(rho) - 1e-12))
+
+
+def _exact_signed_rank(ranks: Array, smaller: float) -> float:
+    """How likely signs drawn at random leave either sum of ranks at most `smaller`; halves count as whole steps."""
+    ways = np.ones(1)
+    for step in np.rint(2 * ranks).astype(int):
+        ways = (np.pad(ways, (0, step)) + np.pad(ways, (step, 0))) / 2
+    return min(2 * float(ways[: round(2 * smaller) + 1].sum()), 1.0)
+
+
+def _fleiss(alike: Array, counts: Array) -> Array:
+    """Fleiss' kappa from the agreement and the mean counts per label (last axis); NaN where one label is all there is."""
+    shares = counts / counts.sum(axis=-1, keepdims=True)
+    room = 1 - (shares**2).sum(axis=-1)
+    undefined = np.full(np.shape(room), np.nan)
+    return np.asarray(np.divide(alike - 1 + room, room, out=undefined, where=room > 1e-12))

@@ -1,4 +1,4 @@
-"""The campaign of `swerve demo`: DeepTest's simple transformations on rendered roads, under two readings of its oracle."""
+"""The campaign of `swerve demo`: a steering network on the embedded world, under DeepTest's changes and another sky."""
 
 from __future__ import annotations
 
@@ -7,25 +7,33 @@ from swerve.gates.fill import MaxFill
 from swerve.relation import Rule
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
-from swerve.sources.roads import Roads
-from swerve.space import Over, Space
+from swerve.space import Choices, Over, Space
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.zoo.lane_keeper import LaneKeeper
+from swerve.transformations.rerender import Rerender
+from swerve.world.source import World
+from swerve.zoo.steering import DaveOrig
+
+SKIES = ("sunshine", "dusk", "night", "rain", "fog", "snow")
 
 
 def demo() -> Campaign:
-    """Seven transformations on their Table 4 grids, each answer held against the label (λ = 5) and the source's answer."""
+    """DeepTest's seven on their Table 4 grids, held against the label (λ = 5) and the own answer; then six other skies."""
     return Campaign(
-        source=Roads(drives=40, frames=1, seed=7),
-        system=LaneKeeper(),
-        rules=tuple(rule for name, space in _table_4().items() for rule in _both_readings(name, space)),
+        source=World(drives=24, seed=7),
+        system=DaveOrig(),
+        rules=(*(rule for name, space in _table_4().items() for rule in _both_readings(name, space)), another_sky()),
         search=Sweep(),
         gate=MaxFill(share=0.5),
         seed=7,
         inference_batch=32,
     )
+
+
+def another_sky() -> Rule:
+    """The same scene under other conditions asks for the same angle, within TACTIC's 10°."""
+    return Rule("another sky, own answer", Over(Rerender, conditions=Choices(SKIES)), same_angle(10.0))
 
 
 def _table_4() -> dict[str, Space]:

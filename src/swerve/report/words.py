@@ -12,7 +12,7 @@ SHOWN = 3  # answers of a group that are told
 
 
 def in_words(part: object) -> str:
-    """A described component in a few words: `roads, drives 20, split test`."""
+    """A described component in a few words: `world, drives 20, split test`."""
     if not isinstance(part, Mapping):
         return "none" if part is None else str(part)
     if "use" not in part:

@@ -1,1 +1,1 @@
-"""Where cases come from: recorded drives, folders of frames, and rendered roads."""
+"""Where cases come from: recorded drives, folders of frames, windows over them."""

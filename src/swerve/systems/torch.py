@@ -8,8 +8,9 @@ import torch
 
 from swerve.case import Case
 from swerve.seeding import digest_of
-from swerve.system import Answer
+from swerve.system import Answer, Traced
 from swerve.systems.function import answer_of, identity_of, state_of, weights_of
+from swerve.systems.probe import layers_of, probe
 from swerve.values import Value
 
 
@@ -35,6 +36,17 @@ class TorchSystem:
             rows = self.net(batch)
         who = type(self.net).__name__
         return [answer_of(self.say(row), who) for _, row in zip(cases, rows, strict=True)]
+
+    def layers(self) -> Sequence[str]:
+        """The layers whose activations can be read."""
+        return layers_of(self.net)
+
+    def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
+        """Answers and activations of one forward pass."""
+        self.net.eval()
+        rows, activations = probe(self.net, torch.stack([self.read(case) for case in cases]), layers)
+        who = type(self.net).__name__
+        return Traced([answer_of(self.say(row), who) for _, row in zip(cases, rows, strict=True)], activations)
 
     def fingerprint(self) -> str:
         """A hash of the weights, of the network's own classes, and of how it is fed and read out."""

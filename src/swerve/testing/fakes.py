@@ -22,6 +22,7 @@ class FakeSource:
     width: int = 24
     height: int = 12
     seed: int = 0
+    drive: int = 1  # frames of one drive: they are a group
 
     def keys(self) -> Sequence[str]:
         return [f"fake-{index:05d}" for index in range(self.count)]
@@ -30,10 +31,14 @@ class FakeSource:
         if key not in self.keys():
             raise KeyError(key)
         pixels = rng_for("fake", self.seed, key).integers(60, 140, (self.height, self.width, 3), dtype=np.uint8)
-        return Case(key, {"camera": Image(pixels)}, (Steering(brightness(pixels)),), group=key)
+        return Case(key, {"camera": Image(pixels)}, (Steering(brightness(pixels)),), group=self.group(key))
+
+    def group(self, key: str) -> str:
+        """The drive of a frame."""
+        return key if self.drive == 1 else f"drive-{int(key.removeprefix('fake-')) // self.drive}"
 
     def fingerprint(self) -> str:
-        return digest_of("fake", self.count, self.width, self.height, self.seed)
+        return digest_of("fake", self.count, self.width, self.height, self.seed, self.drive)
 
 
 def brightness(pixels: Array) -> float:

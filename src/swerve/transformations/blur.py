@@ -1,17 +1,22 @@
-"""The four blurs of DeepTest (DT-17): one row of its table, ten values in all."""
+"""The four blurs of DeepTest (DT-17), one row of its table, ten values in all; and motion blur (TG-11)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import cv2
 import numpy as np
 
-from swerve.space import Table
+from swerve.space import Over, Range, Table
 from swerve.transformation import ANYTHING, param
 from swerve.transformations.photometric import ImageChange
 from swerve.values import Array
+
+FOURIER = 130  # entries of a kernel from which OpenCV filters bytes by Fourier transforms, whatever is zero in it
+FINE = 64  # steps of a grey level that a sum of 16 bits has room for
 
 
 def _size(*grid: int, high: int = 99, step: int = 1) -> Any:
@@ -46,7 +51,9 @@ class GaussianBlur(ImageChange):
         return f"blurred by a {self.size}×{self.size} Gaussian"
 
     def _redraw(self, pixels: Array) -> Array:
-        return np.asarray(cv2.GaussianBlur(pixels, (self.size, self.size), 0))
+        # Given the sigma, OpenCV is faster than when it derives it, but for the smallest.
+        sigma = 0.0 if self.size == 3 else 0.3 * ((self.size - 1) * 0.5 - 1) + 0.8
+        return np.asarray(cv2.GaussianBlur(pixels, (self.size, self.size), sigma))
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,65 @@ class BilateralBlur(ImageChange):
     def _idle(self) -> bool:
         # OpenCV takes a diameter of 1 for 3 and a sigma of 0 for 1; in the limit each of them alone changes nothing.
         return self.diameter == 1 or self.sigma_color == 0 or self.sigma_space == 0
+
+
+@dataclass(frozen=True)
+class MotionBlur(ImageChange):
+    """The mean along a line of `size` pixels; `angle` counter-clockwise as seen, 0 is horizontal (TG-11, D-22d)."""
+
+    size: int = param(1, 99, neutral=1, grid=(15,), resolution=1, unit=" px", default=15)
+    angle: float = param(0, 180, neutral=0, resolution=1, unit="°", default=0.0)
+    preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
+
+    def words(self) -> str:
+        """Such as "blurred along 15 px at 30°"."""
+        return f"blurred along {self.size} px at {self.angle:g}°"
+
+    def _idle(self) -> bool:
+        return self.size == 1
+
+    def _redraw(self, pixels: Array) -> Array:
+        kernel = line_kernel(self.size, self.angle)
+        if 1 in kernel.shape and self.size % 2:
+            return np.asarray(cv2.blur(pixels, kernel.shape[::-1]))
+        return _filtered(pixels, kernel)
+
+
+def _filtered(pixels: Array, kernel: Array) -> Array:
+    """`pixels` under `kernel`, in two halves where only the whole is large enough for OpenCV to transform."""
+    middle = kernel.shape[0] // 2
+    upper, lower = kernel[: middle + 1], np.vstack([0 * kernel[:1], kernel[middle + 1 :]])
+    if kernel.size < FOURIER or upper.size >= FOURIER:
+        return np.asarray(cv2.filter2D(pixels, -1, kernel))
+    above = cv2.filter2D(pixels, cv2.CV_16S, upper * FINE, anchor=(-1, middle))
+    below = cv2.filter2D(pixels, cv2.CV_16S, lower * FINE, anchor=(-1, 0))
+    return np.asarray(cv2.convertScaleAbs(cv2.add(above, below), alpha=1 / FINE))
+
+
+@lru_cache(maxsize=64)
+def line_kernel(size: int, angle: float) -> Array:
+    """The weights of a line of `size` pixels through the middle: they add up to 1, and turning by 180° keeps them.
+
+    Rows and columns that the line does not reach are cut off: OpenCV leaves the zeros of a small kernel out.
+    """
+    steps = np.linspace(-(size - 1) / 2, (size - 1) / 2, size)
+    points = np.column_stack([steps * math.cos(math.radians(angle)), -steps * math.sin(math.radians(angle))])
+    reach = np.ceil(np.abs(points).max(axis=0) - 1e-9).astype(int)
+    kernel = np.zeros(2 * reach[::-1] + 1)
+    low = np.floor(points + 1e-9)
+    for right, below in ((0, 0), (1, 0), (0, 1), (1, 1)):  # each point shared out among the four pixels around it
+        weight = np.abs(1 - right - (points - low)[:, 0]) * np.abs(1 - below - (points - low)[:, 1])
+        held = weight > 1e-6
+        columns, rows = (low[held] + (right, below) + reach).astype(int).T
+        np.add.at(kernel, (rows, columns), weight[held])
+    balanced: Array = ((kernel + kernel[::-1, ::-1]) / kernel.sum() / 2).astype(np.float32)
+    balanced.flags.writeable = False
+    return balanced
+
+
+def motion_blur() -> Over:
+    """Motion blur as in TigAug: 15 pixels, at any angle (TG-11, D-22d)."""
+    return Over(MotionBlur, size=15, angle=Range(0, 180))
 
 
 def blurs() -> Table:

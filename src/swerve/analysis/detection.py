@@ -1,0 +1,143 @@
+"""How good a detector is on a set of images: mAP@[.50:.95] as COCO defines it, per kind, and its relative drop (TG-3).
+
+On the limit an IoU counts as a hit, as in COCO (the paper writes ">"). A label with `care` False is COCO's crowd: a box
+of its kind that lies in it is neither right nor wrong, and it is never missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from swerve.errors import InputError
+from swerve.values import Array, Boxes2D
+
+LIMITS = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
+MOST_PER_IMAGE = 100
+DIGITS = 12  # COCO divides by n + 2e-16, which would leave a perfect detector at 0.9999999999999998
+ANY = "object"  # what every kind is called where kinds do not matter
+Annotation = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Average precision of a detector: the mean over kinds and IoU limits, per kind and per limit; None without labels."""
+
+    mean: float | None
+    by_kind: Mapping[str, float] = field(default_factory=dict)
+    by_limit: Mapping[float, float] = field(default_factory=dict)
+
+    def at(self, limit: float) -> float | None:
+        """mAP at one IoU limit, such as 0.5."""
+        return self.by_limit.get(limit)
+
+
+def average_precision(
+    truth: Sequence[Boxes2D],
+    said: Sequence[Boxes2D],
+    *,
+    any_kind: bool = False,
+    limits: Sequence[float] = LIMITS,
+    most: int = MOST_PER_IMAGE,
+) -> Precision:
+    """mAP over `limits` of what was `said` of each image against its `truth`; the best `most` boxes per image and kind.
+
+    A kind without a demanded label has no precision and is left out of the mean. With `any_kind`, kinds do not matter.
+    """
+    _check(truth, said)
+    kinds = [ANY] if any_kind else sorted({kind for boxes in truth for kind in boxes.kinds})
+    if not kinds or not any(np.any(boxes.care) for boxes in truth):
+        return Precision(None)
+    limits = tuple(sorted(limits))
+    number = {kind: place for place, kind in enumerate(kinds)}
+    labels, answers = (_annotations(sets, None if any_kind else number) for sets in (truth, said))
+    curves = _evaluated(labels, answers, images=len(truth), kinds=len(kinds), limits=limits, most=most)
+    known = [place for place in range(len(kinds)) if curves[0, 0, place] > -1]
+    precision = curves[:, :, known].mean(axis=1)  # over COCO's 101 recalls
+    return Precision(
+        _tidy(precision.mean()),
+        MappingProxyType({kinds[place]: _tidy(row.mean()) for place, row in zip(known, precision.T, strict=True)}),
+        MappingProxyType({limit: _tidy(row.mean()) for limit, row in zip(limits, precision, strict=True)}),
+    )
+
+
+def relative_drop(before: float | None, after: float | None) -> float | None:
+    """The share of `before` that is gone (TG-19): 0.25 for 0.8 to 0.6; None where there was nothing to lose."""
+    if before is None or after is None or not before > 0:
+        return None
+    return (before - after) / before
+
+
+def mean_drop(before: Precision, after: Iterable[Precision]) -> float | None:
+    """The relative drop of the mean precision, averaged over several changed sets (TG-20)."""
+    drops = [drop for drop in (relative_drop(before.mean, other.mean) for other in after) if drop is not None]
+    return sum(drops) / len(drops) if drops else None
+
+
+def drop_by_kind(before: Precision, after: Precision) -> dict[str, float | None]:
+    """The relative drop of each kind that both have."""
+    return {kind: relative_drop(was, after.by_kind[kind]) for kind, was in before.by_kind.items() if kind in after.by_kind}
+
+
+def _check(truth: Sequence[Boxes2D], said: Sequence[Boxes2D]) -> None:
+    if len(truth) != len(said):
+        raise InputError(f"average precision needs one answer per image, got {len(truth)} labels and {len(said)} answers")
+    for what, sets in (("label", truth), ("answer", said)):
+        for place, boxes in enumerate(sets):
+            if not isinstance(boxes, Boxes2D):
+                raise InputError(f"{what} {place} must be Boxes2D, got {type(boxes).__name__}")
+            if why := boxes.fault():
+                raise InputError(f"{what} {place} cannot be measured: {why}")
+
+
+def _evaluated(
+    labels: list[Annotation], answers: list[Annotation], *, images: int, kinds: int, limits: Sequence[float], most: int
+) -> Array:
+    """COCO's precision, limits × recalls × kinds; -1 where a kind has no demanded label."""
+    from faster_coco_eval import COCO, COCOeval_faster
+
+    known = {"images": [{"id": image} for image in range(images)], "categories": [{"id": kind} for kind in range(kinds)]}
+    # A box that is said of a kind without labels lowers nothing, and one the answer itself does not care about neither.
+    answers = [box for box in answers if box["category_id"] >= 0 and not box.pop("iscrowd")]
+    pages = [COCO({**known, "annotations": boxes}, print_function=_silent) for boxes in (labels, answers)]
+    judge = COCOeval_faster(*pages, iouType="bbox", print_function=_silent)
+    judge.params.iouThrs = np.array(limits)
+    judge.params.maxDets = [most]
+    judge.params.areaRng, judge.params.areaRngLbl = [[0, np.inf]], ["all"]
+    judge.evaluate()
+    judge.accumulate()
+    return np.asarray(judge.eval["precision"])[:, :, :, 0, 0]
+
+
+def _annotations(sets: Sequence[Boxes2D], number: Mapping[str, int] | None) -> list[Annotation]:
+    """Every box of every image as COCO writes them, kinds by `number` (-1: not in it; None: one kind for all)."""
+    corners = np.concatenate([boxes.xyxy for boxes in sets])
+    spans = np.maximum(corners[:, 2:] - corners[:, :2], 0)
+    columns = (
+        np.repeat(np.arange(len(sets)), [len(boxes.kinds) for boxes in sets]).tolist(),
+        [0 if number is None else number.get(kind, -1) for boxes in sets for kind in boxes.kinds],
+        np.hstack([corners[:, :2], spans]).tolist(),
+        np.prod(spans, axis=1).tolist(),
+        _joined(sets, "scores"),
+        (~np.array(_joined(sets, "care"), dtype=bool)).astype(int).tolist(),
+    )
+    names = ("image_id", "category_id", "bbox", "area", "score", "iscrowd")
+    rows = zip(*columns, strict=True)
+    # COCO takes the id 0 for none.
+    return [{"id": count, **dict(zip(names, row, strict=True))} for count, row in enumerate(rows, start=1)]
+
+
+def _joined(sets: Sequence[Boxes2D], name: str) -> list[Any]:
+    return list(np.concatenate([getattr(boxes, name) for boxes in sets]).tolist())
+
+
+def _tidy(value: float) -> float:
+    return round(float(value), DIGITS)
+
+
+def _silent(*told: object) -> None:
+    del told

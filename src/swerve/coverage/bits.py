@@ -1,0 +1,109 @@
+"""Sets of small numbers, one bit each: what is covered, what an input would add, what a worker sends back."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from swerve.errors import InputError
+from swerve.values import Array
+
+HEAD = struct.Struct("<Q")
+LARGEST = 1 << 33  # a gigabyte of bits: a million neurons in eight thousand sections
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """A set of numbers below `size`; `|`, `&` and `-` as of any set, `len` its members."""
+
+    size: int
+    packed: Array  # the first number is the highest bit of the first byte; bits past the last number are 0
+
+    @classmethod
+    def none(cls, size: int) -> Bits:
+        """The empty set of numbers below `size`."""
+        return cls(size, np.zeros(-(-size // 8), np.uint8))
+
+    @classmethod
+    def of(cls, numbers: Iterable[int], size: int) -> Bits:
+        """The set of `numbers`, each below `size`."""
+        flags = np.zeros(size, bool)
+        flags[list(numbers)] = True
+        return cls.where(flags)
+
+    @classmethod
+    def where(cls, flags: Array) -> Bits:
+        """The set of the places at which `flags` is true."""
+        return cls(flags.size, np.packbits(flags))
+
+    def flags(self) -> Array:
+        """One truth value per number."""
+        return np.unpackbits(self.packed, count=self.size).view(bool)
+
+    def numbers(self) -> list[int]:
+        """The members in ascending order."""
+        return [int(number) for number in np.flatnonzero(self.flags())]
+
+    def __or__(self, other: Bits) -> Bits:
+        return self._joined(other, np.bitwise_or)
+
+    def __and__(self, other: Bits) -> Bits:
+        return self._joined(other, np.bitwise_and)
+
+    def __sub__(self, other: Bits) -> Bits:
+        return self._joined(other, lambda mine, others: mine & ~others)
+
+    def _joined(self, other: Bits, how: Callable[[Array, Array], Array]) -> Bits:
+        if self.size != other.size:
+            raise InputError(
+                f"coverage of {self.size} regions and of {other.size} do not merge: their networks or criteria differ"
+            )
+        return Bits(self.size, how(self.packed, other.packed))
+
+    def __len__(self) -> int:
+        return int(np.bitwise_count(self.packed).sum())
+
+    def __bool__(self) -> bool:
+        return bool(self.packed.any())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bits) and self.size == other.size and bool(np.array_equal(self.packed, other.packed))
+
+    def __hash__(self) -> int:
+        return hash((self.size, self.packed.tobytes()))
+
+    def to_bytes(self) -> bytes:
+        """The set as compressed bytes; a few members take a few dozen, whatever the size."""
+        return HEAD.pack(self.size) + zlib.compress(self.packed.tobytes(), 6)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Bits:
+        """The set that `to_bytes` wrote; raises `InputError` for anything else."""
+        size = HEAD.unpack_from(data)[0] if len(data) >= HEAD.size else LARGEST + 1
+        if size > LARGEST:
+            raise InputError("these bytes are no coverage: they start with no size")
+        packed = np.frombuffer(_inflated(data[HEAD.size :], -(-size // 8)), np.uint8)
+        if size % 8 and packed[-1] & (0xFF >> size % 8):
+            raise InputError(f"these bytes are no coverage of {size} regions: one past the last is set")
+        return cls(size, packed)
+
+
+def _inflated(data: bytes, length: int) -> bytes:
+    try:
+        # One byte more than it may be: what would inflate without end is not let to.
+        content = zlib.decompressobj().decompress(data, length + 1)
+    except zlib.error as error:
+        raise InputError(f"these bytes are no coverage: {error}") from error
+    if len(content) != length:
+        raise InputError(f"these bytes are no coverage: expected {length} bytes of regions, got {len(content)}")
+    return content
+
+
+def jaccard_distance(one: Bits, other: Bits) -> float:
+    """1 - |A ∩ B| / |A ∪ B|, how little two sets share (DT-31); 0 for two empty ones."""
+    union = len(one | other)
+    return 1.0 - len(one & other) / union if union else 0.0

@@ -1,0 +1,62 @@
+"""Neuron coverage (DeepTest, DT-6..DT-8) and its top-k relative: which neurons were active at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from swerve.coverage.layers import Reading
+from swerve.coverage.profile import Ranges
+from swerve.errors import InputError
+from swerve.values import Array
+
+
+@dataclass(frozen=True)
+class NC:
+    """Neurons whose output, scaled from 0 to 1 over all outputs of their layer for that input, exceeds `threshold`."""
+
+    threshold: float = 0.2
+
+    short: ClassVar[str] = "NC"
+    profiled: ClassVar[bool] = False
+    varying: ClassVar[bool] = False
+    regions: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold < 1:
+            raise InputError(f"NC: the threshold must be from 0 to below 1, got {self.threshold}")
+
+    def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
+        del ranges
+        limit = self._limit(reading).astype(reading.values.dtype)
+        flags[:, 0] |= (reading.values > limit[:, None]).any(axis=0)
+
+    def _limit(self, reading: Reading) -> Array:
+        """The threshold of each row before scaling: scaling a map and taking its mean may change places (D-4)."""
+        low, high = reading.low.astype(np.float64), reading.high.astype(np.float64)
+        # Halves first: the span of the largest numbers is itself no number.
+        limit = 2 * (low / 2 + self.threshold * (high / 2 - low / 2))
+        return np.where(high > low, limit, np.inf)
+
+
+@dataclass(frozen=True)
+class TopK:
+    """Neurons that were among the `k` most active of their layer; of equals, the earlier ones."""
+
+    k: int = 2
+
+    short: ClassVar[str] = "TKNC"
+    profiled: ClassVar[bool] = False
+    varying: ClassVar[bool] = False
+    regions: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise InputError(f"TKNC: k must be 1 or more, got {self.k}")
+
+    def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
+        del ranges
+        best = np.argsort(-reading.values, axis=1, kind="stable")[:, : self.k]
+        flags[best.ravel(), 0] = True

@@ -1,0 +1,343 @@
+"""Which box of one set is which of another: overlaps, the assignment that pairs the most of them, and what differs.
+
+Rows are what is expected, columns what is seen. An expected box with `care` False is neither demanded nor forbidden: it
+may take a box that is seen, and it is never missed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from swerve.values import Array, Boxes2D, Boxes3D
+
+Boxes = Boxes2D | Boxes3D
+Pairs = tuple[tuple[int, int], ...]
+SLACK = 1e-9  # metres that a corner may lie outside by rounding alone
+
+
+def overlaps(first: Array, second: Array) -> Array:
+    """IoU of each upright box (left, top, right, bottom) of `first` with each of `second`.
+
+    Boxes without area overlap nothing, except that a box is always itself: equal boxes have an IoU of 1.
+    """
+    shared = _shared(first, second)
+    union = _areas(first)[:, None] + _areas(second) - shared
+    return np.where(_equal(first, second), 1.0, _ratio(shared, union))
+
+
+def ground_overlaps(first: Array, second: Array) -> Array:
+    """Bird's-eye IoU of each turned box (x, y, z, length, width, height, yaw) of `first` with each of `second`."""
+    shared = _ground_shared(first, second)
+    union = _footprints(first)[:, None] + _footprints(second) - shared
+    return np.where(_equal(first, second), 1.0, np.clip(_ratio(shared, union), 0, 1))
+
+
+def box_overlaps(first: Boxes, second: Boxes) -> Array:
+    """IoU in the image, or on the ground for boxes in metres."""
+    ours, theirs = _numbers(first), _numbers(second)
+    return overlaps(ours, theirs) if isinstance(first, Boxes2D) else ground_overlaps(ours, theirs)
+
+
+def box_distances(first: Boxes, second: Boxes) -> Array:
+    """How far apart the centres are: pixels in the image, metres on the ground."""
+    return _distances(_centres(first), _centres(second))
+
+
+def box_shares(first: Boxes, second: Boxes) -> Array:
+    """The share of each box of `second` that lies inside each of `first`."""
+    ours, theirs = _numbers(first), _numbers(second)
+    if isinstance(first, Boxes2D):
+        shared, whole = _shared(ours, theirs), _areas(theirs)
+    else:
+        shared, whole = _ground_shared(ours, theirs), _footprints(theirs)
+    return np.where(_equal(ours, theirs), 1.0, _ratio(shared, np.broadcast_to(whole, shared.shape)))
+
+
+def same_kinds(first: Boxes, second: Boxes) -> Array:
+    """Which pairs are of one kind."""
+    ours, theirs = np.array(first.kinds, dtype=object), np.array(second.kinds, dtype=object)
+    return np.asarray(ours[:, None] == theirs[None], dtype=bool)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """One-to-one `pairs` (row, column) in order of rows, the demanded rows left over, and the columns left over."""
+
+    pairs: Pairs
+    missed: tuple[int, ...]
+    extra: tuple[int, ...]
+
+
+def match(affinity: Array, allowed: Array, care: Array | None = None) -> Matching:
+    """Pair rows with columns: as many demanded rows as can be, then as many rows, then the greatest total `affinity`.
+
+    `affinity` runs from 0 to 1; a pair that is not `allowed` is never made; rows whose `care` is False are not demanded.
+    """
+    from scipy.optimize import linear_sum_assignment  # half a second to import
+
+    demanded = np.ones(len(affinity), dtype=bool) if care is None else np.asarray(care, dtype=bool)
+    step = min(affinity.shape) + 1  # more than all affinities together: each tier outweighs the ones below
+    weights = np.where(allowed, affinity + step * (1 + step * demanded[:, None]), 0.0)
+    rows, columns = linear_sum_assignment(weights, maximize=True)
+    pairs = tuple((int(row), int(column)) for row, column in zip(rows, columns, strict=True) if allowed[row, column])
+    taken_rows, taken_columns = {row for row, _ in pairs}, {column for _, column in pairs}
+    return Matching(
+        pairs,
+        tuple(row for row in range(affinity.shape[0]) if demanded[row] and row not in taken_rows),
+        tuple(column for column in range(affinity.shape[1]) if column not in taken_columns),
+    )
+
+
+class Likeness(NamedTuple):
+    """Per pair of boxes: how alike they are from 0 to 1, whether they are the same, and whether one may have drifted."""
+
+    affinity: Array
+    same: Array
+    near: Array
+    spare: Array  # affinity beyond the limit
+
+
+@dataclass(frozen=True)
+class Same:
+    """When two boxes are one object: IoU ≥ `overlap` (D-21), or, for `small` kinds, centres ≤ `within` apart (D-17).
+
+    On the limit they are the same. A box of the same kind that misses the limit is still the same object, drifted, from
+    an IoU of `near` on, or, for `small` kinds, less than twice `within` away.
+    """
+
+    overlap: float = 0.5
+    near: float = 0.1
+    within: float = 1.0
+    small: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_share("overlap", self.overlap)
+        check_share("near", self.near)
+        if self.near > self.overlap:
+            raise ValueError(f"near must be at most overlap ({self.overlap:g}), got {self.near:g}")
+        if not _is_number(self.within) or self.within <= 0:
+            raise ValueError(f"within must be a number above 0, got {self.within!r}")
+        if not isinstance(self.small, tuple | list):
+            raise TypeError(f"small must be a list of kinds, got {self.small!r}")
+        object.__setattr__(self, "small", tuple(str(kind) for kind in self.small))
+
+    def likeness(self, expected: Boxes, seen: Boxes) -> Likeness:
+        """What this makes of every pair; the expected box's kind decides how it is measured."""
+        affinity = box_overlaps(expected, seen)
+        limit = np.full((len(expected.kinds), 1), self.overlap)
+        near = affinity >= self.near
+        small = np.array([kind in self.small for kind in expected.kinds], dtype=bool)
+        if small.any():
+            # Half at the limit, exactly, and 0 at twice the limit.
+            close = np.clip(1 - box_distances(expected, seen) / (2 * self.within), 0, 1)
+            affinity, near = np.where(small[:, None], close, affinity), np.where(small[:, None], close > 0, near)
+            limit[small] = 0.5
+        return Likeness(affinity, affinity >= limit, near, affinity - limit)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """How what is seen departs from what is expected: pairs (row, column), rows or columns, each object told once."""
+
+    found: Pairs = ()
+    mislabelled: Pairs = ()  # in place, but of another kind
+    drifted: Pairs = ()  # of its kind, but with too different a box
+    missed: tuple[int, ...] = ()
+    ghosts: tuple[int, ...] = ()  # seen where nothing of the sort is expected
+    doubled: tuple[int, ...] = ()  # a further box on an object that was found or mislabelled
+    demanded: int = 0
+    spare: float = 1.0  # affinity beyond the limit, of the pair that is nearest to being lost
+
+    @property
+    def lost(self) -> int:
+        """How many demanded objects were not found as they should have been."""
+        return len(self.missed) + len(self.mislabelled) + len(self.drifted)
+
+    @property
+    def gained(self) -> int:
+        """How many boxes were seen that stand for nothing demanded."""
+        return len(self.ghosts) + len(self.doubled)
+
+
+def differences(expected: Boxes, seen: Boxes, same: Same) -> Differences:
+    """Found first, then wrong kinds, then what nobody minds, then drift; what is left was missed, doubled or a ghost."""
+    likeness, kinds = same.likeness(expected, seen), same_kinds(expected, seen)
+    care = np.asarray(expected.care)
+    free = _Free(np.ones(len(care), dtype=bool), np.ones(len(seen.kinds), dtype=bool))
+    found = free.take(likeness.affinity, likeness.same & kinds, care)
+    mislabelled = free.take(likeness.affinity, likeness.same & ~kinds, care)
+    free.columns &= ~_tolerated(expected, seen, same.overlap)
+    drifted = free.take(likeness.affinity, likeness.near & kinds & care[:, None], care)
+    free.columns &= np.asarray(seen.care)
+    met = np.array([row for row, _ in (*found, *mislabelled) if care[row]], dtype=int)
+    doubled = free.columns & likeness.same[met].any(axis=0)
+    found, mislabelled = _demanded(found, care), _demanded(mislabelled, care)
+    return Differences(
+        found,
+        mislabelled,
+        drifted,
+        missed=_places(free.rows & care),
+        ghosts=_places(free.columns & ~doubled),
+        doubled=_places(doubled),
+        demanded=int(care.sum()),
+        spare=min((float(likeness.spare[pair]) for pair in found), default=1 - same.overlap),
+    )
+
+
+def counted(boxes: Boxes, least_score: float) -> Boxes:
+    """The boxes whose score is at least `least_score`."""
+    kept = np.asarray(boxes.scores) >= least_score
+    if kept.all():
+        return boxes
+    kinds = tuple(kind for kind, keep in zip(boxes.kinds, kept, strict=True) if keep)
+    scores, care = np.asarray(boxes.scores)[kept], np.asarray(boxes.care)[kept]
+    if isinstance(boxes, Boxes2D):
+        return Boxes2D(boxes.xyxy[kept], kinds, scores, boxes.size, care)
+    return Boxes3D(boxes.xyzlwhy[kept], kinds, scores, care)
+
+
+def check_share(name: str, value: object) -> None:
+    """ValueError unless `value` is a number above 0 and at most 1."""
+    if not _is_number(value) or not 0 < value <= 1:  # type: ignore[operator]
+        raise ValueError(f"{name} must be a number above 0 and at most 1, got {value!r}")
+
+
+@dataclass
+class _Free:
+    """The rows and columns that no pair holds yet."""
+
+    rows: Array
+    columns: Array
+
+    def take(self, affinity: Array, allowed: Array, care: Array) -> Pairs:
+        pairs = match(affinity, allowed & self.rows[:, None] & self.columns, care).pairs
+        for row, column in pairs:
+            self.rows[row] = self.columns[column] = False
+        return pairs
+
+
+def _tolerated(expected: Boxes, seen: Boxes, least: float) -> Array:
+    """Which boxes of `seen` lie in a place that nobody minds; unlike an object, such a place may hold several."""
+    if np.all(expected.care):
+        return np.zeros(len(seen.kinds), dtype=bool)
+    inside = box_shares(expected, seen) >= least
+    return np.asarray(inside[~np.asarray(expected.care)].any(axis=0))
+
+
+def _demanded(pairs: Pairs, care: Array) -> Pairs:
+    return tuple(pair for pair in pairs if care[pair[0]])
+
+
+def _places(mask: Array) -> tuple[int, ...]:
+    return tuple(int(place) for place in np.flatnonzero(mask))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _numbers(boxes: Boxes) -> Array:
+    return boxes.xyxy if isinstance(boxes, Boxes2D) else boxes.xyzlwhy
+
+
+def _centres(boxes: Boxes) -> Array:
+    if isinstance(boxes, Boxes2D):
+        return np.asarray((boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2)
+    return np.asarray(boxes.xyzlwhy[:, :2])
+
+
+def _distances(first: Array, second: Array) -> Array:
+    gaps = first[:, None] - second[None]
+    return np.asarray(np.hypot(gaps[..., 0], gaps[..., 1]))
+
+
+def _equal(first: Array, second: Array) -> Array:
+    return np.asarray((first[:, None] == second[None]).all(axis=-1))
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+
+
+def _areas(xyxy: Array) -> Array:
+    return np.asarray(np.prod(np.maximum(xyxy[:, 2:] - xyxy[:, :2], 0), axis=1))
+
+
+def _shared(first: Array, second: Array) -> Array:
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
+    return np.asarray(np.prod(np.maximum(high - low, 0), axis=-1))
+
+
+def _footprints(boxes: Array) -> Array:
+    return np.asarray(np.abs(boxes[:, 3] * boxes[:, 4]))
+
+
+def _ground_shared(first: Array, second: Array) -> Array:
+    """The area that turned rectangles share; only those whose circles touch are looked at."""
+    reach = np.hypot(first[:, 3], first[:, 4])[:, None] + np.hypot(second[:, 3], second[:, 4])
+    rows, columns = np.nonzero(_distances(first[:, :2], second[:, :2]) < reach / 2)
+    shared = np.zeros((len(first), len(second)))
+    shared[rows, columns] = _common_area(first[rows], second[columns])
+    return shared
+
+
+def _common_area(first: Array, second: Array) -> Array:
+    """Row by row: the corners of the common polygon are those of either inside the other, and where edges cross."""
+    origin = first[:, :2]  # near 0 for precision, however far away the boxes are
+    ours, theirs = _corners(first, origin), _corners(second, origin)
+    crossings, cross = _crossings(ours, theirs)
+    corners = np.concatenate([ours, theirs, crossings], axis=1)
+    real = np.concatenate([_inside(ours, theirs), _inside(theirs, ours), cross], axis=1)
+    return _convex_area(corners, real)
+
+
+def _corners(boxes: Array, origin: Array) -> Array:
+    """The corners on the ground, counter-clockwise."""
+    half = np.abs(boxes[:, None, 3:5]) / 2 * np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
+    cos, sin = np.cos(boxes[:, 6])[:, None], np.sin(boxes[:, 6])[:, None]
+    turned = np.stack([half[..., 0] * cos - half[..., 1] * sin, half[..., 0] * sin + half[..., 1] * cos], axis=-1)
+    return np.asarray(turned + (boxes[:, :2] - origin)[:, None])
+
+
+def _cross(first: Array, second: Array) -> Array:
+    return np.asarray(first[..., 0] * second[..., 1] - first[..., 1] * second[..., 0])
+
+
+def _edges(corners: Array) -> Array:
+    return np.roll(corners, -1, axis=1) - corners
+
+
+def _inside(points: Array, polygon: Array) -> Array:
+    edges = _edges(polygon)
+    side = _cross(edges[:, None], points[:, :, None] - polygon[:, None])
+    return np.asarray((side >= -SLACK * (1 + np.linalg.norm(edges, axis=-1))[:, None]).all(axis=-1))
+
+
+def _crossings(first: Array, second: Array) -> tuple[Array, Array]:
+    """The 16 places where edges meet, and which of them there are."""
+    ours, theirs = _edges(first)[:, :, None], _edges(second)[:, None]
+    gap = second[:, None] - first[:, :, None]
+    turn = _cross(ours, theirs)
+    # Of edges along one line rounding makes crossings anywhere; their ends are corners already.
+    meets = np.abs(turn) > SLACK * np.linalg.norm(ours, axis=-1) * np.linalg.norm(theirs, axis=-1)
+    safe = np.where(meets, turn, 1.0)
+    along, across = _cross(gap, theirs) / safe, _cross(gap, ours) / safe
+    meets &= (along >= 0) & (along <= 1) & (across >= 0) & (across <= 1)
+    points = first[:, :, None] + np.where(meets, along, 0.0)[..., None] * ours
+    return points.reshape(len(first), 16, 2), meets.reshape(len(first), 16)
+
+
+def _convex_area(points: Array, real: Array) -> Array:
+    """The area of each convex polygon whose corners are the `real` ones among `points`, in any order and repeated."""
+    some = np.take_along_axis(points, real.argmax(axis=1)[:, None, None], axis=1)
+    points = np.where(real[..., None], points, some)
+    spokes = points - points.mean(axis=1, keepdims=True)
+    order = np.argsort(np.arctan2(spokes[..., 1], spokes[..., 0]), axis=1)
+    ring = np.take_along_axis(spokes, order[..., None], axis=1)
+    area = _cross(ring, np.roll(ring, -1, axis=1)).sum(axis=1) / 2
+    return np.where(real.any(axis=1), np.maximum(area, 0), 0.0)

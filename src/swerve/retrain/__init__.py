@@ -1,0 +1,1 @@
+"""Training on follow-ups without ever learning from what is tested: splits, sets, exports, fine-tuning, before and after."""

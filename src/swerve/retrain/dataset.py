@@ -1,0 +1,296 @@
+"""Training sets by reference: cases of a source and follow-ups of them, made when they are asked for.
+
+A set belongs to one side of a split and refuses everything of another side, follow-ups by their parent and by their
+drive. That is the guarantee: a set that exists holds nothing of what is tested.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from swerve.campaign import Campaign
+from swerve.case import Case, Source, group_of
+from swerve.codec import encode_change
+from swerve.engine import Progress, Silent
+from swerve.errors import InputError, NotApplicable, UnreadableCase
+from swerve.relation import Rule
+from swerve.retrain.split import GROUPS, TEST, TRAIN, VAL, Split
+from swerve.seeding import digest_of, rng_for
+from swerve.spec import build_change
+from swerve.store import Run
+from swerve.transformation import Transformation
+
+SPARE_DRAWS = 3  # further changes tried of each case where some cannot be made
+NAME_DIGITS = 12
+Skips = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A case by its key, or the follow-up that `change` makes of it."""
+
+    key: str
+    change: Transformation | None = None
+    rule: str = ""
+
+    @cached_property
+    def name(self) -> str:
+        """What tells it from every other example: the key, and for a follow-up a hash of the change."""
+        return f"{self.key}~{digest_of(encode_change(self.change))[:NAME_DIGITS]}" if self.change else self.key
+
+    def told(self) -> str:
+        """The example in words."""
+        return f"follow-up '{self.change.words()}' of '{self.key}'" if self.change else f"'{self.key}'"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of one side as a source; one of another side, or whose parent is of another side, is refused."""
+
+    source: Source
+    examples: tuple[Example, ...]
+    split: Split = field(repr=False)
+    side: str = TRAIN
+
+    def __post_init__(self) -> None:
+        for example in self.examples:
+            self._refuse(example.told(), example.key)
+        if len(self._named) < len(self.examples):
+            twice = Counter(example.name for example in self.examples).most_common(1)[0][0]
+            raise InputError(f"the {self.side} set holds '{twice}' twice")
+
+    def keys(self) -> Sequence[str]:
+        return list(self._named)
+
+    def group(self, name: str) -> str:
+        """The drive an example belongs to: its parent's."""
+        return self.split.groups[self._named[name].key]
+
+    def __getitem__(self, name: str) -> Case:
+        example = self._named[name]
+        case = self.source[example.key]
+        self._check(case)
+        if example.change is None:
+            return case
+        made = example.change(case)
+        facts = {**made.facts, "change": example.change.words(), "rule": example.rule}
+        return replace(made, key=name, group=self.group(name), parent=case.parent or case.key, facts=facts)
+
+    def fingerprint(self) -> str:
+        return digest_of("examples", self.source.fingerprint(), self.side, self.keys())
+
+    @property
+    def followups(self) -> int:
+        """How many of the examples are follow-ups."""
+        return sum(example.change is not None for example in self.examples)
+
+    @cached_property
+    def _named(self) -> dict[str, Example]:
+        return {example.name: example for example in self.examples}
+
+    def _check(self, case: Case) -> None:
+        """Refuse a case that says of itself that it comes from another side."""
+        if case.parent is not None and case.parent in self.split.sides:
+            self._refuse(f"'{case.key}', itself a follow-up,", case.parent)
+        if self.side != TEST and self.split.way == GROUPS and case.group in self.split.held_groups:
+            raise InputError(f"'{case.key}' says it belongs to drive '{case.group}', which is kept for testing")
+
+    def _refuse(self, told: str, key: str) -> None:
+        where = self.split.sides.get(key)
+        if where is None:
+            raise InputError(f"{told} cannot enter the {self.side} set: the split does not know '{key}'")
+        if where != self.side:
+            drive = self.split.groups[key]
+            of = f" (drive '{drive}')" if drive else ""
+            raise InputError(f"{told} cannot enter the {self.side} set: '{key}'{of} is on the {where} side of the split")
+
+
+def stream(source: Source, skipped: Skips | None = None) -> Iterator[Case]:
+    """Every case in turn, one in memory at a time; what does not read or cannot be made is told to `skipped`."""
+    for key in source.keys():
+        try:
+            yield source[key]
+        except (UnreadableCase, NotApplicable) as error:
+            if skipped is not None:
+                skipped.append((key, str(error)))
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several sources one after the other; no key may be in two of them."""
+
+    sources: tuple[Source, ...]
+
+    def __post_init__(self) -> None:
+        counts = Counter(key for source in self.sources for key in source.keys())
+        if twice := [key for key, count in counts.items() if count > 1]:
+            raise InputError(f"'{twice[0]}' is in two of the sources that are to be joined")
+
+    def keys(self) -> Sequence[str]:
+        return list(self._owners)
+
+    def group(self, key: str) -> str:
+        """The drive of a key in the source that has it."""
+        return group_of(self._owners[key], key)
+
+    def __getitem__(self, key: str) -> Case:
+        return self._owners[key][key]
+
+    def fingerprint(self) -> str:
+        return digest_of("joined", [source.fingerprint() for source in self.sources])
+
+    @cached_property
+    def _owners(self) -> dict[str, Source]:
+        return {key: source for source in self.sources for key in source.keys()}
+
+
+class Followups(Protocol):
+    """Where follow-ups come from."""
+
+    def of(self, keys: Sequence[str], mix: float) -> tuple[Example, ...]:
+        """About `mix` follow-ups for each of `keys`; fewer where no more can be had."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Follow-ups proposed by rules: those of the first cases in an order that keys and seed decide.
+
+    A follow-up that cannot be made, or that the campaign's gate rejects, is made up for by the next in that order, so a
+    set with a gate and one without share all they can (TG-25).
+    """
+
+    campaign: Campaign
+    rules: tuple[Rule, ...]
+    seed: int = 0
+    progress: Progress = field(default_factory=Silent, repr=False, compare=False)
+
+    def of(self, keys: Sequence[str], mix: float) -> tuple[Example, ...]:
+        wanted = _wanted(keys, mix)
+        made: dict[str, Example] = {}
+        if wanted:
+            self.progress.begin("proposing", wanted)
+        for key, draw in self._candidates(keys, mix):
+            if len(made) == wanted:
+                break
+            example = self._proposed(key, draw)
+            if example is not None and example.name not in made:
+                made[example.name] = example
+                self.progress.advance(1, 0)
+        return tuple(made.values())
+
+    def _candidates(self, keys: Sequence[str], mix: float) -> Iterator[tuple[str, int]]:
+        for draw in range(math.ceil(mix) + SPARE_DRAWS):
+            yield from ((key, draw) for key in sorted(keys, key=lambda key: digest_of(self.seed, "mix", key, draw)))
+
+    def _proposed(self, key: str, draw: int) -> Example | None:
+        rule = self.rules[int(rng_for(self.seed, "retrain", key, draw).integers(len(self.rules)))]
+        try:
+            case = self.campaign.source[key]
+            change = rule.change.propose(case, rng_for(self.seed, "retrain", key, rule.name, draw), self.campaign.system)
+            gate = self.campaign.gate
+            rejected = change.applies(case) if gate is None else gate.admit(case, change(case))
+        except (NotApplicable, UnreadableCase):
+            return None
+        return None if rejected else Example(key, change, rule.name)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Follow-ups that a run found its model wrong on, in an order that their ids and the seed decide."""
+
+    run: Run
+    seed: int = 0
+    trusted: Collection[Path] = ()
+    rules: Collection[str] = ()  # none: all
+
+    def of(self, keys: Sequence[str], mix: float) -> tuple[Example, ...]:
+        ours = set(keys)
+        found = (item for item in self.run.findings() if item.case in ours and (not self.rules or item.rule in self.rules))
+        # Few are kept of a run that may have found a million.
+        ranked = heapq.nsmallest(_wanted(keys, mix), found, key=lambda item: digest_of(self.seed, "mix", item.id))
+        base = self.run.base
+        made = (Example(item.case, build_change(item.change, base, self.trusted), item.rule) for item in ranked)
+        return tuple({example.name: example for example in made}.values())
+
+
+def _wanted(keys: Sequence[str], mix: float) -> int:
+    if not (math.isfinite(mix) and mix >= 0):
+        raise InputError(f"the mix must be 0 or more follow-ups for each case, got {mix!r}")
+    return round(mix * len(keys))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything a retraining needs: what trains, what chooses among the passes, and what is tested before and after."""
+
+    split: Split = field(repr=False)
+    train: Examples
+    val: Examples
+    test: Examples
+    synthetic: Mapping[str, Examples]  # follow-ups of test cases, by rule
+    base: Source | None = None  # further training data, of other drives
+
+    def __post_init__(self) -> None:
+        if not self.training.keys():
+            raise InputError("the training set is empty: no case is left to train on")
+        if self.base is not None:
+            _refuse_held(self.base, self.split)
+
+    @property
+    def training(self) -> Source:
+        """All that is trained on."""
+        return self.train if self.base is None else Joined((self.base, self.train))
+
+    def tested(self) -> dict[str, Source]:
+        """What is measured before and after, by name: the originals first."""
+        return {"original": self.test, **{f"synthetic, {name}": made for name, made in self.synthetic.items()}}
+
+
+def _refuse_held(base: Source, split: Split) -> None:
+    held = split.held_groups - {""}
+    for key in base.keys():
+        if split.sides.get(key) in (TEST, VAL) or group_of(base, key) in held:
+            raise InputError(f"'{key}' of the further training data belongs to a drive that is kept for testing")
+
+
+def prepare(
+    campaign: Campaign,
+    split: Split,
+    followups: Followups,
+    *,
+    mix: float = 0.2,
+    held: Mapping[str, Followups] | None = None,
+    base: Source | None = None,
+) -> Prepared:
+    """The sets of a campaign's source: `mix` follow-ups for each training and validation case, one per test case and `held`.
+
+    With `base`, that is the original training data and the campaign's source gives follow-ups alone (DT-38).
+    """
+    source, keys = campaign.source, {side: split.keys(side) for side in (TRAIN, VAL, TEST)}
+    made = {side: followups.of(keys[side], mix) for side in (TRAIN, VAL)}
+    plain = {side: tuple(map(Example, keys[side])) for side in keys}
+    ways = by_rule(campaign) if held is None else held
+    synthetic = {name: way.of(keys[TEST], 1.0) for name, way in ways.items()}
+    return Prepared(
+        split,
+        Examples(source, (*(plain[TRAIN] if base is None else ()), *made[TRAIN]), split, TRAIN),
+        Examples(source, (*plain[VAL], *made[VAL]), split, VAL),
+        Examples(source, plain[TEST], split, TEST),
+        {name: Examples(source, items, split, TEST) for name, items in synthetic.items() if items},
+        base,
+    )
+
+
+def by_rule(
+    campaign: Campaign, rules: Sequence[Rule] = (), *, seed: int = 0, progress: Progress | None = None
+) -> dict[str, Followups]:
+    """Follow-ups of each rule alone, for held-out data."""
+    chosen = rules or campaign.rules
+    return {rule.name: Drawn(campaign, (rule,), seed, progress or Silent()) for rule in chosen}

@@ -1,0 +1,135 @@
+"""KITTI's object folders: `SPLIT/image_2`, `label_2`, and `velodyne` and `calib` where there is something to write.
+
+A box without care is a `DontCare`. What nobody has told is written as KITTI's own results do: truncation and occlusion
+-1, angle -10, size -1, place -1000.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from swerve.errors import InputError
+from swerve.retrain.entry import Box, Entry, Spools, put
+from swerve.values import Array, Boxes2D, Boxes3D, Calibration, PointCloud, find
+
+PARTLY, LARGELY = 0.1, 0.5  # shares hidden, where the levels of KITTI begin
+UNTOLD = (-10.0, (-1.0, -1.0, -1.0), (-1000.0, -1000.0, -1000.0), -10.0)  # alpha, size, place, rotation
+KINDS = {
+    **{kind.lower(): kind for kind in ("Car", "Van", "Truck", "Pedestrian", "Person_sitting", "Cyclist", "Tram", "Misc")},
+    "person": "Pedestrian",
+    "bus": "Misc",  # KITTI has no buses
+}
+AXES = np.array([[0.0, -1, 0, 0], [0, 0, -1, 0], [1, 0, 0, 0], [0, 0, 0, 1]])  # x ahead, y left, z up to right, down, ahead
+
+Place = tuple[float, tuple[float, ...], tuple[float, ...], float]
+
+
+class Kitti:
+    """One line per object in `label_2`, with its 3-D box where there is one."""
+
+    def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
+        del spools, kinds
+        self._folder = folder
+
+    def add(self, entry: Entry) -> Path:
+        home, name = self._folder / entry.split, f"{entry.number:06d}"
+        put(home / "label_2" / f"{name}.txt", "".join(_lines(entry)).encode())
+        for value in entry.case.inputs.values():
+            if isinstance(value, PointCloud):
+                put(home / "velodyne" / f"{name}.bin", value.xyzi.astype("<f4").tobytes())
+        known = find(entry.case.truth, Calibration.slot)
+        if isinstance(known, Calibration) and "camera" in known.matrices:
+            put(home / "calib" / f"{name}.txt", _calibration(known).encode())
+        return entry.write_picture(home / "image_2", name)
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+    @staticmethod
+    def place(folder: Path, split: str) -> Path:
+        return folder / split
+
+
+def _lines(entry: Entry) -> Iterator[str]:
+    flat, solid = find(entry.case.truth, Boxes2D.slot), find(entry.case.truth, Boxes3D.slot)
+    places = _places(entry, solid) if isinstance(solid, Boxes3D) else None
+    if flat is None and isinstance(solid, Boxes3D):
+        unseen = (-1.0, -1.0, -1.0, -1.0)
+        rows = zip(solid.kinds, np.asarray(solid.care).tolist(), range(len(solid.kinds)), strict=True)
+        boxes = [Box(*unseen, *row) for row in rows]
+    else:
+        boxes = entry.boxes()
+        _check_pairs(entry, flat, solid)
+    return (_line(box, places[box.number] if places is not None else UNTOLD, _occlusion(flat, box.number)) for box in boxes)
+
+
+def _check_pairs(entry: Entry, flat: object, solid: object) -> None:
+    if isinstance(flat, Boxes2D) and isinstance(solid, Boxes3D) and flat.kinds != solid.kinds:
+        raise InputError(
+            f"'{entry.case.key}': KITTI wants one line per object, but its {len(flat.kinds)} boxes in the picture and its "
+            f"{len(solid.kinds)} boxes in space are not the same objects in the same order"
+        )
+
+
+def _occlusion(flat: object, number: int) -> int:
+    """KITTI's level: 0 fully visible, 1 partly and 2 largely hidden, 3 unknown."""
+    if not isinstance(flat, Boxes2D) or flat.hidden is None:
+        return 3
+    return int(np.digitize(flat.hidden[number], (PARTLY, LARGELY)))
+
+
+def _line(box: Box, place: Place, occlusion: int) -> str:
+    alpha, size, where, turned = place if box.care else UNTOLD
+    kind = re.sub(r"\s+", "_", KINDS.get(box.kind.lower(), box.kind)) if box.care else "DontCare"
+    numbers = (alpha, *box[:4], *size, *where, turned)
+    return f"{kind} -1 {occlusion if box.care else -1} " + " ".join(f"{number:.4f}" for number in numbers) + "\n"
+
+
+def _places(entry: Entry, solid: Boxes3D) -> list[Place]:
+    """Angle, size (height, width, length), foot and rotation of every box in the camera's frame."""
+    if why := solid.fault():
+        raise InputError(f"'{entry.case.key}' cannot be written: {why}")
+    known = find(entry.case.truth, Calibration.slot)
+    turn = to_camera(known if isinstance(known, Calibration) else None)
+    return [_place(row, turn) for row in solid.xyzlwhy]
+
+
+def _place(row: Array, turn: Array) -> Place:
+    x, y, z, length, width, height, yaw = row.tolist()
+    foot = turn @ (x, y, z - height / 2, 1.0)
+    ahead = turn[:3, :3] @ (math.cos(yaw), math.sin(yaw), 0.0)
+    rotation = math.atan2(-ahead[2], ahead[0])  # 0 looks to the right, a quarter turn to the left of that ahead is -π/2
+    alpha = _wrapped(rotation - math.atan2(foot[0], foot[2]))
+    return alpha, (height, width, length), tuple(foot[:3].tolist()), rotation
+
+
+def _wrapped(angle: float) -> float:
+    return (angle + math.pi) % (2 * math.pi) - math.pi
+
+
+def to_camera(known: Calibration | None) -> Array:
+    """From the frame of 3-D boxes (x ahead, y left, z up) to the camera's: `Tr_velo_to_cam`, or `boxes_to_camera`."""
+    matrices = known.matrices if known else {}
+    if "Tr_velo_to_cam" in matrices:
+        return _square(matrices.get("R0_rect", np.eye(3))) @ _square(matrices["Tr_velo_to_cam"])
+    return np.asarray(matrices.get("boxes_to_camera", AXES))
+
+
+def _square(matrix: Array) -> Array:
+    whole = np.eye(4)
+    whole[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return whole
+
+
+def _calibration(known: Calibration) -> str:
+    camera = np.zeros((3, 4))
+    matrix = known.matrices["camera"]
+    camera[:, : matrix.shape[1]] = matrix
+    rows = {**{f"P{number}": camera for number in range(4)}, "R0_rect": np.eye(3), "Tr_velo_to_cam": to_camera(known)[:3]}
+    rows["Tr_imu_to_velo"] = np.eye(4)[:3]
+    return "".join(f"{name}: " + " ".join(f"{n:.12e}" for n in np.ravel(part)) + "\n" for name, part in rows.items())

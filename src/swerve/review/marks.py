@@ -1,0 +1,222 @@
+"""What one reviewer said of findings: a file of checksummed lines in `RUN/review/`, one line appended for each mark.
+
+    {"kind": "reviewer", "format": 1, "name": "anna", "crc": "…"}
+    {"kind": "mark", "finding": "3ec7991a39756a22", "mark": "unnatural", "comment": "", "crc": "…"}
+
+The last line about a finding counts; a mark that was taken back is a line with `"mark": null`. A line whose end is missing
+was being written when the process died, and is dropped; any other line that does not read is an error that names it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from swerve.errors import EnvironmentFault, InputError, StoreError
+from swerve.files import make_folder, sync_folder
+from swerve.journal import Row, seal, unseal
+from swerve.seeding import digest_of
+
+FOLDER, SUFFIX = "review", ".jsonl"
+FORMAT = 1
+LONGEST_NAME, LONGEST_COMMENT = 60, 2000
+LARGEST_FILE = 64 * 2**20
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,39}")
+
+
+class Mark(StrEnum):
+    """What a reviewer takes a finding for."""
+
+    TRUE = "true positive"
+    FALSE = "false positive"
+    UNNATURAL = "unnatural"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One reviewer's word on one finding; `mark` None where there is only a comment, or a mark was taken back."""
+
+    finding: str
+    mark: Mark | None
+    comment: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "comment", clean_comment(self.comment))
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing any more."""
+        return self.mark is None and not self.comment
+
+
+Said = Mapping[str, Judgement]  # by finding
+
+
+def clean_comment(text: str) -> str:
+    """A comment as it is kept: no control characters but newline and tab, at most `LONGEST_COMMENT` characters."""
+    lines = text.encode(errors="replace").decode().replace("\r\n", "\n").replace("\r", "\n")
+    kept = "".join(ch for ch in lines if ch in "\n\t" or (ord(ch) >= 32 and ord(ch) != 127))
+    return kept.strip()[:LONGEST_COMMENT].rstrip()
+
+
+def mark_of(text: object) -> Mark:
+    """The mark called `text`; case and surrounding blanks do not matter."""
+    try:
+        return Mark(str(text).strip().lower())
+    except ValueError:
+        known = ", ".join(f"'{mark}'" for mark in Mark)
+        raise InputError(f"'{str(text)[:LONGEST_NAME]}' is no mark; write {known}") from None
+
+
+def reviewer_name(text: str) -> str:
+    """`text` as a reviewer's name: one line of 1 to 60 visible characters."""
+    name = text.strip()
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise InputError(f"a reviewer's name must be 1 to {LONGEST_NAME} visible characters on one line, got '{name}'")
+    return name
+
+
+class MarkFile:
+    """The marks of one reviewer on disk; any number of processes may add to it."""
+
+    def __init__(self, run: Path, reviewer: str) -> None:
+        self.reviewer = reviewer_name(reviewer)
+        self.path = run / FOLDER / _file_name(self.reviewer)
+
+    def read(self) -> dict[str, Judgement]:
+        """The last word on each finding, in the order in which they were first judged."""
+        return _read(self.path)[1] if self.path.exists() else {}
+
+    def add(self, judgements: Iterable[Judgement]) -> None:
+        """Append `judgements` with one write and one sync: on return they survive a power cut."""
+        rows = [_row(one) for one in judgements]
+        if not rows:
+            return
+        make_folder(self.path.parent)
+        try:
+            with _locked(self.path) as file:
+                end = _good_end(file)
+                head: list[Row] = [] if end else [{"kind": "reviewer", "format": FORMAT, "name": self.reviewer}]
+                file.truncate(end)
+                file.seek(end)
+                file.write(b"".join(map(seal, (*head, *rows))))
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise EnvironmentFault(f"{self.path}: the mark cannot be saved: {error.strerror}") from error
+
+
+def read_marks(run: Path) -> dict[str, dict[str, Judgement]]:
+    """The last words of every reviewer of a run folder, by name."""
+    folder = run / FOLDER
+    files = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    said = (_read(file) for file in files)
+    return dict(sorted(one for one in said if one[0]))
+
+
+def _file_name(reviewer: str) -> str:
+    """A file name for any name: alike ones (`Anna`, `anna`) stay apart on every file system."""
+    if _PLAIN.fullmatch(reviewer):
+        return reviewer + SUFFIX
+    plain = re.sub(r"[^a-z0-9_]+", "-", reviewer.lower()).strip("-")[:30] or "reviewer"
+    return f"{plain}-{digest_of(reviewer)[:8]}{SUFFIX}"
+
+
+def _locked(path: Path) -> BinaryIO:
+    """The file open for reading and writing, under a lock that dies with the process."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return os.fdopen(handle, "r+b")
+
+
+def _good_end(file: BinaryIO) -> int:
+    """Where the last whole line ends; what a killed process left behind it is written over."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(end - 4096, 0)
+        file.seek(start)
+        if (found := file.read(end - start).rfind(b"\n")) >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def _read(path: Path) -> tuple[str, dict[str, Judgement]]:
+    """The reviewer's name in `path`, and the last word on each finding; no name where not one line was finished."""
+    lines = _rows(path)
+    first = next(lines, None)
+    if first is None:
+        return "", {}
+    name = _head(path, first[1])
+    said: dict[str, Judgement] = {}
+    for number, row in lines:
+        judgement = _judgement(row)
+        if judgement is None:
+            raise _damaged(path, number)
+        said[judgement.finding] = judgement
+    return name, {finding: one for finding, one in said.items() if not one.empty}
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(_lines(path), 1):
+        row = _unsealed(line)
+        if row is None:
+            raise _damaged(path, number)
+        yield number, row
+
+
+def _lines(path: Path) -> list[bytes]:
+    """The whole lines of a file; a pipe, a link or a huge file is refused before it is opened."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise StoreError(f"{path}: is not a plain file; take it out of the folder")
+        if path.stat().st_size > LARGEST_FILE:
+            raise StoreError(f"{path}: is larger than {LARGEST_FILE >> 20} MB, so it cannot be one reviewer's marks")
+        return path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise EnvironmentFault(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _unsealed(line: bytes) -> dict[str, Any] | None:
+    try:
+        return unseal(line)
+    except (ValueError, RecursionError):  # a right checksum over what is no JSON
+        return None
+
+
+def _head(path: Path, row: Mapping[str, Any]) -> str:
+    """The reviewer's name in the first line, which must be the one the file is called by."""
+    if row.get("kind") != "reviewer" or not isinstance(row.get("name"), str):
+        raise StoreError(f"{path}: line 1 does not name the reviewer; restore the file, or delete it and mark again")
+    if row.get("format") != FORMAT:
+        raise StoreError(f"{path}: written in format {row.get('format')}, this version reads format {FORMAT}")
+    name: str = row["name"]
+    if _file_name(name) != path.name:
+        raise StoreError(f"{path}: line 1 says these are the marks of '{name}', whose file is {_file_name(name)}; rename it")
+    return name
+
+
+def _row(one: Judgement) -> Row:
+    return {"kind": "mark", "finding": one.finding, "mark": one.mark, "comment": one.comment}
+
+
+def _judgement(row: Mapping[str, Any]) -> Judgement | None:
+    finding, mark, comment = (row.get(key) for key in ("finding", "mark", "comment"))
+    known = mark is None or mark in tuple(Mark)
+    if row.get("kind") != "mark" or not known or not isinstance(finding, str) or not isinstance(comment, str):
+        return None
+    return Judgement(finding, None if mark is None else Mark(mark), comment)
+
+
+def _damaged(path: Path, number: int) -> StoreError:
+    return StoreError(
+        f"{path}: line {number} is damaged or was edited by hand; take that line out and make its mark again "
+        "on the page (to edit many: swerve review RUN --export FILE.csv, then --import)"
+    )

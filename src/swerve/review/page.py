@@ -1,0 +1,211 @@
+"""The review page: one HTML file with its data inside, for the local server or to be sent to a reviewer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from swerve.campaign import CUSTOM
+from swerve.codec import decode_values
+from swerve.report.drawing import turn
+from swerve.report.html import CONTROLS
+from swerve.report.words import answer_words, expectation, in_words
+from swerve.review.marks import LONGEST_COMMENT, LONGEST_NAME, Judgement, Mark, Said
+from swerve.review.pictures import Pictures, Shown
+from swerve.rows import BASELINE, Finding
+from swerve.seeding import digest_of
+from swerve.store import Run
+from swerve.system import Answer
+from swerve.values import Boxes2D, find
+
+LONGEST = 400  # characters of a text that is not ours
+MOST_BOXES = 100
+# Inside a script element nothing may look like markup; JSON has its own way to write these.
+_MARKUP = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What one reviewer has in front of them: findings in order, their own marks, and those of others they may see."""
+
+    reviewer: str
+    findings: Sequence[Finding]
+    own: Said = field(default_factory=dict)
+    others: Mapping[str, Said] = field(default_factory=dict)
+    blind: bool = True  # others' marks are shown only on findings with a mark of one's own
+    pictures: Pictures | None = None  # given: the page holds them and needs no server
+
+
+def render(run: Run, desk: Desk) -> str:
+    """The page of `desk`."""
+    style = _asset("swerve.report", "style.css") + _asset("swerve.review", "review.css")
+    script = _asset("swerve.review", "review.js")
+    template = _environment("swerve.review").get_template("review.html")
+    data = page_data(run, desk)
+    return template.render(
+        data=_embedded(data),
+        title=data["title"],
+        reviewer=desk.reviewer,
+        offline=desk.pictures is not None,
+        marks=list(Mark),
+        rules=list(dict.fromkeys(finding.rule for finding in desk.findings)),
+        longest_comment=LONGEST_COMMENT,
+        longest_name=LONGEST_NAME,
+        style=style,
+        script=script,
+        style_hash=_csp_hash(style),
+        script_hash=_csp_hash(script),
+        version=run.identity.get("swerve", "?"),
+    )
+
+
+def page_data(run: Run, desk: Desk) -> dict[str, Any]:
+    """Everything the page knows, as plain JSON."""
+    campaign = run.identity["campaign"]
+    expects = {rule["name"]: expectation(rule.get("expect")) for rule in campaign.get("rule", ())}
+    labels = _labels(run, {finding.case for finding in desk.findings})
+    return {
+        "title": _title(campaign),
+        "reviewer": desk.reviewer,
+        "key": digest_of(run.identity, [finding.id for finding in desk.findings])[:16],
+        "offline": desk.pictures is not None,
+        "items": [_item(one, expects.get(one.rule, ""), labels.get(one.case, ())) for one in desk.findings],
+        "marks": {one.finding: told(one) for one in desk.own.values()},
+        "others": dict(_visible_others(desk)),
+        "pictures": dict(_embedded_pictures(desk)),
+    }
+
+
+def told(one: Judgement) -> dict[str, Any]:
+    """A judgement as the page wants it."""
+    return {"mark": one.mark, "comment": one.comment}
+
+
+def others_on(finding: str, others: Mapping[str, Said]) -> list[dict[str, Any]]:
+    """What other reviewers said of `finding`, those with a mark."""
+    said = ((name, marks[finding]) for name, marks in others.items() if finding in marks)
+    return [{"reviewer": name, **told(one)} for name, one in said if one.mark]
+
+
+def _visible_others(desk: Desk) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    for finding in desk.findings:
+        own = desk.own.get(finding.id)
+        said = others_on(finding.id, desk.others)
+        if said and (not desk.blind or (own and own.mark)):
+            yield finding.id, said
+
+
+def _title(campaign: Mapping[str, Any]) -> str:
+    """The method by name; a campaign of one's own by what it tests on what."""
+    if campaign.get("method", CUSTOM) != CUSTOM:
+        return _clip(str(campaign["method"]))
+    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
+    return _clip(f"{system} on {source}")
+
+
+def _item(finding: Finding, expected: str, label: Answer) -> dict[str, Any]:
+    answers = {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
+    texts = {"rule": finding.rule, "case": finding.case, "words": finding.words, "why": finding.why, "expects": expected}
+    return {
+        "id": finding.id,
+        **{name: _clip(text) for name, text in texts.items()},
+        "key": finding.rule,  # whole, for the filter
+        "origin": finding.origin,
+        "said": {name: _clip(answer_words(answer)) for name, answer in answers.items()},
+        "turns": {name: turn(answer) for name, answer in answers.items()},
+        "boxes": {name: _boxes(answer) for name, answer in answers.items()},
+    }
+
+
+def _boxes(answer: Answer) -> list[list[float]]:
+    """The boxes of an answer in pixels, the surest first; one that is not finite cannot be drawn."""
+    boxes = find(answer, Boxes2D.slot)
+    if not isinstance(boxes, Boxes2D) or boxes.scores is None:
+        return []
+    order = (-boxes.scores).argsort(kind="stable")
+    drawn = ([round(float(edge), 1) for edge in boxes.xyxy[index]] for index in order)
+    return [box for box in drawn if all(map(math.isfinite, box))][:MOST_BOXES]
+
+
+def _clip(text: str) -> str:
+    visible = text.translate(CONTROLS)
+    return visible if len(visible) <= LONGEST else visible[: LONGEST - 1] + "…"
+
+
+def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
+    """The truth of the untouched `cases`, read from the head of the journal."""
+    found: dict[str, Answer] = {}
+    for row in run.rows():
+        if row["kind"] != BASELINE:
+            break
+        if row["case"] in cases:
+            found[row["case"]] = decode_values(row["truth"])
+    return found
+
+
+def _embedded_pictures(desk: Desk) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The pictures by finding, inside the page; each content once, by its hash."""
+    if desk.pictures is None:
+        return
+    contents: dict[str, str] = {}
+    for finding in desk.findings:
+        shown = replace(desk.pictures.of(finding), reason="")  # this page leaves the machine
+        yield finding.id, listed(shown, partial(_kept_once, contents, shown))
+    yield "", contents
+
+
+def _kept_once(contents: dict[str, str], shown: Shown, shot: int, side: str) -> str:
+    data = shot_bytes(shown, shot, side)
+    name = hashlib.sha256(data).hexdigest()[:16]
+    contents.setdefault(name, "data:image/png;base64," + base64.b64encode(data).decode())
+    return name
+
+
+def shot_bytes(shown: Shown, shot: int, side: str) -> bytes:
+    """The PNG of one side, `source` or `followup`, of a shot."""
+    return shown.shots[shot].source if side == "source" else shown.shots[shot].followup
+
+
+def listed(shown: Shown, address: Callable[[int, str], str]) -> dict[str, Any]:
+    """The pictures as the page asks for them: `address(shot, side)` says where each is."""
+    shots = [
+        {"sensor": shot.sensor, "source": address(index, "source"), "followup": address(index, "followup")}
+        for index, shot in enumerate(shown.shots)
+    ]
+    return {"shots": shots, "why": f"{shown.why} {shown.reason}".strip()}
+
+
+def _embedded(data: Mapping[str, Any]) -> Markup:
+    return Markup(json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_MARKUP))
+
+
+@cache
+def _environment(package: str) -> Environment:
+    loader = PackageLoader(package)
+    options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    return Environment(loader=loader, finalize=_visible, **options)
+
+
+def _visible(item: Any) -> Any:
+    return item.translate(CONTROLS) if type(item) is str else item
+
+
+@cache
+def _asset(package: str, name: str) -> Markup:
+    """A style or script of ours, the only text on the page that is not escaped."""
+    environment = _environment(package)
+    assert environment.loader is not None
+    return Markup(environment.loader.get_source(environment, name)[0].strip() + "\n")
+
+
+def _csp_hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

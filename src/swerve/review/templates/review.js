@@ -1,0 +1,383 @@
+"use strict";
+document.documentElement.classList.add("js");
+const at = (id) => document.getElementById(id);
+const data = JSON.parse(at("data").textContent);
+const items = data.items;
+const rules = [...new Set(items.map((item) => item.key))];
+const marks = new Map(Object.entries(data.marks));
+const others = new Map(Object.entries(data.others));
+const SVG = "http://www.w3.org/2000/svg";
+const IDLE = 300000; // a pause longer than this says nothing about how long a finding takes
+const KEYS = ["true positive", "false positive", "unnatural"];
+let list = items;
+let index = 0;
+let pending = 0;
+let saving = Promise.resolve();
+let undone = [];
+let lastMarked = performance.now();
+let paces = [];
+let fresh = false; // marks that were not downloaded yet, on a page without a server
+
+const markOf = (id) => marks.get(id)?.mark ?? null;
+const commentOf = (id) => marks.get(id)?.comment ?? "";
+const current = () => list[index];
+const differs = (id) => markOf(id) !== null && (others.get(id) ?? []).some((one) => one.mark !== markOf(id));
+const split = (id) => new Set((others.get(id) ?? []).map((one) => one.mark)).size > 1;
+const fits = {
+  all: () => true,
+  todo: (item) => markOf(item.id) === null,
+  marked: (item) => markOf(item.id) !== null,
+  conflict: (item) => differs(item.id) || split(item.id),
+};
+
+/* Pictures */
+const known = new Map(Object.entries(data.pictures));
+const contents = known.get("") ?? {};
+async function picturesOf(item) {
+  if (data.offline) {
+    const kept = known.get(item.id);
+    const inside = (shot) => ({ sensor: shot.sensor, source: contents[shot.source], followup: contents[shot.followup] });
+    return { why: kept.why, shots: kept.shots.map(inside) };
+  }
+  if (!known.has(item.id)) {
+    const asked = fetch(`pictures/${item.id}`).then((reply) => (reply.ok ? reply.json() : Promise.reject(reply.status)));
+    known.set(item.id, asked);
+    asked.catch(() => known.delete(item.id));
+  }
+  return known.get(item.id);
+}
+function draw(pane, item, sides, size) {
+  const svg = pane.querySelector("svg");
+  svg.replaceChildren();
+  const [width, height] = size;
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  for (const [name, kind] of sides) {
+    for (const [left, top, right, bottom] of item.boxes[name]) {
+      const box = document.createElementNS(SVG, "rect");
+      const edges = { x: left, y: top, width: Math.max(right - left, 0), height: Math.max(bottom - top, 0), class: kind };
+      for (const [edge, value] of Object.entries(edges)) box.setAttribute(edge, value);
+      svg.append(box);
+    }
+  }
+  const scale = (height * 0.56) / 64; // the report's arrows, slimmer: this picture is large
+  for (const [name, kind] of sides) {
+    if (item.turns[name] === "") continue;
+    const arrow = document.createElementNS(SVG, "use");
+    arrow.setAttribute("href", kind === "l" ? "#d" : "#a");
+    arrow.setAttribute("class", kind);
+    arrow.setAttribute("transform", `translate(${width / 2} ${height - 6 * scale}) scale(${scale}) rotate(${item.turns[name]})`);
+    svg.append(arrow);
+  }
+}
+const SIDES = {
+  source: [["label", "l"], ["before", "k"]],
+  followup: [["truth", "l"], ["before", "k"], ["after", "r"]],
+};
+async function showPictures(item) {
+  let found;
+  try {
+    found = await picturesOf(item);
+  } catch {
+    found = { shots: [], why: "No pictures: swerve review does not answer any more." };
+  }
+  if (current() !== item) return;
+  at("missing").textContent = found.why;
+  at("missing").hidden = found.why === "";
+  const shot = found.shots[0];
+  await Promise.all(["source", "followup"].map(async (side) => {
+    const next = new Image();
+    next.alt = side === "source" ? "source" : "follow-up";
+    if (shot) {
+      next.src = shot[side];
+      await next.decode().catch(() => {});
+    }
+    if (current() !== item) return;
+    const pane = at(side);
+    next.hidden = !shot;
+    pane.querySelector("img").replaceWith(next);
+    if (shot) {
+      const boxed = side === "source" ? SIDES.source : SIDES.followup.filter(([name]) => name !== "before" || item.turns.before !== "");
+      const drawn = { ...item, boxes: side === "source" ? item.boxes : { ...item.boxes, before: [] } };
+      draw(pane, drawn, boxed, [next.naturalWidth || 2, next.naturalHeight || 1]);
+    } else {
+      pane.querySelector("svg").replaceChildren();
+    }
+  }));
+  at("stage").dataset.shown = item.id;
+  const after = list[index + 1];
+  if (after && !data.offline) picturesOf(after).then((more) => more.shots.slice(0, 1).forEach((one) => {
+    new Image().src = one.source;
+    new Image().src = one.followup;
+  })).catch(() => {});
+}
+
+/* The finding */
+function show() {
+  const item = current();
+  at("work").hidden = !item;
+  at("empty").hidden = Boolean(item);
+  showProgress();
+  if (!item) return;
+  at("words").textContent = item.words;
+  at("expects").textContent = item.expects || "not told";
+  at("why").textContent = item.why;
+  at("rule-name").textContent = item.rule;
+  at("case").textContent = item.case;
+  at("id").textContent = item.id;
+  at("origin").textContent = item.origin;
+  at("origin").className = `badge ${item.origin[0]}`;
+  caption("source", item.said.before, item.said.label);
+  caption("followup", item.said.after, item.said.truth);
+  at("was").textContent = item.said.before ? `source ${item.said.before}` : "";
+  at("place").textContent = `${index + 1} of ${list.length}`;
+  at("previous").disabled = index === 0;
+  at("next").disabled = index === list.length - 1;
+  at("comment").value = commentOf(item.id);
+  for (const frame of document.querySelectorAll(".frame")) frame.classList.remove("close");
+  showMarks();
+  showPictures(item);
+}
+function caption(side, said, label) {
+  const told = at(side).querySelector("figcaption");
+  told.querySelector("bdi").textContent = said;
+  told.querySelector("i").textContent = label ? `label ${label}` : "";
+}
+function showMarks() {
+  const item = current();
+  for (const button of document.querySelectorAll(".mark")) {
+    button.setAttribute("aria-pressed", String(button.dataset.mark === markOf(item.id)));
+  }
+  const said = others.get(item.id) ?? [];
+  at("others").replaceChildren(...said.map((one) => {
+    const line = document.createElement("span");
+    line.textContent = `${one.reviewer}: ${one.mark}${one.comment ? ` (${one.comment})` : ""}`;
+    return line;
+  }));
+}
+function showProgress() {
+  const rule = at("rule").value;
+  const all = rule === "" ? items : items.filter((item) => item.key === rules[Number(rule)]);
+  const done = all.filter(fits.marked).length;
+  at("done").setAttribute("width", String(all.length ? (1000 * done) / all.length : 0));
+  at("progress").textContent = `${done} of ${all.length} marked${timeLeft(all.length - done)}`;
+  at("undo").disabled = undone.length === 0;
+}
+function timeLeft(left) {
+  if (paces.length < 3 || left === 0) return "";
+  const middle = [...paces].sort((a, b) => a - b)[paces.length >> 1];
+  const minutes = (middle * left) / 60000;
+  if (minutes < 1) return ", less than a minute left";
+  return minutes < 90 ? `, about ${Math.round(minutes)} min left` : `, about ${Math.round(minutes / 60)} h left`;
+}
+function say(text) {
+  at("status").textContent = text;
+}
+function warn(text) {
+  at("notice").textContent = text;
+  at("notice").hidden = text === "";
+}
+
+/* Marks */
+function put(id, mark, comment) {
+  if (mark === null && comment === "") marks.delete(id);
+  else marks.set(id, { mark, comment });
+}
+function save(id, mark, comment, words) {
+  const before = marks.get(id) ?? { mark: null, comment: "" };
+  put(id, mark, comment);
+  if (data.offline) {
+    fresh = true;
+    keep();
+    say(words);
+    return;
+  }
+  pending += 1;
+  saving = saving.then(() => send(id, mark, comment)).then((reply) => {
+    others.set(id, reply.others);
+    warn("");
+    if (current()?.id === id) showMarks();
+    const apart = reply.others.filter((one) => one.mark !== mark).map((one) => `${one.reviewer} says ${one.mark}`);
+    say(mark !== null && apart.length ? `${words} But ${apart.join(", ")}.` : words);
+  }).catch((error) => {
+    put(id, before.mark, before.comment);
+    undone = undone.filter((one) => one.id !== id);
+    warn(`Not saved: ${error.message}`);
+    const where = list.findIndex((item) => item.id === id);
+    if (where >= 0) index = where;
+    show();
+  }).finally(() => {
+    pending -= 1;
+    showProgress();
+  });
+}
+async function send(finding, mark, comment) {
+  let reply;
+  try {
+    reply = await fetch("mark", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ finding, mark, comment }) });
+  } catch {
+    throw new Error("swerve review does not answer any more. Start it again and reload this page.");
+  }
+  if (!reply.ok) throw new Error(await reply.text());
+  return reply.json();
+}
+function mark(kind) {
+  const item = current();
+  if (!item) return;
+  undone.push({ id: item.id, mark: markOf(item.id), comment: commentOf(item.id) });
+  const now = performance.now();
+  if (now - lastMarked < IDLE) paces = [...paces, now - lastMarked].slice(-25);
+  lastMarked = now;
+  const comment = at("comment").value.trim();
+  const left = list.some((one) => one !== item && markOf(one.id) === null);
+  save(item.id, kind, comment, `Saved: ${kind}.${left ? "" : ` All ${list.length} findings here are marked.`}`);
+  const ahead = list.findIndex((one, place) => place > index && markOf(one.id) === null);
+  const anywhere = ahead >= 0 ? ahead : list.findIndex((one) => markOf(one.id) === null);
+  if (anywhere >= 0) index = anywhere;
+  at("stage").focus({ preventScroll: true });
+  show();
+}
+function undo() {
+  const last = undone.pop();
+  if (!last) return;
+  if (!list.some((item) => item.id === last.id)) {
+    at("rule").value = "";
+    at("state").value = "all";
+    choose();
+  }
+  index = list.findIndex((item) => item.id === last.id);
+  save(last.id, last.mark, last.comment, last.mark === null ? "Undone: not marked." : `Undone: ${last.mark} again.`);
+  if (last.mark === null) others.delete(last.id);
+  show();
+}
+function keepComment() {
+  const item = current();
+  const comment = at("comment").value.trim();
+  if (item && comment !== commentOf(item.id)) {
+    save(item.id, markOf(item.id), comment, "Comment saved.");
+  }
+}
+function move(step) {
+  keepComment();
+  index = Math.min(Math.max(index + step, 0), list.length - 1);
+  say("");
+  show();
+}
+function choose() {
+  keepComment();
+  const rule = at("rule").value;
+  const held = current();
+  list = items.filter((item) => (rule === "" || item.key === rules[Number(rule)]) && fits[at("state").value](item));
+  const again = list.indexOf(held);
+  index = again >= 0 ? again : Math.max(list.findIndex(fits.todo), 0);
+  show();
+}
+
+/* Views */
+function view(kind) {
+  const stage = at("stage");
+  stage.classList.toggle("one", kind !== "both");
+  stage.classList.toggle("on-source", kind === "source");
+  stage.classList.toggle("on-followup", kind === "followup");
+}
+function flip() {
+  view(at("stage").classList.contains("on-followup") ? "source" : "followup");
+}
+function closer(event) {
+  const frame = event.currentTarget.getBoundingClientRect();
+  const origin = `${(100 * (event.clientX - frame.left)) / frame.width}% ${(100 * (event.clientY - frame.top)) / frame.height}%`;
+  const on = !event.currentTarget.classList.contains("close");
+  for (const one of document.querySelectorAll(".frame")) {
+    one.classList.toggle("close", on);
+    for (const part of one.children) part.style.transformOrigin = origin;
+  }
+}
+
+/* A page without a server */
+function keep() {
+  try {
+    localStorage.setItem(`swerve review ${data.key}`, JSON.stringify([...marks]));
+  } catch {
+    warn("This browser keeps nothing of a local file: download the marks before you close the page.");
+  }
+}
+function remembered() {
+  try {
+    for (const [id, one] of JSON.parse(localStorage.getItem(`swerve review ${data.key}`) ?? "[]")) {
+      if (items.some((item) => item.id === id)) put(id, KEYS.includes(one.mark) ? one.mark : null, String(one.comment));
+    }
+  } catch {
+    /* nothing to remember */
+  }
+}
+function cell(text) {
+  // A spreadsheet takes such a start for a formula; `swerve review --import` takes the quote away again.
+  const safe = /^'*[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+function download() {
+  const name = at("reviewer").value.trim();
+  if (name === "") {
+    warn("Give your name first: it says whose marks these are.");
+    at("reviewer").focus();
+    return;
+  }
+  keepComment();
+  const rows = [["reviewer", "finding", "mark", "comment"]];
+  for (const [id, one] of marks) rows.push([name, id, one.mark ?? "", one.comment]);
+  const text = rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.download = `marks-${name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "reviewer"}.csv`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  fresh = false;
+  warn("");
+  say(`${marks.size} marks downloaded as ${link.download}.`);
+}
+
+/* Keys and buttons */
+const actions = {
+  1: () => mark(KEYS[0]), 2: () => mark(KEYS[1]), 3: () => mark(KEYS[2]),
+  ArrowLeft: () => move(-1), ArrowRight: () => move(1), u: undo, " ": flip,
+  c: () => at("comment").focus(),
+  z: () => view(at("stage").classList.contains("one") ? "both" : "followup"),
+  d: () => document.body.classList.toggle("bare"),
+  Escape: () => view("both"),
+};
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (event.target.matches("textarea, input, select")) {
+    if (key === "Escape" || (key === "Enter" && event.target.matches("textarea") && !event.shiftKey)) {
+      event.preventDefault();
+      event.target.blur();
+    }
+    return;
+  }
+  if (event.target.matches("button") && (key === " " || key === "Enter")) return;
+  if (!(key in actions)) return;
+  event.preventDefault();
+  // A key held down may leaf through findings; it must not mark them.
+  if (event.repeat && !key.startsWith("Arrow")) return;
+  if (current()) actions[key]();
+});
+for (const button of document.querySelectorAll(".mark")) button.addEventListener("click", () => mark(button.dataset.mark));
+for (const frame of document.querySelectorAll(".frame")) frame.addEventListener("click", closer);
+at("previous").addEventListener("click", () => move(-1));
+at("next").addEventListener("click", () => move(1));
+at("undo").addEventListener("click", undo);
+at("comment").addEventListener("blur", keepComment);
+at("rule").addEventListener("change", choose);
+at("state").addEventListener("change", choose);
+if (data.offline) {
+  remembered();
+  at("download").addEventListener("click", download);
+}
+addEventListener("beforeunload", (event) => {
+  if (pending || fresh) event.preventDefault();
+});
+// A browser that remembers the form across a reload must not show another state than the page.
+at("rule").value = "";
+at("state").value = "all";
+index = Math.max(items.findIndex(fits.todo), 0);
+show();

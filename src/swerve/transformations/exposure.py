@@ -1,0 +1,116 @@
+"""Too much and too little light: a shift of the lightness in HSL (TG-9, TG-10, D-22), and of the value in HSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import cv2
+import numpy as np
+
+from swerve.space import Table
+from swerve.transformation import ANYTHING, param
+from swerve.transformations.photometric import ImageChange
+from swerve.values import Array
+
+# The saturation of near-black and near-white is the camera's noise: kept as it is, it would come out in gaudy colours.
+# Lightness and hue stay exact beyond this gain of the chroma; only the saturation is held back.
+MOST_GAIN = 3.0
+STRIP = 64  # rows at a time: what lies between input and output then stays in the processor's cache
+
+
+@dataclass(frozen=True)
+class _LightnessShift(ImageChange):
+    """Lightness moved along [0, 1]; hue and, unless that multiplies the chroma by more than 3, saturation kept."""
+
+    preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
+
+    def _shift(self) -> float:
+        raise NotImplementedError(f"{type(self).__name__} does not say by how much")
+
+    def _redraw(self, pixels: Array) -> Array:
+        # With hue and saturation fixed, a channel c of a pixel of lightness L becomes L' + (c − L)·k, and both L' and
+        # k = (1 − |2L' − 1|) / (1 − |2L − 1|) depend on max + min alone: a table of 511 entries does without the hue.
+        twice = np.arange(511, dtype=np.float64) / 510
+        moved = np.clip(twice + self._shift(), 0, 1)
+        room = 1 - np.abs(2 * twice - 1)
+        gain = np.divide(1 - np.abs(2 * moved - 1), room, out=np.zeros(511), where=room > 0).clip(max=MOST_GAIN)
+        table = (gain + 1j * 255 * (moved - twice * gain)).astype(np.complex64)
+        changed = np.empty(pixels.shape, dtype=np.uint8)
+        for top in range(0, len(pixels), STRIP):
+            _look_up(pixels[top : top + STRIP], table, into=changed[top : top + STRIP])
+        return changed
+
+
+def _look_up(pixels: Array, table: Array, *, into: Array) -> None:
+    """Every channel times the gain at the pixel's largest plus smallest channel in `table`, plus the bias there.
+
+    The gain is the real part of an entry and the bias the imaginary one: both are found with one look.
+    """
+    channels = cv2.split(pixels)
+    smallest = cv2.min(cv2.min(*channels[:2]), channels[2])
+    index: Array = np.asarray(cv2.add(_largest(channels), smallest, dtype=cv2.CV_16U))
+    gains, biases = cv2.split(np.take(table, index).view(np.float32).reshape(*index.shape, 2))
+    grown = (cv2.multiply(channel, gains, dtype=cv2.CV_32F) for channel in channels)
+    cv2.merge([cv2.add(channel, biases, dtype=cv2.CV_8U) for channel in grown], dst=into)
+
+
+def _largest(channels: Sequence[Array]) -> Array:
+    return np.asarray(cv2.max(cv2.max(*channels[:2]), channels[2]))
+
+
+@dataclass(frozen=True)
+class OverExpose(_LightnessShift):
+    """Lightness raised by `by`, on a scale of 0 to 1 (TG-9: +0.4)."""
+
+    by: float = param(0, 1, neutral=0, grid=(0.1, 0.2, 0.3, 0.4, 0.5), resolution=0.01, default=0.4)
+
+    def words(self) -> str:
+        """Such as "over-exposed by 0.4"."""
+        return f"over-exposed by {self.by:g}"
+
+    def _shift(self) -> float:
+        return self.by
+
+
+@dataclass(frozen=True)
+class UnderExpose(_LightnessShift):
+    """Lightness lowered by `by`, on a scale of 0 to 1 (TG-10, D-22: −0.1, a real darkening)."""
+
+    by: float = param(0, 1, neutral=0, grid=(0.1, 0.2, 0.3, 0.4, 0.5), resolution=0.01, default=0.1)
+
+    def words(self) -> str:
+        """Such as "under-exposed by 0.1"."""
+        return f"under-exposed by {self.by:g}"
+
+    def _shift(self) -> float:
+        return -self.by
+
+
+@dataclass(frozen=True)
+class RaiseValue(ImageChange):
+    """The value of HSV raised by `by`: TigAug's exposures as its library computes them (D-22b)."""
+
+    by: float = param(-1, 1, neutral=0, grid=(0.1, 0.2, 0.3, 0.4, 0.5), resolution=0.01)
+    preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
+
+    def words(self) -> str:
+        """Such as "HSV value +0.1"."""
+        return f"HSV value {self.by:+g}"
+
+    def _redraw(self, pixels: Array) -> Array:
+        # All channels keep their ratio to the largest; black has none, and becomes grey.
+        levels = np.arange(256, dtype=np.float64)
+        moved = np.clip(levels + 255 * self.by, 0, 255)
+        gain = np.divide(moved, levels, out=np.zeros(256), where=levels > 0).astype(np.float32)
+        grey = np.where(levels > 0, 0, np.rint(moved)).astype(np.uint8)
+        channels = cv2.split(pixels)
+        largest = _largest(channels)
+        gains, greys = cv2.LUT(largest, gain), cv2.LUT(largest, grey)
+        return np.asarray(cv2.merge([cv2.add(cv2.multiply(c, gains, dtype=cv2.CV_8U), greys) for c in channels]))
+
+
+def exposures() -> Table:
+    """TigAug's over-exposure (severity 4) and under-exposure (severity 1) as lightness shifts."""
+    return Table((OverExpose(0.4), UnderExpose(0.1)))

@@ -1,0 +1,84 @@
+"""The same scene under another sky: a follow-up that no image filter can give."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+from swerve.case import Case
+from swerve.errors import InputError, NotApplicable
+from swerve.transformation import Transformation, param
+from swerve.values import Group, Image, SceneRef, Value, find
+from swerve.world.camera import Camera
+from swerve.world.conditions import CLEAR_AIR, PRESETS, Conditions, conditions
+from swerve.world.source import frame, parsed
+
+
+@dataclass(frozen=True)
+class Rerender(Transformation):
+    """A frame of the embedded world rendered again under named conditions, at most `visibility` metres of clear air."""
+
+    conditions: str = "rain"
+    visibility: float = param(20, CLEAR_AIR, neutral=CLEAR_AIR, resolution=1, unit=" m", default=CLEAR_AIR)
+    preserves: ClassVar[tuple[str, ...]] = (
+        "steering",
+        "signal",
+        "points",
+        "boxes2d",
+        "boxes3d",
+        "masks",
+        "region",
+        "depth",
+        "calibration",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.weather  # refuses a name that does not exist
+
+    @property
+    def weather(self) -> Conditions:
+        """The conditions rendered under."""
+        named = conditions(self.conditions)
+        return dataclasses.replace(named, visibility=min(self.visibility, named.visibility))
+
+    def applies(self, case: Case) -> str | None:
+        """Only untouched frames of the embedded world can be rendered again."""
+        if not isinstance(find(case.truth, "scene"), SceneRef):
+            return "the case has no scene: only frames of the embedded world can be rendered again"
+        if case.parent is not None:
+            return "the frame was changed before: rendering it again must come first"
+        return None
+
+    def scene(self, value: SceneRef) -> SceneRef:
+        """The same scene, under the new conditions."""
+        return dataclasses.replace(value, conditions=self.weather.numbers())
+
+    def __call__(self, case: Case) -> Case:
+        if why := self.applies(case):
+            raise NotApplicable(why)
+        ref = find(case.truth, "scene")
+        assert isinstance(ref, SceneRef)
+        inputs = {name: self._again(name, value, ref) for name, value in case.inputs.items()}
+        truth = tuple(self.map(value) for value in case.truth)
+        return Case(case.key, inputs, truth, group=case.group, parent=case.key, facts=case.facts)
+
+    def _again(self, name: str, value: Value, ref: SceneRef) -> Value:
+        """One camera's input rendered anew: a frame, or the frames of a window that ends with `ref`."""
+        if isinstance(value, Image):
+            return self._frame(value, ref)
+        if isinstance(value, Group):
+            key, last = parsed(ref.scene)
+            first = last - len(value.values) + 1
+            refs = [dataclasses.replace(ref, scene=f"{key}#{first + number}") for number in range(len(value.values))]
+            return Group(tuple(self._again(name, item, each) for item, each in zip(value.values, refs, strict=True)))
+        raise InputError(f"rerender cannot render the input '{name}' of slot '{value.slot}'")
+
+    def _frame(self, value: Image, ref: SceneRef) -> Image:
+        return Image(frame(ref, Camera(*value.size), self.weather).pixels)
+
+    def words(self) -> str:
+        """The change in words."""
+        limit = "" if self.visibility >= PRESETS[self.conditions].visibility else f", visibility {self.visibility:g} m"
+        return f"rendered again: {self.conditions}{limit}"

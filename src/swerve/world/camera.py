@@ -1,0 +1,77 @@
+"""The camera: which ray each pixel sees, and where a point of the world appears."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swerve.errors import InputError
+from swerve.values import Array, Calibration
+from swerve.world.driver import Pose
+
+LARGEST = 4096  # pixels of a side
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A pinhole behind the windscreen that looks straight ahead; the horizon lies at `horizon` of the height."""
+
+    width: int = 640
+    height: int = 360
+    focal: float = 0.68  # of the width: 73 degrees wide
+    horizon: float = 0.47
+    above: float = 1.45  # metres above the ground
+    forward: float = 1.6  # metres ahead of the rear axle
+
+    def __post_init__(self) -> None:
+        if not (16 <= self.width <= LARGEST and 16 <= self.height <= LARGEST):
+            raise InputError(f"a frame has 16x16 to {LARGEST}x{LARGEST} pixels, got {self.width}x{self.height}")
+
+    @property
+    def pixels(self) -> float:
+        """The focal length in pixels."""
+        return self.focal * self.width
+
+    @property
+    def matrix(self) -> Array:
+        """The 3x3 camera matrix: x right, y down, z ahead."""
+        return np.array(
+            [[self.pixels, 0, self.width / 2], [0, self.pixels, self.horizon * self.height], [0, 0, 1]], np.float64
+        )
+
+    def eye(self, pose: Pose) -> Array:
+        """Where the camera is."""
+        ahead = np.array([np.cos(pose.yaw), np.sin(pose.yaw), 0.0])
+        return np.array([pose.x, pose.y, self.above]) + ahead * self.forward
+
+    def pose_matrix(self, pose: Pose) -> Array:
+        """The 4x4 matrix from the world to camera coordinates (x right, y down, z ahead)."""
+        cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
+        turn = np.array([[sin, -cos, 0.0], [0.0, 0.0, -1.0], [cos, sin, 0.0]])
+        whole = np.eye(4)
+        whole[:3, :3], whole[:3, 3] = turn, -turn @ self.eye(pose)
+        return whole
+
+    def rays(self, pose: Pose, pixel: Array | None = None, shift: tuple[float, float] = (0.0, 0.0)) -> Array:
+        """Unit directions in the world, one per pixel (all, or those numbered `pixel`), `shift` pixels off their middle."""
+        number = np.arange(self.width * self.height) if pixel is None else pixel
+        row, column = np.divmod(number, self.width)
+        across = -((column + 0.5 + shift[0]) - self.width / 2) / self.pixels
+        up = -((row + 0.5 + shift[1]) - self.horizon * self.height) / self.pixels
+        cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
+        rays = np.stack([cos - across * sin, sin + across * cos, up], -1)
+        return (rays / np.sqrt(1 + across**2 + up**2)[:, None]).astype(np.float32)
+
+    def project(self, pose: Pose, points: Array) -> tuple[Array, Array]:
+        """Pixels (column, row) and metres ahead of points in the world."""
+        turned = self.pose_matrix(pose)
+        seen = points @ turned[:3, :3].T + turned[:3, 3]
+        ahead = np.maximum(seen[:, 2], 1e-6)
+        at = seen[:, :2] / ahead[:, None] * self.pixels + [self.width / 2, self.horizon * self.height]
+        return at, seen[:, 2]
+
+    def calibration(self, pose: Pose) -> Calibration:
+        """The camera's matrix, where it stands, and how 3-D boxes (x ahead, y left, z up from its foot) come to it."""
+        foot = np.array([[0.0, -1, 0, 0], [0, 0, -1, self.above], [1, 0, 0, 0], [0, 0, 0, 1]])
+        return Calibration({"camera": self.matrix, "world_to_camera": self.pose_matrix(pose), "boxes_to_camera": foot})

@@ -1,0 +1,157 @@
+"""A driver who keeps to the lane and goes around what stands in it: pure pursuit on a bicycle model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+
+from swerve.seeding import rng_for
+from swerve.values import Array
+from swerve.world.scene import Scene, Thing
+
+RATE = 20.0  # frames a second
+WHEELBASE = 2.7  # metres
+RATIO = 15.0  # degrees of the wheel for one of the road wheels (D-30)
+LARGEST = 450.0  # degrees of the wheel
+WIDTH = 1.8  # metres, of our car
+PASSING = 0.75  # metres left to what we pass
+EASE, BESIDE = 15.0, 3.0  # metres to pull out over, and to stay out before and after
+MOST_OVER = 1.05  # metres that we move over: oncoming traffic keeps driving
+SLOW = 6.0  # metres a second: what is slower is overtaken
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where our car is: its rear axle on the ground, its heading, and seconds since the drive began."""
+
+    x: float
+    y: float
+    yaw: float
+    time: float
+    speed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Driver:
+    """Drives through one scene, and says at any pose how far a good driver would turn the wheel."""
+
+    scene: Scene
+    speed: float
+
+    @property
+    def lookahead(self) -> float:
+        """Metres to the point steered at."""
+        return 4.0 + 0.9 * self.speed
+
+    def wheel(self, pose: Pose) -> float:
+        """Degrees of the steering wheel, left positive, that lead to the point `lookahead` metres down our path."""
+        road = self.scene.road
+        s = float(road.locate(np.array([pose.x]), np.array([pose.y]))[0, 0])
+        target = s + self.lookahead
+        x, y, _ = road.at(target, self.offset(target, pose.time))
+        ahead, left = _seen_from(pose, float(x), float(y))
+        angle = np.arctan(2 * WHEELBASE * left / (ahead**2 + left**2))
+        return float(np.clip(np.degrees(angle) * RATIO, -LARGEST, LARGEST))
+
+    def offset(self, s: float, time: float) -> float:
+        """`d` of our path: the lane's middle, moved over where somebody stands or cycles in it."""
+        side = self.scene.road.side
+        shift = max((around.shift(s, time) for around in self._obstacles), default=0.0)
+        return self.scene.road.lane_middle() - side * shift
+
+    @cached_property
+    def _obstacles(self) -> tuple[Obstacle, ...]:
+        found = (_obstacle(self.scene, thing) for thing in self.scene.things)
+        return tuple(each for each in found if each is not None)
+
+    def drive(self, frames: int, *, shove: float = 1.0) -> list[Pose]:
+        """Poses of consecutive frames; the hand on the wheel trembles by `shove`, so that recoveries are seen too."""
+        rng = rng_for(0, self.scene.key, "hand", 0)
+        tremble = _tremble(rng, frames) * shove * -self.scene.road.side
+        pose = self._start(rng, shove)
+        poses = []
+        for turn in tremble:
+            poses.append(pose)
+            pose = _rolled(pose, self.wheel(pose) + float(turn) * self._ease(pose))
+        return poses
+
+    def _ease(self, pose: Pose) -> float:
+        """How much the hand may tremble: nobody is careless beside what he passes."""
+        s = float(self.scene.road.locate(np.array([pose.x]), np.array([pose.y]))[0, 0])
+        passing = any(abs(self.offset(s + ahead, pose.time) - self.scene.road.lane_middle()) > 0.1 for ahead in (0.0, 8.0))
+        return 0.2 if passing else 1.0
+
+    def _start(self, rng: np.random.Generator, shove: float) -> Pose:
+        road, s = self.scene.road, self.scene.start
+        aside, askew = rng.normal(0, 0.35) * shove, rng.normal(0, 0.025) * shove
+        x, y, heading = road.at(s, self.offset(s, 0.0) - road.side * float(aside))
+        return Pose(float(x), float(y), float(heading) - road.side * float(askew), 0.0, self.speed)
+
+
+def driver(scene: Scene) -> Driver:
+    """The driver of a scene."""
+    return Driver(scene, scene.speed)
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Something in our way: its middle when the drive begins, its speed and length, and how far to move over."""
+
+    s: float
+    speed: float
+    length: float
+    over: float
+
+    def shift(self, s: float, time: float) -> float:
+        """Metres to move over at `s`, eased in and out."""
+        away = abs(s - self.s - self.speed * time) - self.length / 2 - BESIDE
+        return self.over * 0.5 * (1 + np.cos(np.pi * np.clip(away / EASE, 0, 1)))
+
+
+def _obstacle(scene: Scene, thing: Thing) -> Obstacle | None:
+    road = scene.road
+    if thing.kind not in ("car", "van", "bus", "truck", "cyclist"):
+        return None
+    if thing.track is not None and not 0 <= thing.track.speed < SLOW:
+        return None
+    low, high = thing.mesh.bounds()
+    if thing.track is None:
+        s, d, _ = road.locate(np.array([thing.x]), np.array([thing.y]))[0]
+    else:
+        s, d = thing.track.s, thing.track.d
+    inner = road.side * float(d) - float(high[1] - low[1]) / 2  # counted towards our side of the road
+    over = road.side * road.lane_middle() - (inner - PASSING - WIDTH / 2)
+    if over <= 0 or road.side * d < 0:
+        return None
+    speed = 0.0 if thing.track is None else thing.track.speed
+    return Obstacle(float(s), speed, float(high[0] - low[0]), min(over, MOST_OVER))
+
+
+def _tremble(rng: np.random.Generator, frames: int) -> Array:
+    """Degrees that the hand is off: smooth, with now and then a strong pull."""
+    noise = gaussian_filter1d(rng.standard_normal(frames + 60), 7.0)[30 : frames + 30]
+    return noise / 0.19 * 9.0
+
+
+def _rolled(pose: Pose, wheel: float) -> Pose:
+    """The pose one frame later."""
+    turn = pose.speed / WHEELBASE * np.tan(np.radians(wheel / RATIO)) / RATE
+    middle = pose.yaw + turn / 2
+    step = pose.speed / RATE
+    return Pose(
+        pose.x + float(np.cos(middle)) * step,
+        pose.y + float(np.sin(middle)) * step,
+        pose.yaw + float(turn),
+        pose.time + 1 / RATE,
+        pose.speed,
+    )
+
+
+def _seen_from(pose: Pose, x: float, y: float) -> tuple[float, float]:
+    """Metres ahead of and left of the rear axle."""
+    east, north = x - pose.x, y - pose.y
+    cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
+    return float(east * cos + north * sin), float(north * cos - east * sin)

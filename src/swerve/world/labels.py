@@ -1,0 +1,149 @@
+"""What is true of a frame: who is seen where, how much of them is hidden, and where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swerve.values import Array, Boxes2D, Boxes3D, Masks
+from swerve.world.camera import Camera
+from swerve.world.driver import Pose
+from swerve.world.mesh import Mesh
+from swerve.world.render import Rendered
+from swerve.world.scene import LABELLED, Scene, Solid, Thing
+
+REACH = 120.0  # metres beyond which nobody need be seen
+NEAREST = 0.3  # metres ahead of the camera
+SMALLEST = 12  # visible pixels below which nobody need be seen
+MOST_HIDDEN = 0.85  # share beyond which nobody need be seen
+
+
+Place = tuple[float, float, float, float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One labelled thing in one frame: its box over visible and hidden parts, and the share that is hidden."""
+
+    number: int
+    kind: str
+    box: tuple[float, float, float, float]
+    visible: int
+    hidden: float
+    place: Place  # of the 3-D box, seen from the camera's foot
+
+    @property
+    def care(self) -> bool:
+        """Whether a detector must find it."""
+        near = float(np.hypot(self.place[0], self.place[1])) <= REACH
+        return near and self.visible >= SMALLEST and self.hidden <= MOST_HIDDEN
+
+
+def seen(scene: Scene, pose: Pose, camera: Camera, frame: Rendered) -> list[Seen]:
+    """Every labelled thing of which at least one pixel is visible, nearest first."""
+    visible = np.bincount(frame.things.ravel(), minlength=len(scene.things) + 1)
+    numbers = [int(number) for number in np.flatnonzero(visible[1:]) + 1]
+    found = [
+        _seen(scene, number, pose, camera, frame.things == number)
+        for number in numbers
+        if scene.things[number - 1].kind in LABELLED
+    ]
+    return sorted(found, key=lambda item: (item.place[0], item.number))
+
+
+def _seen(scene: Scene, number: int, pose: Pose, camera: Camera, mine: Array) -> Seen:
+    """One thing of which the pixels `mine` are visible."""
+    thing = scene.things[number - 1]
+    x, y, yaw = thing.pose(scene.road, pose.time)
+    body = thing.mesh.placed(x, y, yaw=yaw)
+    size = np.array([camera.width, camera.height])
+    points = _outline(body.corners.astype(np.float64), camera, pose)
+    if not len(points):  # all of it nearer than the camera can tell
+        points = np.array(_span(mine)).reshape(2, 2)
+    low, high = points.min(axis=0), points.max(axis=0)
+    left, top, right, bottom = (int(side) for side in np.clip([*np.floor(low), *np.ceil(high)], 0, [*size, *size]))
+    alone = mine.copy()
+    alone[top:bottom, left:right] |= _alone(body, (left, top, right, bottom), camera, pose)
+    # Partly out of frame, the corners outside say nothing about the part inside: its pixels do.
+    inside = (low >= 0).all() and (high <= size).all()
+    box = (float(low[0]), float(low[1]), float(high[0]), float(high[1])) if inside else _span(alone)
+    return Seen(
+        number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / alone.sum(), _place(thing, (x, y, yaw), pose, camera)
+    )
+
+
+def _place(thing: Thing, at: tuple[float, float, float], pose: Pose, camera: Camera) -> Place:
+    """Centre, size and yaw of the 3-D box: x ahead, y left, z up from the ground below the camera."""
+    low, high = (part.astype(float) for part in thing.mesh.bounds())
+    x, y, yaw = at
+    middle = (low + high) / 2
+    eye = camera.eye(pose)
+    east = x + middle[0] * np.cos(yaw) - middle[1] * np.sin(yaw) - eye[0]
+    north = y + middle[0] * np.sin(yaw) + middle[1] * np.cos(yaw) - eye[1]
+    cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
+    turned = (yaw - pose.yaw + np.pi) % (2 * np.pi) - np.pi
+    return (
+        float(east * cos + north * sin),
+        float(north * cos - east * sin),
+        float(middle[2]),
+        float(high[0] - low[0]),
+        float(high[1] - low[1]),
+        float(high[2] - low[2]),
+        float(turned),
+    )
+
+
+def _outline(corners: Array, camera: Camera, pose: Pose) -> Array:
+    """Where the corners of triangles appear, cut off at the nearest distance that the camera sees."""
+    turned = camera.pose_matrix(pose)
+    start = corners @ turned[:3, :3].T + turned[:3, 3]
+    end = np.roll(start, -1, axis=1)
+    ahead = start[..., 2] >= NEAREST
+    crosses = ahead != (end[..., 2] >= NEAREST)
+    share = (NEAREST - start[crosses][:, 2]) / (end[crosses] - start[crosses])[:, 2]
+    seen = np.concatenate([start[ahead], start[crosses] + (end - start)[crosses] * share[:, None]])
+    return seen[:, :2] / seen[:, 2:3] * camera.pixels + [camera.width / 2, camera.horizon * camera.height]
+
+
+def _alone(body: Mesh, window: tuple[int, int, int, int], camera: Camera, pose: Pose) -> Array:
+    """Which pixels of a window of the frame would show a thing if nothing stood before it."""
+    left, top, right, bottom = window
+    pixel = (np.arange(top, bottom)[:, None] * camera.width + np.arange(left, right)).ravel()
+    rays = camera.rays(pose, pixel)
+    start = np.broadcast_to(camera.eye(pose).astype(np.float32), rays.shape).copy()
+    return Solid.of([(body, 1)]).met(start, rays).reshape(bottom - top, right - left)
+
+
+def _span(pixels: Array) -> tuple[float, float, float, float]:
+    """The box around pixels."""
+    columns, rows = (np.flatnonzero(pixels.any(axis=axis)) for axis in (0, 1))
+    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+
+
+def boxes2d(items: list[Seen], camera: Camera) -> Boxes2D:
+    """The boxes in the frame; those nobody need see are marked."""
+    return Boxes2D(
+        np.array([item.box for item in items]).reshape(-1, 4),
+        tuple(item.kind for item in items),
+        size=(camera.width, camera.height),
+        care=np.array([item.care for item in items], bool),
+        hidden=np.array([item.hidden for item in items], float),
+    )
+
+
+def boxes3d(items: list[Seen]) -> Boxes3D:
+    """The boxes on the ground: x ahead, y left, z up from the ground below the camera."""
+    return Boxes3D(
+        np.array([item.place for item in items]).reshape(-1, 7),
+        tuple(item.kind for item in items),
+        care=np.array([item.care for item in items], bool),
+    )
+
+
+def masks(items: list[Seen], frame: Rendered) -> Masks:
+    """The number of the labelled thing in each pixel, 0 for everything else."""
+    kinds = {item.number: item.kind for item in items}
+    known = np.zeros(int(frame.things.max()) + 1, np.int32)
+    known[list(kinds)] = list(kinds)
+    return Masks(known[frame.things], kinds)

@@ -1,0 +1,451 @@
+"""From a key to a scene: which road, and what stands and moves along it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+from swerve.seeding import rng_for
+from swerve.world import people, roadside, vehicles
+from swerve.world.ground import KERB_WIDTH, Floor
+from swerve.world.mesh import Mesh
+from swerve.world.road import AHEAD, BEHIND, Junction, Profile, Road, winding
+from swerve.world.scene import Scene, Thing, Track
+
+Random = np.random.Generator
+Colour = tuple[float, float, float]
+STYLES = ("city", "suburb", "avenue", "country")
+FIRST, LAST = -BEHIND + 12, AHEAD - 12
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A road and its surroundings before anything is placed; remembers what ground is taken."""
+
+    style: str
+    urban: float  # 0 fields, 1 a dense town
+    road: Road
+    floor: Floor
+    start: float  # where our drive begins
+    speed: float
+    ahead: str  # who is in our way: nobody, somebody parked, a cyclist, or a vehicle that drives before us
+    _taken: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def beside(self, s: float, side: int, out: float) -> tuple[float, float, float]:
+        """x, y and the yaw that turns a model's -y side to the road, `out` metres beyond the kerb."""
+        x, y, heading = self.road.at(s, side * (self.road.profile.half + KERB_WIDTH + out))
+        return float(x), float(y), float(heading) + (0.0 if side > 0 else np.pi)
+
+    def free(self, x: float, y: float, radius: float, *, off: float = 0.6) -> bool:
+        """Whether a circle keeps `off` metres from every carriageway and clear of what is already there."""
+        if self.road.locate(np.array([x]), np.array([y]))[0, 2] < radius + off:
+            return False
+        return all(np.hypot(x - a, y - b) > 0.85 * (radius + r) for a, b, r in self._taken)
+
+    def take(self, x: float, y: float, radius: float) -> None:
+        """Remember that a circle of ground is taken."""
+        self._taken.append((x, y, radius))
+
+    @property
+    def walk(self) -> float:
+        """The pavement's width, or the strip of grass in its place."""
+        return self.road.profile.walk
+
+
+def scene(key: str) -> Scene:
+    """The scene of a key; the same key always gives the same scene."""
+    rng = rng_for(0, key, "plan", 0)
+    plan = _plan(rng)
+    things: list[Thing] = []
+    for furnish in FURNISHERS:  # each with its own generator: a new one leaves the others as they were
+        things += furnish(plan, rng_for(0, key, furnish.__name__, 0))
+    lamps = [_lamp_light(thing) for thing in things if thing.kind == "lamp"]
+    return Scene(
+        key=key,
+        road=plan.road,
+        floor=plan.floor,
+        things=tuple(things),
+        lamps=np.array(lamps, np.float32).reshape(-1, 3),
+        azimuth=float(rng.uniform(-np.pi, np.pi)),
+        urban=plan.urban,
+        start=plan.start,
+        speed=plan.speed,
+    )
+
+
+def _plan(rng: Random) -> Plan:
+    style = str(rng.choice(STYLES, p=[0.34, 0.28, 0.18, 0.2]))
+    urban = {"city": 0.9, "suburb": 0.45, "avenue": 0.7, "country": 0.08}[style] + rng.uniform(-0.08, 0.1)
+    tightest = {"city": 34.0, "suburb": 30.0, "avenue": 60.0, "country": 38.0}[style]
+    profile = Profile(
+        lanes=2 if style == "avenue" else 1,
+        lane=float(rng.uniform(3.1, 3.6)),
+        bay=2.2 if style == "city" and rng.random() < 0.5 else 0.0,
+        walk=float(rng.uniform(2.0, 4.0)) if style != "country" else 1.5,
+        yellow=bool(rng.random() < 0.4),
+        solid=bool(rng.random() < 0.3),
+    )
+    junctions = tuple(_junctions(rng, style))
+    road = Road(winding(rng, tightest), profile, junctions, tuple(_crossings(rng, style, junctions)))
+    floor = Floor(
+        asphalt=float(rng.uniform(0.075, 0.15)),
+        wear=float(rng.uniform(0.05, 0.6)),
+        cracks=float(rng.uniform(0, 1)),
+        verge=_varied(rng, (0.075, 0.12, 0.035), 0.8, 1.25),
+        dry=_varied(rng, (0.2, 0.17, 0.085), 0.75, 1.15),
+        paved=style != "country",
+        town=urban,
+        edge_lines=bool(style in ("country", "avenue") or rng.random() < 0.6),
+        dash=float(rng.uniform(7, 12)),
+        shift=(float(rng.uniform(0, 500)), float(rng.uniform(0, 500))),
+    )
+    fast = {"city": 9.0, "suburb": 9.0, "avenue": 12.0, "country": 12.0}[style] + float(rng.uniform(-1.5, 1.0))
+    ahead = str(rng.choice(["nobody", "parked", "cyclist", "vehicle"], p=[0.2, 0.38, 0.2, 0.22]))
+    return Plan(style, urban, road, floor, float(rng.uniform(0, 60)), fast, ahead)
+
+
+def _varied(rng: Random, colour: Colour, least: float, most: float) -> Colour:
+    red, green, blue = (float(part * factor) for part, factor in zip(colour, rng.uniform(least, most, 3), strict=True))
+    return red, green, blue
+
+
+def _junctions(rng: Random, style: str) -> Iterator[Junction]:
+    s = float(rng.uniform(10, 140))
+    while s < AHEAD - 30:
+        if rng.random() < {"city": 0.9, "suburb": 0.75, "avenue": 0.6, "country": 0.3}[style]:
+            left, right = [(True, True), (True, False), (False, True)][int(rng.integers(3))]
+            yield Junction(s, np.pi / 2 + float(rng.uniform(-0.15, 0.15)), float(rng.uniform(2.9, 4.0)), left, right)
+        s += float(rng.uniform(70, 150))
+
+
+def _crossings(rng: Random, style: str, junctions: tuple[Junction, ...]) -> Iterator[float]:
+    if style == "country":
+        return
+    for junction in junctions:
+        if rng.random() < 0.45:
+            yield junction.s - junction.half - 9.0
+    if rng.random() < 0.3:
+        at = float(rng.uniform(15, 120))
+        if all(abs(at - junction.s) > junction.half + 14 for junction in junctions):
+            yield at
+
+
+_MODELS: dict[str, tuple[Callable[[Random], Mesh], int]] = {  # how each is built, and how many there are to choose from
+    "car": (vehicles.car, 96),
+    "van": (vehicles.van, 24),
+    "bus": (vehicles.bus, 12),
+    "truck": (vehicles.truck, 24),
+    "cyclist": (people.cyclist, 32),
+    "pedestrian": (people.pedestrian, 64),
+    "house": (roadside.house, 48),
+    "villa": (lambda rng: _building(rng, (2, 4), 0.45), 48),
+    "block": (lambda rng: _building(rng, (2, 8), 0.9), 112),
+    "tower": (lambda rng: _building(rng, (6, 16), 0.9), 48),
+    "tree": (roadside.tree, 32),
+    "conifer": (roadside.conifer, 16),
+    "bush": (roadside.bush, 16),
+    "lamp": (roadside.street_lamp, 8),
+    "sign": (roadside.sign, 32),
+    "billboard": (roadside.billboard, 32),
+    "bollard": (roadside.bollard, 4),
+    "bin": (roadside.bin, 6),
+    "bench": (roadside.bench, 4),
+    "bus-stop": (roadside.bus_stop, 4),
+    "power-pole": (roadside.power_pole, 4),
+}
+
+
+def model(kind: str, rng: Random) -> Mesh:
+    """One of the models of a kind; each is built once."""
+    return _built(kind, int(rng.integers(_MODELS[kind][1])))
+
+
+def _building(rng: Random, storeys: tuple[int, int], urban: float) -> Mesh:
+    width, depth = float(rng.uniform(9, 22)), float(rng.uniform(9, 15))
+    return roadside.building(rng, width, depth, int(rng.integers(*storeys)), urban)
+
+
+@cache
+def _built(kind: str, number: int) -> Mesh:
+    return _MODELS[kind][0](rng_for(0, "model", kind, number))
+
+
+def _still(kind: str, mesh: Mesh, place: tuple[float, float, float], turn: float = 0.0) -> Thing:
+    return Thing(kind, mesh, place[0], place[1], place[2] + turn)
+
+
+def buildings(plan: Plan, rng: Random) -> Iterator[Thing]:
+    """Rows of houses along the road and its side roads, and larger ones behind."""
+    if plan.style == "country":
+        yield from _farms(plan, rng)
+        return
+    for side in (1, -1):
+        s = FIRST + float(rng.uniform(0, 10))
+        setback = plan.walk + float(rng.uniform(0.2, 1.5) if plan.urban > 0.6 else rng.uniform(4, 9))
+        while s < LAST:
+            width, depth, body = _body(plan, rng)
+            place = plan.beside(s + width / 2, side, setback + depth / 2 + float(rng.uniform(0, 1.5)))
+            if _fits(plan, place, width, depth) and rng.random() < 0.25 + 0.75 * plan.urban:
+                yield _still("building", body, place)
+            s += width + float(rng.choice([0.2, rng.uniform(2, 9)], p=[plan.urban * 0.6, 1 - plan.urban * 0.6]))
+    yield from _along_side_roads(plan, rng)
+    yield from _skyline(plan, rng)
+
+
+def _body(plan: Plan, rng: Random) -> tuple[float, float, Mesh]:
+    small = rng.random() > plan.urban + 0.1
+    return _measured(model("house" if small else "block" if plan.urban > 0.6 else "villa", rng), rng)
+
+
+def _measured(body: Mesh, rng: Random) -> tuple[float, float, Mesh]:
+    """Width, depth and a mesh in a tint of its own."""
+    low, high = body.bounds()
+    tint = rng.uniform(0.75, 1.12) * rng.uniform(0.95, 1.05, 3)
+    return float(high[0] - low[0]), float(high[1] - low[1]), body.tinted(tint)
+
+
+def _fits(plan: Plan, place: tuple[float, float, float], width: float, depth: float) -> bool:
+    x, y, yaw = place
+    half = np.array([[a * width / 2, b * depth / 2] for a in (-1, 0, 1) for b in (-1, 1)])
+    turn = np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
+    corners = half @ turn + [x, y]
+    if (plan.road.locate(corners[:, 0], corners[:, 1])[:, 2] < plan.walk).any():
+        return False
+    radius = min(width, depth) / 2
+    spots = [(x + np.cos(yaw) * shift, y + np.sin(yaw) * shift) for shift in _spots(width, depth)]
+    if not all(plan.free(*spot, radius, off=0.0) for spot in spots):
+        return False
+    for spot in spots:
+        plan.take(*spot, radius)
+    return True
+
+
+def _spots(width: float, depth: float) -> list[float]:
+    """Middles of circles that fill a long footprint."""
+    spare = max(0.0, width - depth) / 2
+    return [0.0] if spare == 0 else [-spare, 0.0, spare]
+
+
+def _along_side_roads(plan: Plan, rng: Random) -> Iterator[Thing]:
+    for junction in plan.road.junctions:
+        x0, y0, heading = plan.road.at(junction.s)
+        for arm, sign in ((junction.left, 1), (junction.right, -1)):
+            turn = float(heading) + junction.angle + (0.0 if sign > 0 else np.pi)
+            for side in (1, -1):
+                out = plan.road.profile.half + 8.0
+                while arm and out < 95:
+                    width, depth, body = _body(plan, rng)
+                    across = side * (junction.half + plan.walk + 1.0 + depth / 2)
+                    along = out + width / 2
+                    x = float(x0 + np.cos(turn) * along - np.sin(turn) * across)
+                    y = float(y0 + np.sin(turn) * along + np.cos(turn) * across)
+                    place = (x, y, turn + (0.0 if side > 0 else np.pi))
+                    if _fits(plan, place, width, depth):
+                        yield _still("building", body, place)
+                    out += width + float(rng.uniform(0.5, 8))
+
+
+def _skyline(plan: Plan, rng: Random) -> Iterator[Thing]:
+    for _ in range(int(26 * plan.urban)):
+        s, side = float(rng.uniform(20, AHEAD + 40)), int(rng.choice([-1, 1]))
+        width, depth, body = _measured(model("tower" if plan.urban > 0.6 else "block", rng), rng)
+        place = plan.beside(s, side, float(rng.uniform(26, 58)) + depth / 2)
+        if _fits(plan, place, width, depth):
+            yield _still("building", body, place)
+
+
+def _farms(plan: Plan, rng: Random) -> Iterator[Thing]:
+    for _ in range(int(rng.integers(1, 6))):
+        place = plan.beside(float(rng.uniform(0, LAST)), int(rng.choice([-1, 1])), float(rng.uniform(14, 45)))
+        if _fits(plan, place, 12, 10):
+            yield _still("building", model("house", rng), place, float(rng.uniform(-0.6, 0.6)))
+
+
+def greenery(plan: Plan, rng: Random) -> Iterator[Thing]:
+    """Street trees in a row, trees and bushes in gardens and fields, hedges and woods."""
+    kinds = [model("tree", rng) for _ in range(4)] + [model("conifer", rng) for _ in range(2)]
+    if rng.random() < 0.25 + 0.5 * (plan.style in ("city", "avenue")):
+        yield from _street_trees(plan, rng, kinds[:4])
+    count = int({"city": 14, "avenue": 26, "suburb": 44, "country": 70}[plan.style] * rng.uniform(0.6, 1.4))
+    for _ in range(count):
+        out = plan.walk + float(rng.uniform(1.5, 10 if rng.random() < 0.6 else 50))
+        place = plan.beside(float(rng.uniform(FIRST, LAST)), int(rng.choice([-1, 1])), out)
+        if plan.free(place[0], place[1], 1.6, off=plan.walk):
+            plan.take(place[0], place[1], 1.2)
+            yield _tree(kinds, place, rng)
+    for _ in range(int({"city": 4, "avenue": 10, "suburb": 24, "country": 22}[plan.style] * rng.uniform(0.4, 1.3))):
+        place = plan.beside(
+            float(rng.uniform(FIRST, LAST)), int(rng.choice([-1, 1])), plan.walk + float(rng.uniform(0.8, 7))
+        )
+        if plan.free(place[0], place[1], 1.0, off=plan.walk * 0.9):
+            hedge = rng.random() < 0.4 and plan.style == "suburb"
+            yield _still("bush", roadside.hedge(rng, float(rng.uniform(4, 9))) if hedge else model("bush", rng), place)
+
+
+def _tree(kinds: list[Mesh], place: tuple[float, float, float], rng: Random) -> Thing:
+    grown = kinds[int(rng.integers(len(kinds)))]
+    size = float(rng.uniform(0.75, 1.3))
+    return _still("tree", grown.scaled(size, size, size * float(rng.uniform(0.9, 1.15))), place, float(rng.uniform(0, 6.28)))
+
+
+def _street_trees(plan: Plan, rng: Random, kinds: list[Mesh]) -> Iterator[Thing]:
+    step, out = float(rng.uniform(9, 18)), min(0.9, plan.walk * 0.4)
+    for side in (1, -1):
+        if rng.random() < 0.75:
+            for s in np.arange(FIRST + float(rng.uniform(0, step)), LAST, step):
+                place = plan.beside(float(s), side, out)
+                if not plan.road.near_junction(float(s), 9.0) and rng.random() < 0.85:
+                    yield _tree(kinds, place, rng)
+
+
+def lamps(plan: Plan, rng: Random) -> Iterator[Thing]:
+    """Street lamps on one side, or in turns on both."""
+    if plan.style == "country" and rng.random() < 0.75:
+        return
+    step, both = float(rng.uniform(22, 34)), rng.random() < 0.5
+    side = int(rng.choice([-1, 1]))
+    lamp = model("lamp", rng)
+    for number, s in enumerate(np.arange(FIRST + float(rng.uniform(0, step)), LAST, step)):
+        here = side * (-1) ** number if both else side
+        if not plan.road.near_junction(float(s), 4.0):
+            yield _still("lamp", lamp, plan.beside(float(s), here, 0.4))
+
+
+def _lamp_light(thing: Thing) -> tuple[float, float, float]:
+    x, y, z = roadside.lamp_light(thing.mesh)
+    return (
+        thing.x + np.cos(thing.yaw) * x - np.sin(thing.yaw) * y,
+        thing.y + np.sin(thing.yaw) * x + np.cos(thing.yaw) * y,
+        z,
+    )
+
+
+def furniture(plan: Plan, rng: Random) -> Iterator[Thing]:
+    """Signs, billboards, bins, benches, bollards, bus stops, fences, rails and power poles."""
+    for _ in range(int(rng.integers(3, 9))):
+        s, ours = float(rng.uniform(8, LAST)), rng.random() < 0.65
+        x, y, heading = plan.road.at(s, (1 if ours else -1) * plan.road.side * (plan.road.profile.half + 0.9))
+        if not plan.road.near_junction(s, 2.0):
+            yield Thing("sign", model("sign", rng), float(x), float(y), float(heading) + (0.0 if ours else np.pi))
+    for _ in range(int(rng.integers(0, 3))):
+        s, side = float(rng.uniform(25, LAST)), int(rng.choice([-1, 1]))
+        x, y, heading = plan.road.at(s, side * (plan.road.profile.half + plan.walk + float(rng.uniform(2.5, 6))))
+        if plan.free(float(x), float(y), 2.0):
+            plan.take(float(x), float(y), 2.0)
+            yield Thing("billboard", model("billboard", rng), float(x), float(y), float(heading) - side * 0.25)
+    if plan.style == "country":
+        yield from _country_furniture(plan, rng)
+        return
+    for kind, count in (("bollard", 6), ("bin", 3), ("bench", 2), ("bus-stop", 1)):
+        for _ in range(int(rng.integers(0, count + 1))):
+            place = plan.beside(float(rng.uniform(4, LAST)), int(rng.choice([-1, 1])), plan.walk - 0.5)
+            if plan.free(place[0], place[1], 0.8, off=0.5):
+                yield _still("furniture", model(kind, rng), place)
+
+
+def _country_furniture(plan: Plan, rng: Random) -> Iterator[Thing]:
+    side, out = int(rng.choice([-1, 1])), float(rng.uniform(4, 9))
+    for s in np.arange(FIRST, LAST, 34.0):
+        place = plan.beside(float(s), side, out)
+        if plan.free(place[0], place[1], 0.3):
+            yield _still("pole", model("power-pole", rng), place)
+    if rng.random() < 0.55:
+        start, side, rail = float(rng.uniform(0, 120)), int(rng.choice([-1, 1])), rng.random() < 0.5
+        for s in np.arange(start, start + 80, 4.0):
+            place = plan.beside(float(s), side, 0.5 if rail else 3.0)
+            if plan.free(place[0], place[1], 0.2, off=0.2):
+                yield _still("fence", roadside.guard_rail(4.0) if rail else roadside.fence(rng, 4.0), place)
+
+
+def parked(plan: Plan, rng: Random) -> Iterator[Thing]:
+    """Vehicles at the kerb: in bays where there are any, else half on our lane, so that a driver must go around them."""
+    profile = plan.road.profile
+    if profile.bay:
+        for side in (1, -1):
+            s = float(rng.uniform(-30, 0))
+            while s < LAST:
+                if rng.random() < 0.55 and not plan.road.near_junction(s, 10.0) and not _on_crossing(plan, s):
+                    yield _parked(plan, rng, s, side, profile.half - 1.15 + float(rng.normal(0, 0.06)), long=False)
+                s += 6.2
+        return
+    s = plan.start + float(rng.uniform(9, 40))
+    while s < LAST:
+        ours = rng.random() < 0.65
+        out = float(rng.uniform(-0.7, -0.1)) if ours else float(rng.uniform(0.0, 0.4))  # nobody oncoming goes around them
+        wanted = plan.ahead == "parked" if ours else rng.random() < 0.5
+        if wanted and not plan.road.near_junction(s, 10.0) and not _on_crossing(plan, s):
+            yield _parked(plan, rng, s, plan.road.side if ours else -plan.road.side, profile.half + out)
+        s += float(rng.uniform(24, 55))
+
+
+def _on_crossing(plan: Plan, s: float) -> bool:
+    return any(-6.0 < s - crossing < 9.0 for crossing in plan.road.crossings)
+
+
+def _parked(plan: Plan, rng: Random, s: float, side: int, d: float, *, long: bool = True) -> Thing:
+    kind, body = _vehicle(rng, (0.72, 0.18, 0.02, 0.08) if long else (0.85, 0.15, 0.0, 0.0))
+    x, y, heading = plan.road.at(s, side * d)
+    ours = side == plan.road.side
+    yaw = float(heading) + (0.0 if ours else np.pi) + float(rng.normal(0, 0.015))
+    return Thing(kind, body.unlit(), float(x), float(y), yaw)
+
+
+def _vehicle(rng: Random, shares: tuple[float, float, float, float]) -> tuple[str, Mesh]:
+    kind = str(rng.choice(["car", "van", "bus", "truck"], p=shares))
+    return kind, model(kind, rng)
+
+
+def traffic(plan: Plan, rng: Random) -> Iterator[Thing]:
+    """Vehicles that drive ahead of us or come towards us, and cyclists near the kerb."""
+    road = plan.road
+    busy = rng.uniform(0.2, 1.0)
+    room = 0.3 if plan.ahead in ("parked", "cyclist") and road.profile.lanes == 1 else 0.0  # that oncoming vehicles leave us
+    for lane in range(road.profile.lanes):
+        middle = road.lane_middle(lane) + float(rng.normal(0, 0.12))
+        speed = plan.speed * float(rng.uniform(1.0, 1.2))  # all of a lane alike: nobody runs into anybody
+        s = plan.start + float(rng.uniform(16, 50))
+        # Somebody parked or cycling has the outer lane for himself.
+        while s < LAST and (plan.ahead == "vehicle" or (lane > 0 and plan.ahead == "nobody")):
+            yield _driving(rng, Track(s, middle, speed))
+            s += float(rng.uniform(22, 60) / busy)
+        speed = plan.speed * float(rng.uniform(0.8, 1.2))
+        s = plan.start + float(rng.uniform(6, 50))
+        while s < LAST + 250:
+            yield _driving(rng, Track(s, -middle - road.side * room, -speed))
+            s += float(rng.uniform(18, 60) / busy)
+    if plan.ahead == "cyclist":
+        edge = road.side * (road.profile.lanes * road.profile.lane - 0.35)
+        track = Track(plan.start + float(rng.uniform(8, 60)), edge, float(rng.uniform(3.0, 5.0)))
+        yield Thing("cyclist", model("cyclist", rng), 0.0, 0.0, 0.0, track)
+
+
+def _driving(rng: Random, track: Track) -> Thing:
+    kind, body = _vehicle(rng, (0.72, 0.13, 0.06, 0.09))
+    return Thing(kind, body, 0.0, 0.0, 0.0, track)
+
+
+def walkers(plan: Plan, rng: Random) -> Iterator[Thing]:
+    """People on the pavements."""
+    if plan.style == "country":
+        return
+    for _ in range(int(rng.integers(1, 6 + round(12 * plan.urban)))):
+        side = int(rng.choice([-1, 1]))
+        d = side * (plan.road.profile.half + KERB_WIDTH + float(rng.uniform(0.4, max(0.5, plan.walk - 0.5))))
+        speed = float(rng.choice([-1, 1]) * rng.uniform(0.8, 1.6))
+        yield Thing(
+            "pedestrian", model("pedestrian", rng), 0.0, 0.0, 0.0, Track(plan.start + float(rng.uniform(4, 130)), d, speed)
+        )
+
+
+FURNISHERS: tuple[Callable[[Plan, Random], Iterator[Thing]], ...] = (
+    buildings,
+    lamps,
+    furniture,
+    greenery,
+    parked,
+    traffic,
+    walkers,
+)

@@ -1,0 +1,208 @@
+"""A scene: a road, its ground and everything that stands or moves beside and on it, ready to be seen at any time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from embreex import rtcore_scene
+from embreex.mesh_construction import TriangleMesh
+
+from swerve.seeding import rng_for
+from swerve.values import Array
+from swerve.world.ground import Floor, kerbs
+from swerve.world.mesh import Material, Mesh, joined, mesh, row
+from swerve.world.road import AHEAD, BEHIND, Road
+
+LABELLED = ("car", "van", "bus", "truck", "cyclist", "pedestrian")
+NEAR = 1e-3  # metres that a ray keeps from the surface it starts on
+FAR = 700.0
+
+
+@dataclass(frozen=True)
+class Track:
+    """Along the road from `s`, `d` left of its middle, at `speed` metres a second; below 0 it comes towards us."""
+
+    s: float
+    d: float
+    speed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Thing:
+    """One object: where its mesh stands when the drive begins, and how it moves. Kinds in `LABELLED` have boxes."""
+
+    kind: str
+    mesh: Mesh
+    x: float
+    y: float
+    yaw: float
+    track: Track | None = None
+
+    def pose(self, road: Road, time: float) -> tuple[float, float, float]:
+        """x, y and yaw, `time` seconds into the drive."""
+        if self.track is None:
+            return self.x, self.y, self.yaw
+        x, y, heading = road.at(self.track.s + self.track.speed * time, self.track.d)
+        return float(x), float(y), float(heading) + (np.pi if self.track.speed < 0 else 0.0)
+
+    def on_road(self, time: float) -> bool:
+        """Whether the road reaches as far as it has got; nobody is seen beyond its ends."""
+        return self.track is None or -BEHIND < self.track.s + self.track.speed * time < AHEAD
+
+    def mirrored(self) -> Thing:
+        """The same object in a mirrored world."""
+        track = replace(self.track, d=-self.track.d) if self.track else None
+        return replace(self, mesh=self.mesh.mirrored(), y=-self.y, yaw=-self.yaw, track=track)
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """What each ray met: metres, the triangle (-1: the sky) and the place in it."""
+
+    distance: Array
+    triangle: Array
+    u: Array
+    v: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Everything about a place that weather and time of day do not change."""
+
+    key: str
+    road: Road
+    floor: Floor
+    things: tuple[Thing, ...]
+    lamps: Array  # n x 3: where street lamps shine from
+    azimuth: float  # of the sun
+    urban: float  # 0 fields, 1 a dense town
+    start: float  # metres along the road where our drive begins
+    speed: float  # metres a second that we drive
+
+    @cached_property
+    def still(self) -> Solid:
+        """Everything that never moves."""
+        parts = [
+            (mesh(_PLANE, (0.1, 0.1, 0.1), Material.GROUND), 0),
+            (kerbs(self.road, self.floor), 0),
+            (hills(self.key, self.road.side), 0),
+        ]
+        for number, thing in enumerate(self.things, 1):
+            if thing.track is None:
+                parts.append((thing.mesh.placed(thing.x, thing.y, yaw=thing.yaw), number))
+        return Solid.of(parts)
+
+    def at(self, time: float) -> Snapshot:
+        """The scene `time` seconds into the drive."""
+        moving = []
+        for number, thing in enumerate(self.things, 1):
+            if thing.track is not None and thing.on_road(time):
+                x, y, yaw = thing.pose(self.road, time)
+                moving.append((thing.mesh.placed(x, y, yaw=yaw), number))
+        return Snapshot(self, time, (self.still, Solid.of(moving)) if moving else (self.still,))
+
+    def mirrored(self) -> Scene:
+        """Left and right exchanged."""
+        flip = row(1, -1, 1)
+        return replace(
+            self,
+            road=self.road.mirrored(),
+            things=tuple(thing.mirrored() for thing in self.things),
+            lamps=self.lamps * flip,
+            azimuth=-self.azimuth,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Solid:
+    """A mesh with the number of the thing each triangle belongs to (0: none), and its Embree tree."""
+
+    mesh: Mesh
+    owner: Array
+    tree: Any
+
+    @classmethod
+    def of(cls, parts: list[tuple[Mesh, int]]) -> Solid:
+        """All parts as one solid."""
+        whole = joined([part for part, _ in parts])
+        owner = np.repeat([number for _, number in parts], [len(part) for part, _ in parts]).astype(np.int32)
+        tree = rtcore_scene.EmbreeScene()
+        TriangleMesh(tree, np.ascontiguousarray(whole.corners))
+        made = cls(whole, owner, tree)
+        made.met(np.zeros((1, 3), np.float32), np.ones((1, 3), np.float32))  # builds the tree now, before threads share it
+        return made
+
+    def met(self, origins: Array, directions: Array, within: float | None = None) -> Array:
+        """Whether each ray meets any of it."""
+        limits = None if within is None else np.full(len(origins), within, np.float32)
+        return np.asarray(self.tree.run(origins, directions, dists=limits, query="OCCLUDED")) >= 0
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A scene at one moment: rays can be cast into it, from a camera or a laser."""
+
+    scene: Scene
+    time: float
+    solids: tuple[Solid, ...]
+
+    @cached_property
+    def mesh(self) -> Mesh:
+        """All triangles, in the order that hits count them."""
+        return joined([solid.mesh for solid in self.solids])
+
+    @cached_property
+    def owner(self) -> Array:
+        """The number of the thing each triangle belongs to, from 1; 0 is the ground."""
+        return np.concatenate([solid.owner for solid in self.solids])
+
+    def cast(self, origins: Array, directions: Array) -> Hits:
+        """The first thing each ray meets; directions have length 1."""
+        best: dict[str, Array] = {}
+        first = 0
+        for solid in self.solids:
+            found = solid.tree.run(origins, directions, query="INTERSECT", output=True)
+            hit = found["primID"] >= 0
+            distance = np.where(hit, found["tfar"], np.float32(np.inf))
+            triangle = np.where(hit, found["primID"] + first, -1)
+            here = {"distance": distance, "triangle": triangle, "u": found["u"], "v": found["v"]}
+            if not best:
+                best = here
+            else:
+                nearer = np.flatnonzero(distance < best["distance"])
+                for name, part in here.items():
+                    best[name][nearer] = part[nearer]
+            first += len(solid.owner)
+        return Hits(**best)
+
+    def blocked(self, origins: Array, directions: Array, within: float | None = None) -> Array:
+        """Whether anything lies in each ray's way."""
+        return np.logical_or.reduce([solid.met(origins, directions, within) for solid in self.solids])
+
+
+_SPAN = 900.0
+_PLANE = [
+    [[-_SPAN, -_SPAN, 0], [_SPAN, -_SPAN, 0], [_SPAN, _SPAN, 0]],
+    [[-_SPAN, -_SPAN, 0], [_SPAN, _SPAN, 0], [-_SPAN, _SPAN, 0]],
+]
+
+
+def hills(key: str, side: int = -1) -> Mesh:
+    """A ring of far hills, so that the world does not end in a line."""
+    rng = rng_for(0, key, "hills", 0)
+    angle = np.linspace(0, -2 * np.pi * side, 181)  # a mirrored world has mirrored hills
+    waves = [(rng.uniform(3, 16) / (k**0.7), k, rng.uniform(0, 6.28)) for k in (2, 3, 5, 8, 13, 21)]
+    tall = rng.uniform(0.5, 2.4)
+    height = 6 + tall * np.maximum(sum(a * np.cos(k * angle + p) for a, k, p in waves) + 8, 0)
+    height[-1] = height[0]
+    rings = [(520.0, 0.0), (640.0, 0.75), (800.0, 1.0)]
+    rows = [np.stack([r * np.cos(angle), r * np.sin(angle), height * share - (share == 0)], -1) for r, share in rings]
+    quads = []
+    for near, far in pairwise(rows):
+        quads += [np.stack([near[:-1], far[1:], near[1:]], 1), np.stack([near[:-1], far[:-1], far[1:]], 1)]
+    corners = np.concatenate(quads)
+    return mesh(corners if side < 0 else corners[:, ::-1], (0.07, 0.1, 0.045), Material.HILL, smooth=True)

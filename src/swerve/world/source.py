@@ -1,0 +1,199 @@
+"""Drives through the embedded world as a source of cases: rendered when asked for, labelled from the same triangles."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from swerve.case import Case
+from swerve.errors import InputError, did_you_mean
+from swerve.seeding import digest_of, rng_for
+from swerve.values import Depth, Image, SceneRef, Steering, Value
+from swerve.world import labels
+from swerve.world.camera import Camera
+from swerve.world.conditions import PRESETS, Conditions, conditions
+from swerve.world.driver import RATIO, Driver, Pose, driver
+from swerve.world.plan import scene
+from swerve.world.render import Rendered, render
+from swerve.world.scene import Scene
+
+VERSION = 2  # of everything that decides a frame's bytes: a change to the world's looks or labels raises it
+SPLITS = ("train", "val", "test")
+LABELS = ("steering", "boxes2d", "boxes3d", "masks", "depth", "calibration")
+LONGEST = 300  # frames of a drive, before its road ends
+DAY = "day"  # another daylight for every drive
+T = TypeVar("T")
+
+
+@cache
+def code_digest() -> str:
+    """A hash of the modules that make the world: whoever edits them has other frames."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return digest_of([(file.name, file.read_text()) for file in files])
+
+
+class Recent:
+    """The last few of something dear to make, for all threads."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._kept: OrderedDict[object, object] = OrderedDict()
+        self._guard = threading.RLock()
+
+    def __reduce__(self) -> tuple[type[Recent], tuple[int]]:
+        """A copy remembers as much, but starts with nothing."""
+        return Recent, (self._keep,)
+
+    def get(self, key: object, make: Callable[[], T]) -> T:
+        """What `make` gives, made once as long as it is remembered."""
+        with self._guard:
+            if key not in self._kept:
+                self._kept[key] = make()
+                while len(self._kept) > self._keep:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]  # type: ignore[return-value]
+
+
+_DRIVES = Recent(4)
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """A scene and our way through it."""
+
+    scene: Scene
+    driver: Driver
+
+    @cached_property
+    def poses(self) -> list[Pose]:
+        """One pose per frame, up to the longest drive."""
+        return self.driver.drive(LONGEST)
+
+
+def drive(key: str) -> Drive:
+    """The drive of a scene's key; the last few are remembered."""
+    return _DRIVES.get(key, lambda: _drive(key))
+
+
+def _drive(key: str) -> Drive:
+    place = scene(key)
+    made = Drive(place, driver(place))
+    _ = place.still, made.poses  # now, while one thread is here; others share them
+    return made
+
+
+def frame(ref: SceneRef, camera: Camera, weather: Conditions) -> Rendered:
+    """The frame that a scene reference names, under any weather."""
+    key, number = parsed(ref.scene)
+    way = drive(key)
+    return render(way.scene, way.poses[number], weather, camera)
+
+
+def parsed(name: str) -> tuple[str, int]:
+    """Scene key and frame number of a reference such as `test/0/12#3`."""
+    key, _, number = name.rpartition("#")
+    if not key or not number.isdecimal() or int(number) >= LONGEST:
+        raise InputError(f"{name!r} is no frame of the world: expected something like 'test/0/12#3'")
+    return key, int(number)
+
+
+@dataclass(frozen=True)
+class World:
+    """`drives` drives of `frames` frames, 20 a second; splits share no scene.
+
+    `conditions` may be `day`: another daylight for each drive.
+    `labels` adds to the steering angle: any of boxes2d, boxes3d, masks, depth, calibration.
+    """
+
+    drives: int = 20
+    frames: int = 1
+    split: str = "test"
+    conditions: str = "clear"
+    labels: tuple[str, ...] = ("steering",)
+    width: int = 640
+    height: int = 360
+    seed: int = 0
+    ratio: ClassVar[float] = RATIO  # degrees of the wheel for one of the road wheels (D-30)
+    _recent: Recent = field(default_factory=lambda: Recent(64), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        given: object = self.labels
+        if isinstance(given, str) or len(set(self.labels)) != len(tuple(self.labels)):
+            raise InputError(f"world: labels must be a list without repetitions, got {self.labels!r}")
+        object.__setattr__(self, "labels", tuple(self.labels))
+        for name in ("drives", "frames", "width", "height", "seed"):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int):
+                raise InputError(f"world: {name} must be a whole number, got {value!r}")
+        for name, value, allowed in (
+            ("split", self.split, SPLITS),
+            ("conditions", self.conditions, (DAY, *PRESETS)),
+            *(("labels", label, LABELS) for label in self.labels),
+        ):
+            if value not in allowed:
+                raise InputError(f"world: {name} cannot be {value!r}: {did_you_mean(str(value), allowed)}")
+        if self.drives < 1 or not 1 <= self.frames <= LONGEST:
+            raise InputError(f"world: asks for {self.drives} drives of {self.frames} frames; at least 1 of 1 to {LONGEST}")
+        _ = self.camera  # refuses a size that is too small
+
+    @cached_property
+    def camera(self) -> Camera:
+        """The camera that takes the frames."""
+        return Camera(self.width, self.height)
+
+    def keys(self) -> Sequence[str]:
+        return list(self._known)
+
+    @cached_property
+    def _known(self) -> dict[str, None]:
+        """Every key, in order."""
+        scenes = [f"{self.split}/{self.seed}/{drive}" for drive in range(self.drives)]
+        return {f"{scene}#{number}": None for scene in scenes for number in range(self.frames)}
+
+    def group(self, key: str) -> str:
+        """The scene of a frame."""
+        return key.rpartition("#")[0]
+
+    def __getitem__(self, key: str) -> Case:
+        if key not in self._known:
+            raise KeyError(key)
+        return self._recent.get(key, lambda: self._case(key))
+
+    def fingerprint(self) -> str:
+        return digest_of("world", VERSION, code_digest(), self.conditions, self.labels, self.width, self.height)
+
+    def weather(self, key: str) -> Conditions:
+        """The conditions of a scene."""
+        if self.conditions != DAY:
+            return conditions(self.conditions)
+        rng = rng_for(0, key, "day", 0)
+        return conditions("clear", sun=float(rng.uniform(12, 60)), clouds=float(rng.uniform(0.05, 1.0)))
+
+    def _case(self, key: str) -> Case:
+        scene_key, number = parsed(key)
+        weather = self.weather(scene_key)
+        way = drive(scene_key)
+        pose = way.poses[number]
+        ref = SceneRef(key, weather.numbers())
+        seen = render(way.scene, pose, weather, self.camera)
+        truth = (Steering(way.driver.wheel(pose)), ref, *self._labels(way, pose, seen))
+        return Case(key, {"camera": Image(seen.pixels)}, truth, group=scene_key)
+
+    def _labels(self, way: Drive, pose: Pose, seen: Rendered) -> list[Value]:
+        wanted = [label for label in self.labels if label != "steering"]
+        if not wanted:
+            return []
+        items = labels.seen(way.scene, pose, self.camera, seen)
+        made: dict[str, Callable[[], Value]] = {
+            "boxes2d": lambda: labels.boxes2d(items, self.camera),
+            "boxes3d": lambda: labels.boxes3d(items),
+            "masks": lambda: labels.masks(items, seen),
+            "depth": lambda: Depth(seen.depth),
+            "calibration": lambda: self.camera.calibration(pose),
+        }
+        return [made[label]() for label in wanted]

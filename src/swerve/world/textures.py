@@ -1,0 +1,57 @@
+"""Noise that tiles: one seamless field per seed, looked up at any number of points at once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import cv2
+import numpy as np
+
+from swerve.seeding import rng_for
+from swerve.values import Array
+
+SIZE = 1024
+_ROW = 512  # points are looked up as an image of this width: OpenCV refuses sides of 32767 and more
+
+
+@cache
+def tile(name: str, slope: float = 1.0) -> Array:
+    """A periodic field of mean 0 and spread 1; a steeper `slope` has larger patches."""
+    white = rng_for(0, "texture", name, 0).standard_normal((SIZE, SIZE)).astype(np.float32)
+    frequency = np.hypot(np.fft.fftfreq(SIZE)[:, None], np.fft.rfftfreq(SIZE)[None]) * SIZE
+    frequency[0, 0] = np.inf  # no mean
+    field = np.fft.irfft2(np.fft.rfft2(white) / frequency**slope, s=(SIZE, SIZE))
+    return np.ascontiguousarray(field / field.std(), dtype=np.float32)
+
+
+def look_up(field: Array, u: Array, v: Array, metres: float) -> Array:
+    """`field` at (u, v), one period every `metres`."""
+    scale = np.float32(SIZE / metres)
+    return sample(field, np.mod(u * scale, SIZE), np.mod(v * scale, SIZE), cv2.BORDER_WRAP)
+
+
+def sample(field: Array, column: Array, row: Array, border: int = cv2.BORDER_REPLICATE) -> Array:
+    """`field` between its cells, at any number of places; extra channels come along."""
+    count = len(column)
+    if not count:
+        return np.empty((0, *field.shape[2:]), field.dtype)
+    spare = -count % _ROW
+    columns, rows = (np.pad(part.astype(np.float32), (0, spare)).reshape(-1, _ROW) for part in (column, row))
+    found = cv2.remap(field, columns, rows, cv2.INTER_LINEAR, borderMode=border)
+    return found.reshape(-1, *field.shape[2:])[:count]
+
+
+def coverage(place: Array, low: float | Array, high: float | Array, width: Array) -> Array:
+    """The share of a window of `width` around `place` that lies between `low` and `high`: a line without jagged edges."""
+    return np.clip((np.minimum(high, place + width / 2) - np.maximum(low, place - width / 2)) / width, 0, 1)
+
+
+def hashed(*parts: Array) -> Array:
+    """A number from 0 to 1 for each row of whole numbers, the same every time."""
+    mixed = np.zeros(parts[0].shape, np.uint32)
+    for part in parts:
+        mixed = (mixed ^ part.astype(np.int64).astype(np.uint32)) * np.uint32(0x9E3779B1)
+        mixed ^= mixed >> np.uint32(15)
+        mixed *= np.uint32(0x85EBCA77)
+        mixed ^= mixed >> np.uint32(13)
+    return (mixed >> np.uint32(8)).astype(np.float32) / np.float32(1 << 24)

@@ -1,0 +1,205 @@
+"""Five steering networks: one camera frame, a window of frames, or the differences of three frames to one number.
+
+Every layer has a name, every activation is a module, and sub-models are prefixes of the names (`cnn.`, `s1.`), so that
+coverage can be told layer by layer. Batch normalisation is for training alone: it is folded into the convolutions.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import pairwise
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+FEATURES = 128  # what the memory of the Chauffeur network reads of each frame
+Net = TypeVar("Net", bound=nn.Module)
+
+
+def _named(**parts: nn.Module) -> nn.Sequential:
+    return nn.Sequential(OrderedDict(parts))
+
+
+def _dense(first: int, *widths: int) -> dict[str, nn.Module]:
+    """Dense layers with their activations, named `fc1`, `relu_fc1`, `fc2`, ..."""
+    parts: dict[str, nn.Module] = {}
+    for number, (into, out) in enumerate(pairwise((first, *widths)), 1):
+        parts |= {f"fc{number}": nn.Linear(into, out), f"relu_fc{number}": nn.ReLU()}
+    return parts
+
+
+class EpochNet(nn.Module):
+    """Epoch: three convolutions with pooling and dropout, 1024 units, one output (the layer list of D-5).
+
+    A first stride of 2 and the reduction to 4x4 before the 1024 units keep it small; neither has neurons.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.relu1 = nn.Conv2d(3, 32, 5, stride=2, padding=2), nn.ReLU()
+        self.pool1, self.drop1 = nn.MaxPool2d(2), nn.Dropout(0.1)
+        self.conv2, self.relu2 = nn.Conv2d(32, 64, 3, padding=1), nn.ReLU()
+        self.pool2, self.drop2 = nn.MaxPool2d(2), nn.Dropout(0.1)
+        self.conv3, self.relu3 = nn.Conv2d(64, 128, 3, padding=1), nn.ReLU()
+        self.pool3, self.drop3 = nn.AdaptiveAvgPool2d(4), nn.Dropout(0.1)
+        self.flat = nn.Flatten()
+        self.dense, self.relu4, self.drop4 = nn.Linear(128 * 16, 1024), nn.ReLU(), nn.Dropout(0.5)
+        self.out = nn.Linear(1024, 1)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """One number per frame."""
+        for part in self.children():
+            frames = part(frames)
+        return frames
+
+
+class TwiceAtan(nn.Module):
+    """The last step of both Dave networks: 2·atan, which no input takes beyond ±π (B.2)."""
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Twice the arc tangent."""
+        return 2 * torch.atan(numbers)
+
+
+class DaveOrigNet(nn.Sequential):
+    """Dave-orig: PilotNet on 66x200, five convolutions and five dense layers."""
+
+    def __init__(self) -> None:
+        parts: dict[str, nn.Module] = {}
+        widths, kernels = (3, 24, 36, 48, 64, 64), ((5, 2), (5, 2), (5, 2), (3, 1), (3, 1))
+        for number, ((into, out), (size, stride)) in enumerate(zip(pairwise(widths), kernels, strict=True), 1):
+            parts |= {f"conv{number}": nn.Conv2d(into, out, size, stride), f"relu{number}": nn.ReLU()}
+        parts |= {"flat": nn.Flatten()} | _dense(64 * 1 * 18, 1164, 100, 50, 10)
+        super().__init__(OrderedDict(parts, out=nn.Linear(10, 1), turn=TwiceAtan()))
+
+
+class DaveDropoutNet(nn.Sequential):
+    """Dave-dropout: three convolutions with pooling and three dense layers, dropout after the first two."""
+
+    def __init__(self) -> None:
+        parts: dict[str, nn.Module] = {}
+        kernels = ((2, (2, 2)), (1, (2, 2)), (1, (2, 1)))  # stride and pooling, down to 4x25: finer sideways than in height
+        for number, ((into, out), (stride, pool)) in enumerate(zip(pairwise((3, 16, 32, 64)), kernels, strict=True), 1):
+            parts |= {f"conv{number}": nn.Conv2d(into, out, 3, stride, padding=1), f"relu{number}": nn.ReLU()}
+            parts |= {f"pool{number}": nn.MaxPool2d(pool)}
+        dense = _dense(64 * 4 * 25, 500, 100, 20)
+        drops = {"relu_fc1": {"drop1": nn.Dropout(0.5)}, "relu_fc2": {"drop2": nn.Dropout(0.25)}}
+        parts["flat"] = nn.Flatten()
+        for name, part in dense.items():
+            parts |= {name: part} | drops.get(name, {})
+        super().__init__(OrderedDict(parts, out=nn.Linear(20, 1), turn=TwiceAtan()))
+
+
+class Memory(nn.Module):
+    """The second half of Chauffeur: 256 recurrent units over the features of a window, 256 dense ones, one output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = nn.LSTM(FEATURES, 256, batch_first=True)
+        self.dense, self.relu, self.out = nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """One number per window, said at its last frame."""
+        return self.read(self.cells(features)[0][:, -1])
+
+    def read(self, states: Tensor) -> Tensor:
+        """The number that goes with each recurrent state."""
+        angle: Tensor = self.out(self.relu(self.dense(states)))
+        return angle
+
+
+class ChauffeurNet(nn.Module):
+    """Chauffeur: `cnn` makes features of each frame, `lstm` reads those of the whole window."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        parts: dict[str, nn.Module] = {}
+        kernels = (5, 5, 3, 3)
+        for number, ((into, out), size) in enumerate(zip(pairwise((3, 24, 36, 48, 64)), kernels, strict=True), 1):
+            convolution = nn.Conv2d(into, out, size, stride=2, padding=size // 2)
+            parts |= {f"conv{number}": convolution, f"relu{number}": nn.ReLU()}
+        self.cnn = _named(**parts, flat=nn.Flatten(), dense=nn.Linear(64 * 4 * 10, FEATURES), relu=nn.ReLU())
+        self.lstm = Memory()
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """One number per window of frames, given as windows x frames x channels x rows x columns."""
+        angle: Tensor = self.lstm(self.cnn(windows.flatten(0, 1)).unflatten(0, windows.shape[:2]))
+        return angle
+
+
+class RamboNet(nn.Module):
+    """Rambo: three branches look at the differences of three frames, a last dense layer merges what they say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.s1, self.s2, self.s3 = _pooling_branch(), _pilot_branch(), _comma_branch()
+        self.merge = nn.Linear(64 + 10 + 256, 1)
+
+    def forward(self, differences: Tensor) -> Tensor:
+        """One number per pair of difference images of 60x160."""
+        said = [branch(differences) for branch in (self.s1, self.s2, self.s3)]
+        angle: Tensor = self.merge(torch.cat(said, 1))
+        return angle
+
+
+def _pooling_branch() -> nn.Sequential:
+    """S1: small convolutions, each followed by pooling, after a first one with a stride."""
+    parts: dict[str, nn.Module] = {"conv1": nn.Conv2d(2, 16, 5, stride=2, padding=2), "relu1": nn.ReLU()}
+    for number, (into, out) in enumerate(pairwise((16, 32, 48, 64)), 2):
+        parts |= {f"conv{number}": nn.Conv2d(into, out, 3, padding=1), f"relu{number}": nn.ReLU()}
+        parts |= {f"pool{number}": nn.MaxPool2d(2)}
+    return _named(**parts, flat=nn.Flatten(), **_dense(64 * 3 * 10, 128, 64))
+
+
+def _pilot_branch() -> nn.Sequential:
+    """S2: as NVIDIA's PilotNet."""
+    parts: dict[str, nn.Module] = {}
+    kernels = ((5, 2, 0), (5, 2, 0), (5, 2, 0), (3, 1, 1), (3, 1, 1))
+    for number, ((into, out), kernel) in enumerate(zip(pairwise((2, 24, 36, 48, 64, 64)), kernels, strict=True), 1):
+        parts |= {f"conv{number}": nn.Conv2d(into, out, *kernel), f"relu{number}": nn.ReLU()}
+    return _named(**parts, flat=nn.Flatten(), **_dense(64 * 4 * 17, 100, 50, 10))
+
+
+def _comma_branch() -> nn.Sequential:
+    """S3: as comma.ai's network, large strides and exponential units."""
+    parts: dict[str, nn.Module] = {}
+    kernels = ((8, 4, 2), (5, 2, 2), (5, 2, 2))
+    for number, ((into, out), kernel) in enumerate(zip(pairwise((2, 16, 32, 64)), kernels, strict=True), 1):
+        parts |= {f"conv{number}": nn.Conv2d(into, out, *kernel), f"elu{number}": nn.ELU()}
+    parts |= {"flat": nn.Flatten(), "drop1": nn.Dropout(0.2)}
+    return _named(**parts, dense=nn.Linear(64 * 4 * 10, 256), elu_dense=nn.ELU(), drop2=nn.Dropout(0.5))
+
+
+class Normalised(nn.Sequential):
+    """A convolution and the batch normalisation it is trained with."""
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        super().__init__(convolution, nn.BatchNorm2d(convolution.out_channels))
+
+    def folded(self) -> nn.Conv2d:
+        """One convolution that answers as the two do."""
+        convolution, norm = self
+        assert isinstance(convolution, nn.Conv2d)
+        assert isinstance(norm, nn.BatchNorm2d)
+        return fuse_conv_bn_eval(convolution, norm)
+
+
+def normalised(net: Net) -> Net:
+    """`net` itself, now with a batch normalisation after every convolution: without it, training takes hours."""
+    for parent in list(net.modules()):
+        for name, part in list(parent.named_children()):
+            if isinstance(part, nn.Conv2d):
+                setattr(parent, name, Normalised(part))
+    return net
+
+
+def folded(net: Net) -> Net:
+    """`net` itself, each normalisation multiplied into its convolution: the same answers from the plain layer list."""
+    net.eval()
+    for parent in list(net.modules()):
+        for name, part in list(parent.named_children()):
+            if isinstance(part, Normalised):
+                setattr(parent, name, part.folded())
+    return net

@@ -1,0 +1,268 @@
+"""The five steering systems: how each reads a case, its packaged weights, and what may be seen of its inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+import cv2
+import numpy as np
+import safetensors
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from swerve.case import Case
+from swerve.errors import InputError, did_you_mean
+from swerve.system import Activations, Answer, Traced
+from swerve.systems.probe import layers_of, probe
+from swerve.systems.torch import TorchSystem
+from swerve.values import Array, Group, Image, Steering
+from swerve.zoo.networks import ChauffeurNet, DaveDropoutNet, DaveOrigNet, EpochNet, RamboNet
+
+DEGREES = 40.0  # of the wheel per unit of output: about one and a half times the spread of the world's labels
+PACKAGED = Path(__file__).parent / "weights"
+AT_ONCE = 256  # frames in one pass of an encoder, so that memory does not grow with the batch
+
+
+def unit(pixels: Array) -> Tensor:
+    """Bytes as numbers from 0 to 1."""
+    return _channels_first(torch.from_numpy(pixels).float() / 255)
+
+
+def centred(pixels: Array) -> Tensor:
+    """Bytes as numbers from -1 to 1."""
+    return _channels_first(torch.from_numpy(pixels).float() / 127.5 - 1)
+
+
+def equalised_yuv(pixels: Array) -> Tensor:
+    """YUV with the histogram of Y made flat, as numbers from -1 to 1 (B.1, item 22)."""
+    frames = pixels.reshape(-1, *pixels.shape[-3:])
+    return centred(np.stack([_equalised(frame) for frame in frames]).reshape(pixels.shape))
+
+
+def _equalised(frame: Array) -> Array:
+    yuv = cv2.cvtColor(frame, cv2.COLOR_RGB2YUV)
+    yuv[..., 0] = cv2.equalizeHist(np.ascontiguousarray(yuv[..., 0]))
+    return yuv
+
+
+def differences(pixels: Array) -> Tensor:
+    """Windows of frames as what changed in grey from each frame to the next, a step of 64 as 1."""
+    grey = pixels @ np.array([0.299, 0.587, 0.114], np.float32)
+    return torch.from_numpy(np.ascontiguousarray(np.diff(grey, axis=-3) / 64))
+
+
+def _channels_first(frames: Tensor) -> Tensor:
+    return frames.movedim(-1, -3)  # a view: torch's convolutions are faster on channels that lie side by side
+
+
+TONES: Mapping[str, Callable[[Array], Tensor]] = MappingProxyType(
+    {"unit": unit, "centred": centred, "equalised-yuv": equalised_yuv, "differences": differences}
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """What a network sees of a camera frame: the rows below `top`, a share of the height, reduced to width x height."""
+
+    top: float
+    width: int
+    height: int
+    tone: str
+    frames: int = 1  # in a window, oldest first
+
+    def reduced(self, frame: Array, cut: int = 0) -> Array:
+        """The frame's bytes as the network sees them; `cut` rows at its top were left out before."""
+        rows = frame[max(0, round((len(frame) + cut) * self.top) - cut) :]
+        return cv2.resize(rows, (self.width, self.height), interpolation=cv2.INTER_AREA)
+
+    def pixels(self, case: Case) -> Array:
+        """The frames of a case, frames x rows x columns x RGB."""
+        return np.stack([self.reduced(image.pixels) for image in self.images(case)])
+
+    def tensor(self, pixels: Array) -> Tensor:
+        """Windows of reduced frames as the network's input; a window of one frame is that frame."""
+        return TONES[self.tone](pixels[..., 0, :, :, :] if self.frames == 1 else pixels)
+
+    def read(self, case: Case) -> Tensor:
+        """The network's input for one case."""
+        return self.tensor(self.pixels(case))
+
+    def images(self, case: Case) -> tuple[Image, ...]:
+        """The camera images of a case, oldest first; raises `InputError` for anything else than the network looks at."""
+        camera = case.inputs.get("camera")
+        if self.frames == 1 and isinstance(camera, Image):
+            return (camera,)
+        if self.frames > 1 and isinstance(camera, Group) and len(camera.values) == self.frames:
+            images = tuple(value for value in camera.values if isinstance(value, Image))
+            if len(images) == self.frames:
+                return images
+        raise InputError(self._refusal(case))
+
+    def _refusal(self, case: Case) -> str:
+        camera = case.inputs.get("camera")
+        given = f"a {type(camera).__name__}" if camera is not None else f"only {', '.join(case.inputs) or 'nothing'}"
+        if isinstance(camera, Group):
+            given = f"a window of {len(camera.values)}"
+        if self.frames == 1:
+            return f"{case.key}: this network reads one image named 'camera', got {given}"
+        return (
+            f"{case.key}: this network reads a window of {self.frames} images named 'camera', got {given}; "
+            f"put the source in Windows(source, {self.frames})"
+        )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A steering network with its weights: those of the package, or another file of the same recipe."""
+
+    weights: Path | None = None
+    name: ClassVar[str]
+    net: ClassVar[type[nn.Module]]
+    view: ClassVar[View]
+
+    def __post_init__(self) -> None:
+        _ = self.system  # a bad file is refused now, not in the middle of a campaign
+
+    def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
+        return self.system(cases)
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def layers(self) -> Sequence[str]:
+        return layers_of(self.system.net)
+
+    def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
+        step = max(1, AT_ONCE // self.view.frames)
+        parts = [self._trace(cases[start : start + step], layers) for start in range(0, len(cases), step)]
+        return _together(parts)
+
+    def _trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
+        batch = torch.stack([self.view.read(case) for case in cases])
+        rows, found = probe(self.system.net, batch, layers)
+        return Traced([(said(row),) for row in rows], found)
+
+    @cached_property
+    def system(self) -> TorchSystem:
+        """The network behind it, its weights read once."""
+        file = self.weights or PACKAGED / f"{self.name}.safetensors"
+        return TorchSystem(load(self.net, file), self.view.read, said)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.system.fingerprint()
+
+
+def said(row: Tensor) -> Steering:
+    """The network's one number in degrees of the wheel."""
+    return Steering(row.item() * DEGREES)
+
+
+def _together(parts: Sequence[Traced]) -> Traced:
+    """Batches that were traced one after the other as one."""
+    if not parts:
+        return Traced([], {})
+    answers = [answer for part in parts for answer in part.answers]
+    return Traced(answers, {name: _stacked([part.layers[name] for part in parts]) for name in parts[0].layers})
+
+
+def _stacked(parts: Sequence[Activations]) -> Activations:
+    mean, low, high = (np.concatenate([getattr(part, what) for part in parts]) for what in ("mean", "low", "high"))
+    return Activations(parts[0].kind, mean, low, high, parts[0].passes)
+
+
+@dataclass(frozen=True)
+class Epoch(Trained):
+    """A convolutional network on one frame, after DeepTest's Epoch."""
+
+    name, net = "epoch", EpochNet
+    view = View(top=5 / 12, width=128, height=128, tone="unit")  # the top 200 of 480 rows are cut off (B.1, item 22)
+
+
+@dataclass(frozen=True)
+class DaveOrig(Trained):
+    """NVIDIA's PilotNet on one frame, as DeepXplore's Dave-orig."""
+
+    name, net = "dave-orig", DaveOrigNet
+    view = View(top=0.38, width=200, height=66, tone="centred")
+
+
+@dataclass(frozen=True)
+class DaveDropout(Trained):
+    """A smaller relative of PilotNet with dropout on one frame, after DeepXplore's Dave-dropout."""
+
+    name, net = "dave-dropout", DaveDropoutNet
+    view = View(top=0.38, width=200, height=66, tone="centred")
+
+
+@dataclass(frozen=True)
+class Rambo(Trained):
+    """Three branches (`s1`, `s2`, `s3`) on the differences of three frames, after DeepTest's Rambo: `Windows(source, 3)`."""
+
+    name, net = "rambo", RamboNet
+    view = View(top=0.35, width=160, height=60, tone="differences", frames=3)
+
+
+@dataclass(frozen=True)
+class Chauffeur(Trained):
+    """An encoder (`cnn`) and a memory (`lstm`) over 100 frames, after DeepTest's Chauffeur: `Windows(source, 100)`."""
+
+    name, net = "chauffeur", ChauffeurNet
+    view = View(top=0.5, width=160, height=60, tone="equalised-yuv", frames=100)  # the lower half (B.1, item 22)
+
+    def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
+        """One answer per window; a frame that several windows share is encoded once."""
+        if not cases:
+            return []
+        windows = [self.view.images(case) for case in cases]
+        frames = {image.digest: image for window in windows for image in window}
+        place = {digest: number for number, digest in enumerate(frames)}
+        net = self.system.net.eval()
+        assert isinstance(net, ChauffeurNet)
+        with torch.inference_mode():
+            features = torch.cat([net.cnn(batch) for batch in self._batches(list(frames.values()))])
+            order = torch.tensor([[place[image.digest] for image in window] for window in windows])
+            rows = net.lstm(features[order])
+        return [(said(row),) for row in rows]
+
+    def _batches(self, images: Sequence[Image]) -> Iterator[Tensor]:
+        for start in range(0, len(images), AT_ONCE):
+            yield equalised_yuv(np.stack([self.view.reduced(image.pixels) for image in images[start : start + AT_ONCE]]))
+
+
+STEERING: Mapping[str, type[Trained]] = MappingProxyType(
+    {kind.name: kind for kind in (Epoch, DaveOrig, DaveDropout, Chauffeur, Rambo)}
+)
+
+
+def steering_named(name: str) -> type[Trained]:
+    """The steering system called `name`; raises `InputError` for any other name."""
+    if name not in STEERING:
+        raise InputError(f"the zoo has no steering system '{name}'; {did_you_mean(name, STEERING)}")
+    return STEERING[name]
+
+
+def load(net: Callable[[], nn.Module], path: Path) -> nn.Module:
+    """A network with the weights of a safetensors file; raises `InputError` unless names and shapes fit."""
+    made = net().eval()
+    who = type(made).__name__
+    try:
+        found = load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise InputError(f"{path}: no weights for {who}: {error}") from error
+    wanted = made.state_dict()
+    if wrong := [name for name in {**wanted, **found} if _shape(wanted, name) != _shape(found, name)]:
+        given = f"{wrong[0]} is {_shape(found, wrong[0])}, expected {_shape(wanted, wrong[0])}"
+        raise InputError(f"{path}: these are not the weights of {who}: {given} ({len(wrong)} tensors differ)")
+    made.load_state_dict({name: tensor.float() for name, tensor in found.items()})
+    return made
+
+
+def _shape(state: Mapping[str, Tensor], name: str) -> str:
+    return "x".join(map(str, state[name].shape)) or "a number" if name in state else "missing"

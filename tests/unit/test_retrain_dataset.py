@@ -1,0 +1,329 @@
+"""Training sets: labels follow their change, and what is tested is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swerve.api import run as run_campaign
+from swerve.campaign import Campaign
+from swerve.case import Case
+from swerve.errors import InputError, NotApplicable, UnreadableCase
+from swerve.relation import Rule
+from swerve.relations.steering import same_angle
+from swerve.retrain.dataset import Drawn, Example, Examples, Found, Joined, Prepared, prepare, stream
+from swerve.retrain.split import TEST, TRAIN, VAL, Cut, Split, split_source
+from swerve.search.sweep import Sweep
+from swerve.space import Over, Range
+from swerve.store import Run
+from swerve.testing.fakes import FakeSource, FakeSystem
+from swerve.transformation import Transformation, Unchanged
+from swerve.transformations.affine import Rotate
+from swerve.transformations.photometric import Brighten
+from swerve.values import Boxes2D, Image, Steering
+
+ROTATE, BRIGHTEN = Over(Rotate, degrees=Range(1, 20)), Over(Brighten, beta=Range(5, 60))
+
+
+@dataclass(frozen=True)
+class Boxed(FakeSource):
+    """Noise with a box."""
+
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        box = Boxes2D(np.array([[8, 3, 14, 8]]), ("car",), size=(self.width, self.height))
+        return replace(case, truth=(*case.truth, box))
+
+
+def campaign(source: FakeSource | None = None, *changes: Over, **more: object) -> Campaign:
+    rules = tuple(Rule(f"rule-{n}", change, same_angle(1.0)) for n, change in enumerate(changes or (BRIGHTEN,)))
+    return Campaign(source or Boxed(count=30), FakeSystem(gain=0.5), rules, Sweep(per_case=2), **more)  # type: ignore[arg-type]
+
+
+def made(given: Campaign | None = None, mix: float = 0.5, seed: int = 0) -> Prepared:
+    given = given or campaign()
+    return prepare(given, split_source(given.source, Cut(seed=seed)), Drawn(given, given.rules, seed), mix=mix)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.floats(0, 2.5))
+def test_training_never_touches_test(seed: int, mix: float) -> None:
+    prepared = made(mix=mix, seed=seed)
+    tested = {prepared.test.group(key) for key in prepared.test.keys()}
+    parents = {case.parent or case.key for case in stream(prepared.training)}
+    assert not tested & {prepared.train.group(name) for name in prepared.train.keys()}
+    assert not parents & {case.parent or case.key for held in prepared.tested().values() for case in stream(held)}
+
+
+@settings(deadline=None)
+@given(st.floats(0, 3))
+def test_mix_leaves_split_alone(mix: float) -> None:
+    given_campaign = campaign(FakeSource(count=12, width=4, height=4))
+    prepared = made(given_campaign, mix=mix)
+    assert prepared.split.sides == split_source(given_campaign.source).sides
+    assert prepared.train.followups == round(mix * len(prepared.split.keys(TRAIN)))
+
+
+def leaky(side: str) -> tuple[Split, Example]:
+    split = split_source(Boxed(count=30))
+    return split, Example(split.keys(side)[0], Brighten(20.0), "bright")
+
+
+@pytest.mark.parametrize("side", [TEST, VAL])
+def test_planted_leak_is_refused(side: str) -> None:
+    split, example = leaky(side)
+    told = rf"follow-up 'brightened by 20' of '{example.key}' cannot enter the train set: .* is on the {side} side"
+    with pytest.raises(InputError, match=told):
+        Examples(Boxed(count=30), (example,), split, TRAIN)
+
+
+def test_guard_frame_is_refused() -> None:
+    split = Cut("blocks", gap=2).split({f"{n}": "d" for n in range(40)})
+    with pytest.raises(InputError, match="is on the guard side"):
+        Examples(FakeSource(), (Example(split.keys("guard")[0]),), split, TRAIN)
+
+
+def test_unknown_case_is_refused() -> None:
+    split, _ = leaky(TEST)
+    with pytest.raises(InputError, match="the split does not know 'elsewhere'"):
+        Examples(Boxed(count=30), (Example("elsewhere"),), split, TRAIN)
+
+
+@dataclass(frozen=True)
+class Claiming(FakeSource):
+    """Every case says it comes from `parent` and drive `drive`."""
+
+    parent: str | None = None
+    drive: str = ""
+
+    def group(self, key: str) -> str:
+        return key
+
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        return replace(case, parent=self.parent, group=self.drive or case.group)
+
+
+def test_hidden_parent_is_refused() -> None:
+    split = split_source(FakeSource(count=30))
+    source = Claiming(count=30, parent=split.keys(TEST)[0])
+    train = Examples(source, (Example(split.keys(TRAIN)[0]),), split, TRAIN)
+    with pytest.raises(InputError, match="itself a follow-up, cannot enter the train set"):
+        list(stream(train))
+
+
+def test_hidden_drive_is_refused() -> None:
+    split = split_source(FakeSource(count=30))
+    source = Claiming(count=30, drive=split.keys(TEST)[0])
+    train = Examples(source, (Example(split.keys(TRAIN)[0]),), split, TRAIN)
+    with pytest.raises(InputError, match="which is kept for testing"):
+        list(stream(train))
+
+
+def test_labels_follow_rotation() -> None:
+    prepared = made(campaign(None, ROTATE))
+    example = next(item for item in prepared.train.examples if item.change)
+    case, source = prepared.train[example.name], Boxed(count=30)[example.key]
+    assert example.change is not None
+    assert case.truth == tuple(example.change.map(value) for value in source.truth)
+    assert case.truth[1] != source.truth[1]
+    assert case.truth[0] == source.truth[0]
+
+
+def test_followups_say_their_origin() -> None:
+    prepared = made()
+    example = next(item for item in prepared.train.examples if item.change)
+    case = prepared.train[example.name]
+    assert (case.key, case.parent, case.group) == (example.name, example.key, example.key)
+    assert case.facts["rule"] == "rule-0"
+    assert str(case.facts["change"]).startswith("brighten")
+
+
+def test_same_seed_same_set() -> None:
+    one, two, other = (made(seed=seed).train for seed in (4, 4, 5))
+    assert one.keys() == two.keys()
+    assert one.fingerprint() == two.fingerprint() != other.fingerprint()
+
+
+def test_larger_mix_keeps_smaller() -> None:
+    few, many = (set(made(mix=mix).train.keys()) for mix in (0.2, 0.9))
+    assert few < many
+
+
+def test_several_draws_per_case() -> None:
+    prepared = made(mix=2.0)
+    parents = [example.key for example in prepared.train.examples if example.change]
+    assert len(parents) == 2 * len(prepared.split.keys(TRAIN))
+    assert set(parents) == set(prepared.split.keys(TRAIN))
+
+
+def test_no_mix_no_followups() -> None:
+    assert made(mix=0.0).train.followups == 0
+
+
+@pytest.mark.parametrize("mix", [-0.1, float("nan"), float("inf")])
+def test_wrong_mix_is_named(mix: float) -> None:
+    with pytest.raises(InputError, match="the mix must be 0 or more"):
+        made(mix=mix)
+
+
+def test_held_out_has_every_rule() -> None:
+    prepared = made(campaign(None, ROTATE, BRIGHTEN))
+    assert list(prepared.tested()) == ["original", "synthetic, rule-0", "synthetic, rule-1"]
+    assert {len(held.examples) for held in prepared.synthetic.values()} == {len(prepared.test.examples)}
+
+
+@dataclass(frozen=True)
+class Odd(Transformation):
+    """Cannot be made to an odd case."""
+
+    preserves = ("*",)
+
+    def applies(self, case: Case) -> str | None:
+        return "odd" if int(case.key[-1]) % 2 else None
+
+    def image(self, image: Image) -> Image:
+        return Image(image.pixels // 2)
+
+
+def test_unmakeable_is_made_up_for() -> None:
+    prepared = made(campaign(None, Over(Odd)), mix=0.3)
+    assert prepared.train.followups == round(0.3 * len(prepared.split.keys(TRAIN)))
+    assert all(int(item.key[-1]) % 2 == 0 for item in prepared.train.examples if item.change)
+
+
+class Fussy:
+    """Admits cases of small number."""
+
+    def admit(self, source: Case, followup: Case) -> str | None:
+        return None if int(source.key[-2:]) < 20 else "unnatural"
+
+
+def test_gate_refills_from_next() -> None:
+    free, gated = made(mix=0.3).train, made(campaign(gate=Fussy()), mix=0.3).train
+    assert free.followups == gated.followups
+    natural = {name for name in free.keys() if "~" in name and int(name.partition("~")[0][-2:]) < 20}
+    assert natural < set(gated.keys())
+
+
+def test_fixed_change_is_drawn_once() -> None:
+    prepared = made(campaign(None, Over(Unchanged)), mix=3.0)
+    assert prepared.train.followups == len(prepared.split.keys(TRAIN))
+
+
+@dataclass(frozen=True)
+class Torn(FakeSource):
+    """One case that does not read, and one that cannot be made."""
+
+    def __getitem__(self, key: str) -> Case:
+        if key.endswith("1"):
+            raise UnreadableCase(f"{key}: torn")
+        if key.endswith("2"):
+            raise NotApplicable("cannot")
+        return super().__getitem__(key)
+
+
+def test_unreadable_cases_are_told() -> None:
+    skipped: list[tuple[str, str]] = []
+    assert len(list(stream(Torn(count=4), skipped))) == 2
+    assert skipped == [("fake-00001", "fake-00001: torn"), ("fake-00002", "cannot")]
+
+
+class Reading(FakeSource):
+    """Counts how often it is read."""
+
+    reads = 0
+
+    def __getitem__(self, key: str) -> Case:
+        type(self).reads += 1
+        return super().__getitem__(key)
+
+
+def test_cases_are_read_when_asked() -> None:
+    split = split_source(Reading(count=30))
+    train = Examples(Reading(count=30), tuple(map(Example, split.keys(TRAIN))), split, TRAIN)
+    Reading.reads = 0
+    cases = stream(train)
+    next(cases)
+    assert Reading.reads == 1
+
+
+def test_base_of_test_drive_is_refused() -> None:
+    given_campaign = campaign()
+    split = split_source(given_campaign.source)
+    with pytest.raises(InputError, match="of the further training data belongs to a drive that is kept for testing"):
+        prepare(given_campaign, split, Drawn(given_campaign, given_campaign.rules), base=Boxed(count=30))
+
+
+@dataclass(frozen=True)
+class Elsewhere(FakeSource):
+    """Other drives."""
+
+    def keys(self) -> Sequence[str]:
+        return [f"other-{index}" for index in range(self.count)]
+
+
+def test_base_gives_the_originals() -> None:
+    given_campaign = campaign()
+    split = split_source(given_campaign.source)
+    prepared = prepare(given_campaign, split, Drawn(given_campaign, given_campaign.rules), mix=0.66, base=Elsewhere(count=5))
+    keys = prepared.training.keys()
+    assert keys[:5] == Elsewhere(count=5).keys()
+    assert len(keys) == 5 + round(0.66 * len(split.keys(TRAIN)))
+    assert all("~" in key for key in keys[5:])
+
+
+def test_empty_training_gets_its_line() -> None:
+    given_campaign = campaign()
+    split = split_source(given_campaign.source)
+    with pytest.raises(InputError, match="the training set is empty"):
+        prepare(given_campaign, split, Drawn(given_campaign, given_campaign.rules), mix=0.0, base=Elsewhere(count=0))
+
+
+def test_joined_keys_must_differ() -> None:
+    with pytest.raises(InputError, match="'fake-00000' is in two of the sources"):
+        Joined((FakeSource(2), FakeSource(2)))
+
+
+def test_findings_become_followups(tmp_path: Path) -> None:
+    given_campaign = campaign(FakeSource(count=30))
+    run_campaign(given_campaign, tmp_path / "run", report=False)
+    run = Run(tmp_path / "run")
+    split = split_source(given_campaign.source)
+    prepared = prepare(given_campaign, split, Found(run), mix=1.0)
+    found = {(item.case, item.words) for item in run.findings()}
+    ours = [item for item in prepared.train.examples if item.change]
+    assert 0 < len(ours) <= len(split.keys(TRAIN))
+    assert all((item.key, item.change.words()) in found for item in ours if item.change)
+    shas = {item.input_sha for item in run.findings()}
+    assert all(prepared.train[item.name].input_sha in shas for item in ours)
+
+
+def test_findings_of_one_rule(tmp_path: Path) -> None:
+    given_campaign = campaign(FakeSource(count=20), BRIGHTEN, Over(Brighten, beta=Range(-60, -5)))
+    run_campaign(given_campaign, tmp_path / "run", report=False)
+    keys = given_campaign.source.keys()
+    chosen = Found(Run(tmp_path / "run"), rules=("rule-1",)).of(keys, 9.0)
+    assert {item.rule for item in chosen} == {"rule-1"}
+    assert isinstance(chosen[0].change, Brighten)
+    assert chosen[0].change.beta < 0
+
+
+def test_steering_labels_stay() -> None:
+    prepared = made()
+    for case in stream(prepared.train):
+        assert isinstance(case.truth[0], Steering)
+
+
+def test_chosen_cases_are_spread() -> None:
+    given_campaign = campaign(FakeSource(count=200, width=4, height=4))
+    keys = given_campaign.source.keys()
+    one, two = (Drawn(given_campaign, given_campaign.rules, seed).of(keys, 0.2) for seed in (0, 1))
+    assert {example.key for example in one} != {example.key for example in two}
+    assert 10 < sum(example.key in keys[:100] for example in one) < 30

@@ -1,0 +1,138 @@
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from swerve.errors import InputError
+from swerve.review.cli import add_options, review
+from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
+from swerve.store import CAMPAIGN, Run
+from tests.fixture_runs import Made, finding, held, keep_pictures, noise
+
+PROGRAM = """
+import argparse, sys
+from pathlib import Path
+from swerve.review.cli import add_options, review
+parser = argparse.ArgumentParser()
+parser.add_argument("folder", type=Path)
+add_options(parser)
+sys.exit(review(parser.parse_args()))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    records = [finding(case, "turn", off=9.0 + number) for number, case in enumerate("abc")]
+    made = Made(records).write(tmp_path / "run")
+    keep_pictures(made, records[2], noise(1), noise(2))
+    campaign = made.folder / CAMPAIGN  # a script's: no picture can be made again, and no network is loaded to try
+    campaign.write_text(campaign.read_text().replace('"rebuildable": true', '"rebuildable": false'))
+    return Run(made.folder)
+
+
+def called(run: Run, *words: object) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    add_options(parser)
+    return review(parser.parse_args([str(run.folder), *map(str, words)]))
+
+
+def ids(run: Run) -> list[str]:
+    return [one.id for one in run.findings()]
+
+
+def test_agreement_is_printed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two, three = ids(run)
+    MarkFile(run.folder, "anna").add([Judgement(one, Mark.TRUE), Judgement(two, Mark.TRUE), Judgement(three, Mark.FALSE)])
+    MarkFile(run.folder, "bob").add([Judgement(one, Mark.TRUE), Judgement(two, Mark.FALSE), Judgement("f" * 16, Mark.TRUE)])
+    assert called(run, "--agreement") == 0
+    told = capsys.readouterr().out
+    assert "rule turn: 3 of 3 reviewed: 1 true positive, 1 false positive, 0 unnatural, 1 open" in told
+    assert "anna, bob: three marks: 1 of 2 alike, Cohen's kappa 0.000" in told
+    assert f"conflict {two}: anna: true positive, bob: false positive; open" in told
+    assert f"not counted: bob marked {'f' * 16}, which is no finding of this run" in told
+    assert (run.folder / "tables" / "review.csv").is_file()
+
+
+def test_many_conflicts_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Made([finding(f"c{number}", "turn") for number in range(25)]).write(tmp_path / "run")
+    for name, mark in (("anna", Mark.TRUE), ("bob", Mark.FALSE)):
+        MarkFile(run.folder, name).add([Judgement(one, mark) for one in ids(run)])
+    assert called(run, "--agreement") == 0
+    told = capsys.readouterr().out
+    assert told.count("\nconflict ") == 20
+    assert "and 5 conflicts more: " in told
+    assert "\nall: 25 of 25 reviewed" in told
+
+
+def test_nothing_marked_is_said(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(run, "--agreement") == 0
+    assert "nobody has marked a finding yet" in capsys.readouterr().out
+
+
+def test_export_then_import(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    MarkFile(run.folder, "anna").add([Judgement(ids(run)[0], Mark.TRUE)])
+    assert called(run, "--export", tmp_path / "out.csv") == 0
+    other = Made([finding("a", "turn", off=9.0)]).write(tmp_path / "other")
+    assert called(other, "--import", tmp_path / "out.csv") == 0
+    assert read_marks(other.folder) == read_marks(run.folder)
+    assert "anna: 1 marks new or changed" in capsys.readouterr().out
+
+
+def test_unknown_reviewer_is_told(run: Run, tmp_path: Path) -> None:
+    MarkFile(run.folder, "anna").add([Judgement(ids(run)[0], Mark.TRUE)])
+    with pytest.raises(InputError, match=r"nobody called 'ana'; did you mean 'anna'\?"):
+        called(run, "--export", tmp_path / "out.csv", "--reviewer", "ana")
+
+
+def test_run_without_findings_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no findings to review"):
+        called(Made([held("a")]).write(tmp_path / "run"), "--no-browser")
+
+
+def test_exported_page_is_alone(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    MarkFile(run.folder, "anna").add([Judgement(ids(run)[0], Mark.TRUE, "a word of annas")])
+    assert called(run, "--export-page", tmp_path / "page.html", "--sample", 3) == 0
+    text = (tmp_path / "page.html").read_text()
+    assert not re.search(r"(src|href)=\"(?!data:|#)", text)
+    assert "annas" not in text
+    assert str(tmp_path) not in text
+    assert text.count("data:image/png;base64,") == 2  # the one finding whose pictures are there
+    assert capsys.readouterr().out.startswith("3 findings, 0.")
+
+
+@pytest.mark.parametrize(
+    "words", [["--sample", "0"], ["--port", "70000"], ["--port", "-1"], ["--export", "a", "--agreement"]]
+)
+def test_bad_options_are_refused(run: Run, words: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        called(run, *words)
+
+
+def test_interrupt_ends_cleanly(run: Run) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(run.folder), "--no-browser", "--reviewer", "anna"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", first)
+        assert address
+        with urllib.request.urlopen(address[0], timeout=10) as reply:
+            assert b"Swerve review" in reply.read()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert "0 marks saved; tables/review.csv written" in out
+
+
+def test_edited_file_stops_the_start(run: Run) -> None:
+    MarkFile(run.folder, "anna").add([Judgement(ids(run)[0], Mark.TRUE)])
+    path = run.folder / "review" / "anna.jsonl"
+    path.write_text(path.read_text().replace("true", "false"))
+    with pytest.raises(InputError, match=r"anna\.jsonl: line 2 is damaged or was edited by hand"):
+        called(run, "--no-browser")

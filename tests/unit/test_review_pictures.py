@@ -1,0 +1,152 @@
+import dataclasses
+import json
+import threading
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from swerve.api import run as run_campaign
+from swerve.campaign import Campaign
+from swerve.files import png_bytes
+from swerve.keep import FINDINGS
+from swerve.relation import Rule
+from swerve.relations.steering import same_angle
+from swerve.review.page import Desk, page_data
+from swerve.review.pictures import Pictures, Shown
+from swerve.rows import Finding
+from swerve.search.sweep import Sweep
+from swerve.space import Over, Range
+from swerve.store import Run
+from swerve.testing import FakeSource, FakeSystem
+from swerve.transformations.photometric import Brighten
+from swerve.values import Array, Boxes2D
+from tests.fixture_runs import Made, finding, keep_file, keep_pictures, noise
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A true run of which no picture is left."""
+    rules = (Rule("brighter", Over(Brighten, beta=Range(20, 40)), same_angle(5)),)
+    campaign = Campaign(source=FakeSource(3), system=FakeSystem(), rules=rules, search=Sweep(per_case=1), seed=7)
+    run_campaign(campaign, tmp_path / "run", report=False)
+    made = Run(tmp_path / "run")
+    for file in (made.folder / FINDINGS).iterdir():
+        file.unlink()
+    return made
+
+
+def first(run: Run) -> Finding:
+    return next(run.findings())
+
+
+def pixels(png: bytes) -> Array:
+    return cv2.cvtColor(cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+
+
+def test_lost_pictures_are_made_again(run: Run) -> None:
+    (shot,) = Pictures(run).of(first(run)).shots
+    source = FakeSource(3)[first(run).case].inputs["camera"].pixels  # type: ignore[attr-defined]
+    assert shot.sensor == "camera"
+    assert np.array_equal(pixels(shot.source), source)
+    assert pixels(shot.followup).mean() - source.mean() > 19
+
+
+def test_changed_data_is_told(run: Run) -> None:
+    other = dataclasses.replace(first(run), input_sha="0" * 64)
+    shown = Pictures(run).of(other)
+    assert shown.shots == ()
+    assert shown.why == "No pictures: they were not kept and cannot be made again."
+    assert "another input than the finding had" in shown.reason
+
+
+def test_unbuildable_campaign_is_told(run: Run) -> None:
+    path = run.folder / "campaign.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rebuildable": False}))
+    assert "made by a Python script" in Pictures(Run(run.folder)).of(first(run)).reason
+
+
+def test_foreign_errors_are_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: FakeSource, key: str) -> None:
+        raise ZeroDivisionError("no \x1b[31mhorizon")
+
+    monkeypatch.setattr(FakeSource, "__getitem__", broken)
+    assert "no \\x1b[31mhorizon" in Pictures(run).of(first(run)).reason
+
+
+def test_kept_pictures_are_read(tmp_path: Path) -> None:
+    record = finding("a")
+    run = Made([record]).write(tmp_path / "run")
+    keep_pictures(run, record, noise(1), noise(2))
+    (shot,) = Pictures(run).of(first(run)).shots
+    assert (shot.source, shot.followup) == (png_bytes(noise(1).pixels), png_bytes(noise(2).pixels))
+
+
+def test_link_out_is_not_read(tmp_path: Path) -> None:
+    record = finding("a")
+    run = Made([record]).write(tmp_path / "run")
+    keep_pictures(run, record, noise(1), noise(2))
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(png_bytes(noise(3).pixels))
+    kept = next((run.folder / FINDINGS).glob(f"{record.input_sha[:16]}*"))
+    kept.unlink()
+    kept.symlink_to(secret)
+    assert Pictures(run).of(first(run)).shots == ()
+
+
+def test_other_files_are_no_pictures(tmp_path: Path) -> None:
+    record = finding("a")
+    run = Made([record]).write(tmp_path / "run")
+    for sha in (record.source_sha, record.input_sha):
+        keep_file(run, sha, "camera.png", b"<script>alert(1)</script>")
+        keep_file(run, sha, "lidar.npy", b"points")
+    assert Pictures(run).of(first(run)).why == "No pictures: no input of this finding is a camera's."
+
+
+def test_hostile_hash_finds_nothing(run: Run) -> None:
+    (run.folder.parent / "x-camera.png").write_bytes(png_bytes(noise(1).pixels))
+    hostile = dataclasses.replace(first(run), source_sha="../x", input_sha="../x")
+    assert Pictures(run).of(hostile).shots == ()
+
+
+def test_few_pictures_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swerve.review.pictures.REMEMBERED", 2)
+    run = Made([finding(case) for case in "abcd"]).write(tmp_path / "run")
+    pictures = Pictures(run)
+    for one in run.findings():
+        pictures.of(one)
+    assert list(pictures._last) == [one.id for one in run.findings()][-2:]
+
+
+def test_closing_waits_for_pictures(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, go_on, order = threading.Event(), threading.Event(), list[str]()
+
+    def slow(self: Pictures, finding: Finding) -> Shown:
+        started.set()
+        go_on.wait(10)
+        order.append("made")
+        return Shown()
+
+    monkeypatch.setattr(Pictures, "_look", slow)
+    pictures, one = Pictures(run), first(run)
+    making = threading.Thread(target=pictures.of, args=(one,))
+    closing = threading.Thread(target=lambda: (pictures.close(), order.append("closed")))
+    making.start()
+    started.wait(10)
+    closing.start()
+    go_on.set()
+    making.join()
+    closing.join()
+    assert order == ["made", "closed"]
+    assert pictures.of(one).why == "No pictures: swerve review has ended."
+
+
+def test_boxes_are_drawn_surest_first(tmp_path: Path) -> None:
+    boxes = Boxes2D(np.array([[1, 2, 3, 4], [5, 6, 7, 8]]), ("car", "car"), scores=np.array([0.1, 0.9]))
+    run = Made([finding("a")]).write(tmp_path / "run")
+    seen = dataclasses.replace(first(run), after=(boxes,))
+    (item,) = page_data(run, Desk("anna", [seen]))["items"]
+    assert item["boxes"]["after"] == [[5, 6, 7, 8], [1, 2, 3, 4]]
+    assert item["boxes"]["before"] == []
+    assert item["turns"]["before"] == "-3.0"

@@ -1,0 +1,99 @@
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swerve.cli import main
+from swerve.report.sheet import GAP, LINE, contact_sheet, world_sheet
+from swerve.values import Boxes2D, find
+from swerve.world.source import World
+
+SIZE = ("--size", "96x54", "--count", "2")
+
+
+def written(folder: Path, form: str) -> Path:
+    assert main(["world", "--out", str(folder), "--as", form, *SIZE]) == 0
+    return folder
+
+
+def test_udacity_angles_are_radians(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = written(tmp_path / "drive", "udacity")
+    rows = list(csv.DictReader((folder / "train" / "steering.csv").read_text().splitlines()))
+    world = World(drives=2, split="train", width=96, height=54)
+    truth = [world[key].truth[0].degrees for key in world.keys()]
+    assert [math.degrees(float(row["steering_angle"])) for row in rows] == pytest.approx(truth)
+    assert all((folder / "train" / "center" / f"{row['frame_id']}.png").exists() for row in rows)
+    assert "contact.png" in capsys.readouterr().out
+
+
+def test_coco_boxes_are_the_labels(tmp_path: Path) -> None:
+    folder = written(tmp_path / "coco", "coco")
+    told = json.loads((folder / "annotations" / "instances_train.json").read_text())
+    world = World(drives=2, split="train", width=96, height=54, labels=("boxes2d",))
+    boxes = [find(world[key].truth, "boxes2d") for key in world.keys()]
+    kept = [box for label in boxes if isinstance(label, Boxes2D) for box in label.xyxy if (box[2:] > box[:2]).all()]
+    assert len(told["annotations"]) == len(kept)
+
+
+def test_kitti_tells_how_much_is_hidden(tmp_path: Path) -> None:
+    folder = tmp_path / "kitti"
+    assert main(["world", "--out", str(folder), "--as", "kitti", "--size", "320x180", "--count", "3"]) == 0
+    files = sorted((folder / "train" / "label_2").glob("*.txt"))
+    lines = [line.split() for file in files for line in file.read_text().splitlines()]
+    assert lines
+    assert {line[2] for line in lines if line[0] != "DontCare"} <= {"0", "1", "2"}
+
+
+def test_splits_number_kinds_alike(tmp_path: Path) -> None:
+    names = []
+    for split in ("train", "val"):
+        assert main(["world", "--out", str(tmp_path / split), "--as", "yolo", "--split", split, *SIZE]) == 0
+        names.append((tmp_path / split / "data.yaml").read_text().split("names:")[1])
+    assert names[0] == names[1]
+    assert '0: "car"' in names[0]
+
+
+def test_sheet_shows_every_frame(tmp_path: Path) -> None:
+    import cv2
+
+    sheet = cv2.imread(str(written(tmp_path / "drive", "udacity") / "contact.png"))
+    assert sheet.shape == (180, 2 * 320 + GAP, 3)
+
+
+def test_occupied_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("keep me")
+    assert main(["world", "--out", str(tmp_path), *SIZE]) == 2
+    assert "is not empty; choose a new folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--as", "cocoa"], "did you mean 'coco'"),
+        (["--conditions", "sonw"], "did you mean 'snow'"),
+        (["--split", "exam"], "split cannot be 'exam'"),
+        (["--size", "8x8"], "16x16 to 4096x4096 pixels"),
+        (["--frames", "301"], "1 to 300"),
+    ],
+)
+def test_wrong_words_get_their_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    assert main(["world", "--out", str(tmp_path / "new"), *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_contact_sheet_keeps_the_order() -> None:
+    tiles = [[np.full((4, 6, 3), 10 * row + column, np.uint8) for column in range(3)] for row in range(2)]
+    sheet = contact_sheet(tiles, ["a", "b", "c"])
+    assert sheet.shape == (LINE + GAP + 4 + GAP + 4, 3 * 6 + 2 * GAP, 3)
+    assert sheet[LINE + GAP, 6 + GAP, 0] == 1
+    assert sheet[-1, -1, 0] == 12
+
+
+def test_world_sheet_has_a_column_per_sky() -> None:
+    sheet = world_sheet(1, ["clear", "night"], width=64)
+    day, night = sheet[-36:, :64], sheet[-36:, -64:]
+    assert day.mean() > 1.5 * night.mean()

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from swerve.errors import InputError
+from swerve.zoo import data
+from swerve.zoo.data import Drive, Frames, Part, Parts, default_folder, render_drive, rendered
+from swerve.zoo.learn import Lesson, Material, Recipe, answers, fit, learn, rmse, samples, varied
+from swerve.zoo.steering import STEERING, View
+from swerve.zoo.train import Score, cards, main, overview, save_weights, scored, train_named
+
+VIEW = View(top=0.5, width=8, height=4, tone="unit", frames=3)
+TINY = Part("train", 3, 2, width=32, height=18)
+QUICK = Recipe(passes=2, batch=8, memory=1)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def numbered(drives: int, length: int, first: int = 0) -> Frames:
+    """Frames whose brightness is their number, and whose angle is ten times that."""
+    number = first + np.arange(drives * length).reshape(drives, length)
+    pixels = np.broadcast_to(number[..., None, None, None], (drives, length, 6, 8, 3)).astype(np.uint8)
+    return Frames(pixels, 10.0 * number.astype(np.float32), cut=3)
+
+
+def striped(drives: int, length: int, seed: int) -> Frames:
+    """Grey noise with a white stripe; the farther right it stands, the farther right one must steer."""
+    rng = np.random.default_rng(seed)
+    at = rng.integers(4, 60, (drives, length))
+    pixels = rng.integers(40, 90, (drives, length, 23, 64, 3), np.uint8)
+    for drive, frame in np.ndindex(drives, length):
+        pixels[drive, frame, :, at[drive, frame] - 3 : at[drive, frame] + 3] = 250
+    return Frames(pixels, (32 - at).astype(np.float32), cut=12)
+
+
+@pytest.fixture(scope="module")
+def material() -> Material:
+    sizes = ((6, 4), (2, 102), (6, 3), (2, 4), (1, 101), (2, 4), (1, 101))
+    return Material(*(striped(*size, seed) for seed, size in enumerate(sizes)))
+
+
+def test_windows_end_at_their_angle():
+    found = samples(VIEW, numbered(2, 4), numbered(1, 5, first=8), every=(1, 2))
+    assert found.windows.tolist() == [[0, 1, 2], [1, 2, 3], [4, 5, 6], [5, 6, 7], [8, 9, 10], [10, 11, 12]]
+    assert (found.units * 40).tolist() == [20, 30, 60, 70, 100, 120]
+    assert found.pixels(np.array([4]))[0, :, 0, 0, 0].tolist() == [8, 9, 10]
+
+
+def test_short_drives_have_no_window():
+    assert len(samples(replace(VIEW, frames=5), numbered(2, 4), every=(1,)).units) == 0
+
+
+def test_variations_keep_order_within_windows():
+    window = samples(VIEW, numbered(8, 3, first=90), every=(1,)).pixels(np.arange(8))
+    changed = varied(window, np.random.default_rng(0))
+    brightness = changed.mean(axis=(2, 3, 4))
+    assert (np.diff(brightness, axis=1) >= 0).all()
+    assert not np.array_equal(changed, window)
+    assert changed.shape == window.shape
+
+
+def test_variations_never_move_a_stripe():
+    window = striped(12, 1, 3).pixels
+    changed = varied(window, np.random.default_rng(1))
+    before, after = (pixels.mean(axis=(1, 2, 4)).argmax(axis=1) for pixels in (window, changed))
+    assert np.abs(after - before).max() <= 5  # the stripe is six pixels wide
+
+
+def test_loss_goes_down(material):
+    net = learn("dave-orig", material, recipe=Recipe(passes=4, batch=8, every=3), seed=1)
+    view = STEERING["dave-orig"].view
+    asked = samples(view, material.long, every=(5,))
+    assert rmse(answers(net, view, asked), asked.units) < 0.5 * rmse(np.zeros_like(asked.units), asked.units)
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_same_seed_same_bytes(material, name, tmp_path):
+    small = replace(material, short=striped(2, 4, 0), long=striped(1, 102, 1))
+    recipe = Recipe(passes=1, batch=8, every=40, memory=1)
+    for number, seed in enumerate((7, 7, 8)):
+        save_weights(learn(name, small, recipe=recipe, seed=seed), tmp_path / f"{number}")
+    first, again, other = ((tmp_path / f"{number}").read_bytes() for number in range(3))
+    assert first == again != other
+
+
+def test_torchs_generator_is_left_alone(material):
+    before = torch.get_rng_state()
+    learn("dave-dropout", replace(material, short=striped(2, 4, 0)), recipe=Recipe(passes=1, every=50))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+class Told:
+    """A lesson whose errors are told in advance."""
+
+    def __init__(self, errors: list[float]) -> None:
+        self.net, self.errors, self.weights = nn.Linear(1, 1), iter(errors), []
+
+    def error(self) -> float:
+        self.weights.append(self.net.weight.item())
+        return next(self.errors)
+
+    def lesson(self) -> Lesson:
+        return Lesson(4, lambda chosen: (self.net(torch.ones(1, 1)) - 9).square().sum(), self.error)
+
+
+def test_best_pass_is_kept():
+    told = Told([3.0, 1.0, 2.0])
+    fit(told.net, told.lesson(), Recipe(passes=3, batch=1), rng=np.random.default_rng(0))
+    assert told.net.weight.item() == told.weights[1] != told.weights[2]
+
+
+def test_patience_ends_training():
+    told = Told([1.0, 2.0, 2.0, 2.0, 0.0])
+    errors = fit(told.net, told.lesson(), Recipe(passes=5, patience=2), rng=np.random.default_rng(0))
+    assert errors == [1.0, 2.0, 2.0]
+
+
+def test_memory_wants_long_drives(material):
+    with pytest.raises(InputError, match="long drives must have 100 frames at least, got 50"):
+        learn("chauffeur", replace(material, long=striped(1, 50, 0)), recipe=replace(QUICK, passes=1))
+
+
+def test_card_tells_the_measured(material, tmp_path):
+    card = train_named("dave-dropout", tmp_path, given=material, recipe=replace(QUICK, every=30), seed=3)
+    system = STEERING["dave-dropout"](tmp_path / "dave-dropout.safetensors")
+    assert card["held_out"] == scored(system, material.test_short, material.test_long).as_dict()
+    assert card["data"]["long"] == "2 drives of 102 frames"
+    assert card["recipe"]["seed"] == 3
+    assert cards(tmp_path) == {"dave-dropout": card}
+    page = (tmp_path / "dave-dropout.md").read_text()
+    assert f"| held-out, {card['held_out']['windows']} windows | {card['held_out']['rmse_degrees']:.2f} |" in page
+
+
+def test_score_is_in_degrees():
+    score = Score(rmse=9.0, zero=36.0, windows=5)
+    assert score.as_dict() == pytest.approx(
+        {"rmse_degrees": 9.0, "mse_rad2": 0.02467, "zero_rmse_degrees": 36.0, "ratio": 0.25, "windows": 5}
+    )
+
+
+def test_unknown_network_is_refused(material, tmp_path):
+    with pytest.raises(InputError, match="no steering system 'epoc'; did you mean 'epoch'"):
+        train_named("epoc", tmp_path, given=material)
+
+
+def test_drive_is_world_without_top():
+    made, world = render_drive(TINY, 1), TINY.world()
+    cases = [world[f"train/0/1#{number}"] for number in (0, 1)]
+    assert np.array_equal(made.pixels, [case.inputs["camera"].pixels[6:] for case in cases])
+    assert made.degrees == pytest.approx([data.degrees_of(case.truth) for case in cases])
+    assert made.pixels.shape == TINY.shape[1:]
+
+
+def fake_drive(part: Part, drive: int) -> Drive:
+    return Drive(np.full(part.shape[1:], drive + 1, np.uint8), np.full(part.frames, drive, np.float32), 30.0)
+
+
+def test_rendering_goes_on_where_stopped(monkeypatch, tmp_path):
+    asked = []
+
+    def stops_after_one(part: Part, drive: int) -> Drive:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(drive)
+        return fake_drive(part, drive)
+
+    monkeypatch.setattr(data, "render_drive", stops_after_one)
+    with pytest.raises(KeyboardInterrupt):
+        rendered(TINY, tmp_path, workers=1)
+    monkeypatch.setattr(data, "render_drive", lambda part, drive: asked.append(drive) or fake_drive(part, drive))
+    frames = rendered(TINY, tmp_path, workers=1)
+    assert asked == [0, 1, 2]
+    assert frames.degrees.tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert frames.minutes == 1.5
+
+
+def test_rendered_frames_are_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(data, "render_drive", fake_drive)
+    rendered(TINY, tmp_path, workers=1)
+    monkeypatch.setattr(data, "render_drive", lambda part, drive: pytest.fail("rendered twice"))
+    frames = rendered(TINY, tmp_path, workers=1)
+    assert frames.pixels[:, 0, 0, 0, 0].tolist() == [1, 2, 3]
+    assert frames.cut == 6
+    assert not frames.pixels.flags.writeable
+
+
+def test_two_workers_render_alike(tmp_path):
+    part = replace(TINY, drives=2, frames=1)
+    one, two = (rendered(part, tmp_path / str(workers), workers=workers) for workers in (1, 2))
+    assert np.array_equal(one.pixels, two.pixels)
+    assert np.array_equal(one.degrees, two.degrees)
+
+
+def test_other_worlds_frames_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(data, "render_drive", fake_drive)
+    monkeypatch.setattr(data, "VERSION", 1)
+    rendered(TINY, tmp_path, workers=1)
+    monkeypatch.setattr(data, "VERSION", 99)
+    with pytest.raises(InputError, match="world was 1, is 99: delete it to render it again"):
+        rendered(TINY, tmp_path, workers=1)
+
+
+def test_torn_description_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(data, "render_drive", fake_drive)
+    rendered(TINY, tmp_path, workers=1)
+    (tmp_path / TINY.folder / "part.json").write_text("{")
+    with pytest.raises(InputError, match="delete the folder to render it again"):
+        rendered(TINY, tmp_path, workers=1)
+
+
+def test_parts_share_no_scene():
+    parts = Parts().all()
+    scenes = {f"{part.split}/{part.seed}" for part in parts if part is not Parts().spread}
+    assert len(scenes) == 6
+    assert len({part.folder for part in parts}) == 7
+    assert {part.split for part in parts} == {"train", "val", "test"}
+
+
+def test_spread_frames_are_new_ones():
+    parts = Parts()
+    short, spread = (set(part.keys(5)) for part in (parts.short, parts.spread))
+    assert not short & spread
+    assert sorted(int(key.rpartition("#")[2]) for key in spread) == list(range(12, 109, 12))
+    assert sorted(parts.long.keys(2), key=lambda key: int(key.rpartition("#")[2])) == parts.long.keys(2)
+
+
+def test_share_keeps_a_drive():
+    few = Parts(short=Part("train", 2200, 4), long=Part("train", 9, 130)).scaled(0.01)
+    assert (few.short.drives, few.long.drives, few.long.frames) == (22, 1, 130)
+
+
+def test_cache_folder_follows_xdg(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert default_folder() == Path("/somewhere/swerve/zoo")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["list"], 0), (["--help"], 0), (["train"], 2), (["dance"], 2), (["render", "--share", "2"], 2)]
+)
+def test_command_ends_with_code(words, code, capsys):
+    assert main(words) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_command_refuses_unknown_network(tmp_path):
+    with pytest.raises(InputError, match="no steering system 'nobody'"):
+        main(["train", "nobody", "--data", str(tmp_path)])
+
+
+def test_listing_names_every_network(capsys):
+    main(["list"])
+    shown = capsys.readouterr().out
+    assert [name for name in STEERING if name not in shown] == []
+
+
+def test_page_shows_the_cards():
+    page = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text()
+    shown = re.search(r"<!-- scores -->\n(.*?)\n<!-- end of scores -->", page, re.S)
+    assert shown is not None
+    assert shown[1] == (overview(found) if (found := cards()) else "No network has been trained yet.")
