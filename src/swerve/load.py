@@ -58,6 +58,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "in-sequence": "swerve.space:Sequenced",
             "table": "swerve.space:Table",
             "blurs": "swerve.transformations.blur:blurs",
+            "skies": "swerve.transformations.rerender:skies",
             "motion-blurs": "swerve.transformations.blur:motion_blur",
             "tigaug-weather": "swerve.transformations.weather:tigaug_weather",
             "tigaug-fog": "swerve.transformations.weather:fog",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from swerve.system import Answer
-from swerve.values import Boxes2D, Boxes3D, Group, Signal, Steering, Value
+from swerve.values import Boxes2D, Boxes3D, Group, SceneRef, Signal, Steering, Value
 
 SHOWN = 3  # answers of a group that are told
 
@@ -54,7 +54,7 @@ def _arguments(part: Mapping[str, Any]) -> Iterator[str]:
 
 def answer_words(answer: Answer) -> str:
     """What a system or a label said, in words: `+3.2°`, `3 boxes2d`, `collision 0.82`."""
-    return ", ".join(map(_value_words, answer))
+    return ", ".join(_value_words(value) for value in answer if not isinstance(value, SceneRef))  # says where, not what
 
 
 def _value_words(value: Value) -> str:

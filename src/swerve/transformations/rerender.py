@@ -8,11 +8,19 @@ from typing import ClassVar
 
 from swerve.case import Case
 from swerve.errors import InputError, NotApplicable
+from swerve.space import Table
 from swerve.transformation import Transformation, param
 from swerve.values import Group, Image, SceneRef, Value, find
 from swerve.world.camera import Camera
 from swerve.world.conditions import CLEAR_AIR, PRESETS, Conditions, conditions
 from swerve.world.source import frame, parsed
+
+SKIES = ("sunshine", "dusk", "night", "rain", "fog", "snow", "snow-night")
+
+
+def skies() -> Table:
+    """Every scene under seven other skies."""
+    return Table(tuple(Rerender(name) for name in SKIES))
 
 
 @dataclass(frozen=True)
