@@ -86,7 +86,7 @@ class Made:
 def identity(method: str, rules: Sequence[str]) -> dict[str, object]:
     """The keys of `identity.identity_of`, with made-up values."""
     rule = [{"name": name, "change": {"use": "rotate", "degrees": "grid"}, "expect": EXPECT} for name in rules]
-    parts = {"source": SOURCE, "system": {"use": "dave-orig"}, "search": {"use": "sweep", "per_case": 6}}
+    parts = {"source": SOURCE, "system": {"use": "swerve.testing:FakeSystem"}, "search": {"use": "sweep", "per_case": 6}}
     return {
         "format": FORMAT,
         "swerve": "0.1.0",
