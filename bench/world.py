@@ -1,7 +1,8 @@
 """What a frame of the embedded world costs: CPU seconds at 640x360 with every label, beside bare ray casting.
 
 There is no peer that renders such frames without a GPU. The yardstick is what the frame cannot do without: as many
-Embree rays as it has pixels, cast once into the same scene. The budget is 0.35 CPU s a frame.
+Embree rays as it has pixels, cast once into the same scene. The budget is 0.35 CPU s a frame under any preset; what a
+drive builds once (its scene and trees, for as many frames as it has) is left out.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cv2
-import numpy as np
 
+from swerve.values import Depth, Steering
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, conditions
 from swerve.world.labels import boxes2d, boxes3d, masks, seen
@@ -37,13 +38,13 @@ def frame(way: Drive, number: int, name: str) -> None:
     pose = way.poses[number]
     picture = render(way.scene, pose, conditions(name), CAMERA)
     items = seen(way.scene, pose, CAMERA, picture)
-    boxes2d(items, CAMERA), boxes3d(items), masks(items, picture)
+    boxes2d(items, CAMERA), boxes3d(items), masks(items, picture), Depth(picture.depth), CAMERA.calibration(pose)
+    Steering(way.driver.wheel(pose))
 
 
 def rays(way: Drive, number: int) -> None:
     pose = way.poses[number]
-    directions = CAMERA.rays(pose)
-    way.scene.at(pose.time).cast(np.broadcast_to(CAMERA.eye(pose).astype(np.float32), directions.shape).copy(), directions)
+    way.scene.at(pose.time).cast(CAMERA.eye(pose)[:, None], CAMERA.rays(pose))
 
 
 def main() -> None:
@@ -70,9 +71,12 @@ def main() -> None:
         return
     for row in rows:
         print(f"{row['name']:12} {row['ours']:.3f} CPU s   bare rays {row['peer_seconds']:.3f}   {row['ratio']:.1f}x")
+    worst = max(row["ours"] for row in rows)
     mean = statistics.mean(row["ours"] for row in rows)
-    kept = "kept" if mean <= BUDGET else "missed"
-    print(f"{'mean':12} {mean:.3f} CPU s a frame with all labels; the budget of {BUDGET} is {kept}")
+    kept = worst <= BUDGET
+    print(f"mean {mean:.3f}, worst {worst:.3f} CPU s a frame; the budget of {BUDGET} is {'kept' if kept else 'missed'}")
+    if not kept:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def test_depth_is_along_the_axis() -> None:
 
 def test_project_inverts_the_rays() -> None:
     _, pose, frame = looked(KEYS[3])
-    rays = SMALL.rays(pose).astype(float)
+    rays = SMALL.rays(pose).T.astype(float)
     forward = rays @ [np.cos(pose.yaw), np.sin(pose.yaw), 0]
     near = np.flatnonzero(np.isfinite(frame.depth.ravel()))[::97]
     points = SMALL.eye(pose) + rays[near] * (frame.depth.ravel()[near] / forward[near])[:, None]

@@ -15,7 +15,7 @@ def road(seed: int = 0, **kwargs) -> Road:
 
 def seen(count: int, size: float = 0.01) -> Footprint:
     small = np.full(count, size, np.float32)
-    return Footprint(small, small, np.tile(np.float32([1, 0]), (count, 1)))
+    return Footprint(small, small, (np.ones_like(small), np.zeros_like(small)))
 
 
 def test_begins_at_the_origin() -> None:

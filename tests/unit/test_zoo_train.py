@@ -49,7 +49,7 @@ def striped(drives: int, length: int, seed: int) -> Frames:
 
 @pytest.fixture(scope="module")
 def material() -> Material:
-    sizes = ((6, 4), (2, 102), (6, 3), (2, 4), (1, 101), (2, 4), (1, 101))
+    sizes = ((9, 4), (2, 102), (2, 4), (1, 101), (2, 4), (1, 101))
     return Material(*(striped(*size, seed) for seed, size in enumerate(sizes)))
 
 
@@ -138,7 +138,7 @@ def test_card_tells_the_measured(material, tmp_path):
     card = train_named("dave-dropout", tmp_path, given=material, recipe=replace(QUICK, every=30), seed=3)
     system = STEERING["dave-dropout"](tmp_path / "dave-dropout.safetensors")
     assert card["held_out"] == scored(system, material.test_short, material.test_long).as_dict()
-    assert card["data"]["long"] == "2 drives of 102 frames"
+    assert card["data"]["long"] == "0 drives, 2 runs of 102 frames"
     assert card["recipe"]["seed"] == 3
     assert cards(tmp_path) == {"dave-dropout": card}
     page = (tmp_path / "dave-dropout.md").read_text()
@@ -224,18 +224,26 @@ def test_torn_description_is_refused(monkeypatch, tmp_path):
 
 def test_parts_share_no_scene():
     parts = Parts().all()
-    scenes = {f"{part.split}/{part.seed}" for part in parts if part is not Parts().spread}
-    assert len(scenes) == 6
-    assert len({part.folder for part in parts}) == 7
+    assert len({(part.split, part.seed) for part in parts}) == 6
+    assert len({part.folder for part in parts}) == 6
     assert {part.split for part in parts} == {"train", "val", "test"}
 
 
-def test_spread_frames_are_new_ones():
-    parts = Parts()
-    short, spread = (set(part.keys(5)) for part in (parts.short, parts.spread))
-    assert not short & spread
-    assert sorted(int(key.rpartition("#")[2]) for key in spread) == list(range(12, 109, 12))
-    assert sorted(parts.long.keys(2), key=lambda key: int(key.rpartition("#")[2])) == parts.long.keys(2)
+def test_runs_of_a_drive_lie_apart(monkeypatch, tmp_path):
+    part = replace(TINY, drives=2, frames=3, runs=2, apart=5)
+    assert part.keys(1) == [f"train/0/1#{number}" for number in (0, 1, 2, 5, 6, 7)]
+    assert set(part.keys(1)) <= set(part.world().keys())
+    monkeypatch.setattr(data, "render_drive", lambda part, drive: Drive(*told(part, drive), seconds=1.0))
+    frames = rendered(part, tmp_path, workers=1)
+    assert frames.degrees.tolist() == [[0, 1, 2], [5, 6, 7], [10, 11, 12], [15, 16, 17]]
+    assert frames.pixels[:, :, 0, 0, 0].tolist() == frames.degrees.tolist()
+    assert frames.drives == 2
+
+
+def told(part: Part, drive: int) -> tuple[np.ndarray, np.ndarray]:
+    """Frames and angles that say their own number."""
+    numbers = np.array([10 * drive + int(key.rpartition("#")[2]) for key in part.keys(drive)], np.float32)
+    return np.broadcast_to(numbers[:, None, None, None], part.shape[1:]).astype(np.uint8), numbers
 
 
 def test_share_keeps_a_drive():

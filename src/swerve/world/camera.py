@@ -54,14 +54,17 @@ class Camera:
         return whole
 
     def rays(self, pose: Pose, pixel: Array | None = None, shift: tuple[float, float] = (0.0, 0.0)) -> Array:
-        """Unit directions in the world, one per pixel (all, or those numbered `pixel`), `shift` pixels off their middle."""
-        number = np.arange(self.width * self.height) if pixel is None else pixel
-        row, column = np.divmod(number, self.width)
-        across = -((column + 0.5 + shift[0]) - self.width / 2) / self.pixels
-        up = -((row + 0.5 + shift[1]) - self.horizon * self.height) / self.pixels
-        cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
-        rays = np.stack([cos - across * sin, sin + across * cos, up], -1)
-        return (rays / np.sqrt(1 + across**2 + up**2)[:, None]).astype(np.float32)
+        """Unit directions in the world as rows x, y and z, one column per pixel (all, or those numbered `pixel`).
+
+        `shift` looks that many pixels off each pixel's middle.
+        """
+        number = np.arange(self.width * self.height, dtype=np.int32) if pixel is None else pixel.astype(np.int32)
+        row, column = np.divmod(number, np.int32(self.width))
+        across = (self.width / 2 - 0.5 - shift[0] - column.astype(np.float32)) / self.pixels
+        up = (self.horizon * self.height - 0.5 - shift[1] - row.astype(np.float32)) / self.pixels
+        cos, sin = float(np.cos(pose.yaw)), float(np.sin(pose.yaw))
+        long = np.sqrt(1 + across * across + up * up)
+        return np.stack([(cos - across * sin) / long, (sin + across * cos) / long, up / long])
 
     def project(self, pose: Pose, points: Array) -> tuple[Array, Array]:
         """Pixels (column, row) and metres ahead of points in the world."""

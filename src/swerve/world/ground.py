@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 
 from swerve.values import Array
-from swerve.world.mesh import Material, Mesh, mesh, row
+from swerve.world.mesh import Material, Mesh, column, mesh
 from swerve.world.road import CELL, Junction, Road
 from swerve.world.textures import coverage, hashed, look_up, tile
 
-WHITE, YELLOW = row(0.62, 0.62, 0.6), row(0.6, 0.42, 0.07)
+WHITE, YELLOW = column(0.62, 0.62, 0.6), column(0.6, 0.42, 0.07)
 LINE = 0.13  # metres
 KERB_HEIGHT, KERB_WIDTH = 0.12, 0.28
 GAP = 3.0  # metres that a marking keeps from a side road
@@ -40,14 +40,14 @@ class Footprint:
 
     across: Array
     along: Array
-    direction: Array  # n x 2
+    direction: tuple[Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Painted:
     """The ground under each point: reflectance, where it lies on the road, and how much of it is what."""
 
-    colour: Array
+    colour: Array  # 3 rows of n, as `place`
     place: Array  # s, d, metres beyond the edge
     road: Array
     mark: Array
@@ -56,32 +56,33 @@ class Painted:
 
 def paint(road: Road, floor: Floor, x: Array, y: Array, seen: Footprint) -> Painted:
     """The ground's own colour at each point, before any light or weather."""
-    place = road.locate(x, y)
-    s, d, edge = place.T
+    place = np.ascontiguousarray(road.locate(x, y).T)
+    s, d, edge = place
     wide_s, wide_d = _spread(road, s, seen)
     fine, coarse = _grain(floor, x, y, seen)
     smear = np.minimum(seen.along, 6.0) * 0.35 + seen.across  # of the edge, whichever way it runs
-    on_road = coverage(edge, -1e3, 0.0, smear)[:, None]
-    colour = np.zeros((len(s), 3), np.float32)
-    off, on = np.flatnonzero(on_road[:, 0] < 1), np.flatnonzero(on_road[:, 0] > 0)
-    colour[off] = _beside(road, floor, (x[off], y[off], edge[off]), (fine[off], coarse[off]), (smear[off], seen.across[off]))
-    share = on_road[on]
-    colour[on] = colour[on] * (1 - share) + share * _asphalt(floor, s[on], d[on], fine[on], coarse[on], road)
+    on_road = coverage(edge, -1e3, 0.0, smear)
+    colour = np.zeros((3, len(s)), np.float32)
+    off, on = np.flatnonzero(on_road < 1), np.flatnonzero(on_road > 0)
+    size = smear[off], seen.across[off]
+    colour[:, off] = _beside(road, floor, (x[off], y[off], edge[off]), (fine[off], coarse[off]), size)
+    stones, share = _asphalt(floor, s[on], d[on], fine[on], coarse[on], road), on_road[on]
+    colour[:, on] = np.take(colour, on, axis=1) * (1 - share) + stones * share
     mark = np.zeros(len(s), np.float32)
     worn = np.clip(1.15 - floor.wear - floor.wear * 0.9 * np.maximum(coarse * 0.7 + fine * 0.5, 0), 0.05, 1)
     for covered, tint in _markings(road, floor, (s[on], d[on], edge[on]), (wide_s[on], wide_d[on])):
         rows = np.flatnonzero(covered)
-        _lay(colour, mark, on[rows], covered[rows] * worn[on[rows]] * on_road[on[rows], 0], tint)
+        _lay(colour, mark, on[rows], covered[rows] * worn[on[rows]] * on_road[on[rows]], tint)
     for junction in road.junctions:
         near = on[np.abs(s[on] - junction.s) < 60]
         covered = _side_markings(road, junction, (x[near], y[near]), seen.across[near] + 0.3 * seen.along[near])
         _lay(colour, mark, near, covered * worn[near] * (edge[near] < 0), WHITE)
-    return Painted(colour, place, on_road[:, 0], mark, coarse)
+    return Painted(colour, place, on_road, mark, coarse)
 
 
 def _lay(colour: Array, mark: Array, rows: Array, share: Array, tint: Array) -> None:
     """Put a marking over what lies there already."""
-    colour[rows] = colour[rows] * (1 - share[:, None]) + share[:, None] * tint
+    colour[:, rows] = np.take(colour, rows, axis=1) * (1 - share) + share * tint
     mark[rows] = np.maximum(mark[rows], share)
 
 
@@ -97,20 +98,20 @@ def _beside(
     smear, across = size
     colour = _verge(floor, x, y, *noise)
     if not floor.paved:
-        gravel = coverage(edge, -1.0, 0.9 + 0.25 * noise[1], smear)[:, None] * 0.8
-        colour = colour * (1 - gravel) + gravel * row(0.2, 0.185, 0.16) * (1 + 0.3 * noise[0])[:, None]
+        gravel = coverage(edge, -1.0, 0.9 + 0.25 * noise[1], smear) * 0.8
+        colour = colour * (1 - gravel) + column(0.2, 0.185, 0.16) * (gravel * (1 + 0.3 * noise[0]))
     else:
-        walk = coverage(edge, -1.0, KERB_WIDTH + road.profile.walk, smear)[:, None]
-        rows = np.flatnonzero(walk[:, 0])
+        walk = coverage(edge, -1.0, KERB_WIDTH + road.profile.walk, smear)
+        rows = np.flatnonzero(walk)
         paving = _paving(x[rows], y[rows], noise[0][rows], noise[1][rows], across[rows])
-        colour[rows] = colour[rows] * (1 - walk[rows]) + walk[rows] * paving
+        colour[:, rows] = np.take(colour, rows, axis=1) * (1 - walk[rows]) + walk[rows] * paving
     return colour
 
 
 def _spread(road: Road, s: Array, seen: Footprint) -> tuple[Array, Array]:
     """A pixel's extent along and across the road."""
-    _, _, yaw = road.at(s)
-    turn = np.abs(np.cos(yaw) * seen.direction[:, 1] - np.sin(yaw) * seen.direction[:, 0]).astype(np.float32)
+    yaw = road.heading(s)
+    turn = np.abs(np.cos(yaw) * seen.direction[1] - np.sin(yaw) * seen.direction[0])
     straight = np.sqrt(np.maximum(1 - turn**2, 0))
     return seen.along * straight + seen.across * turn, seen.across * straight + seen.along * turn
 
@@ -125,12 +126,11 @@ def _grain(floor: Floor, x: Array, y: Array, seen: Footprint) -> tuple[Array, Ar
 
 def _verge(floor: Floor, x: Array, y: Array, fine: Array, coarse: Array) -> Array:
     patch = look_up(tile("meadow", 1.6), x + floor.shift[1], y + floor.shift[0], 140.0)
-    dry = np.clip(0.35 + 0.45 * patch + 0.2 * coarse, 0, 1)[:, None]
-    green = row(*floor.verge) * (1 - dry) + row(*floor.dry) * dry
-    green = green * np.clip(1 + 0.32 * fine + 0.25 * coarse, 0.3, 2)[:, None]
-    yard = row(0.19, 0.185, 0.175) * np.clip(1 + 0.12 * fine + 0.18 * coarse, 0.5, 1.6)[:, None]
-    share = np.clip((floor.town - 0.5) * 6 + patch * 0.8, 0, 1)[:, None]
-    return green * (1 - share) + yard * share
+    dry = np.clip(0.35 + 0.45 * patch + 0.2 * coarse, 0, 1)
+    share = np.clip((floor.town - 0.5) * 6 + patch * 0.8, 0, 1)
+    shade = np.clip(1 + 0.32 * fine + 0.25 * coarse, 0.3, 2) * (1 - share)
+    green = column(*floor.verge) * ((1 - dry) * shade) + column(*floor.dry) * (dry * shade)
+    return green + column(0.19, 0.185, 0.175) * (np.clip(1 + 0.12 * fine + 0.18 * coarse, 0.5, 1.6) * share)
 
 
 def _paving(x: Array, y: Array, fine: Array, coarse: Array, across: Array) -> Array:
@@ -138,7 +138,7 @@ def _paving(x: Array, y: Array, fine: Array, coarse: Array, across: Array) -> Ar
     joint = np.maximum(*(coverage(np.abs(np.mod(part, slab) - slab / 2), slab / 2 - 0.02, slab, across) for part in (x, y)))
     tone = hashed(np.floor(x / slab), np.floor(y / slab)) * np.clip(0.1 / across, 0, 1)
     shade = (1 + 0.1 * fine + 0.1 * coarse + 0.16 * (tone - 0.5)) * (1 - 0.3 * joint * np.clip(0.05 / across, 0, 1))
-    return row(0.27, 0.26, 0.245) * np.clip(shade, 0.4, 1.5)[:, None]
+    return column(0.27, 0.26, 0.245) * np.clip(shade, 0.4, 1.5)
 
 
 def _asphalt(floor: Floor, s: Array, d: Array, fine: Array, coarse: Array, road: Road) -> Array:
@@ -150,7 +150,7 @@ def _asphalt(floor: Floor, s: Array, d: Array, fine: Array, coarse: Array, road:
     crack = look_up(tile("cracks", 0.9), s, d * 1.6, 47.0)
     seam = np.clip(1 - np.abs(crack) / 0.035, 0, 1) * floor.cracks * np.clip(coarse, 0, 1)
     shade = np.float32(1) + 0.24 * fine + 0.2 * coarse + 0.1 * wheels - 0.12 * oil - np.float32(0.25) * patch - 0.4 * seam
-    return row(1.0, 1.0, 1.03) * (floor.asphalt * np.clip(shade, 0.25, 2))[:, None]
+    return column(1.0, 1.0, 1.03) * (floor.asphalt * np.clip(shade, 0.25, 2))
 
 
 def _markings(

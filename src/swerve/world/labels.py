@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.ndimage import find_objects
 
 from swerve.values import Array, Boxes2D, Boxes3D, Masks
 from swerve.world.camera import Camera
 from swerve.world.driver import Pose
-from swerve.world.mesh import Mesh
+from swerve.world.mesh import column
 from swerve.world.render import Rendered
-from swerve.world.scene import LABELLED, Scene, Solid, Thing
+from swerve.world.scene import LABELLED, Scene, Thing
 
 REACH = 120.0  # metres beyond which nobody need be seen
 NEAREST = 0.3  # metres ahead of the camera
@@ -20,6 +21,7 @@ MOST_HIDDEN = 0.85  # share beyond which nobody need be seen
 
 
 Place = tuple[float, float, float, float, float, float, float]
+Spot = tuple[float, float, float]  # x, y and yaw
 
 
 @dataclass(frozen=True)
@@ -44,36 +46,35 @@ def seen(scene: Scene, pose: Pose, camera: Camera, frame: Rendered) -> list[Seen
     """Every labelled thing of which at least one pixel is visible, nearest first."""
     visible = np.bincount(frame.things.ravel(), minlength=len(scene.things) + 1)
     numbers = [int(number) for number in np.flatnonzero(visible[1:]) + 1]
+    spans = find_objects(frame.things)
     found = [
-        _seen(scene, number, pose, camera, frame.things == number)
+        _seen(scene, number, pose, camera, (frame.things, spans[number - 1]))
         for number in numbers
         if scene.things[number - 1].kind in LABELLED
     ]
     return sorted(found, key=lambda item: (item.place[0], item.number))
 
 
-def _seen(scene: Scene, number: int, pose: Pose, camera: Camera, mine: Array) -> Seen:
-    """One thing of which the pixels `mine` are visible."""
+def _seen(scene: Scene, number: int, pose: Pose, camera: Camera, visible: tuple[Array, tuple[slice, slice]]) -> Seen:
+    """One thing; `visible` is the number of the thing in each pixel, and the rows and columns between which it is seen."""
     thing = scene.things[number - 1]
-    x, y, yaw = thing.pose(scene.road, pose.time)
-    body = thing.mesh.placed(x, y, yaw=yaw)
+    place = thing.pose(scene.road, pose.time)
+    things, (rows, columns) = visible
     size = np.array([camera.width, camera.height])
-    points = _outline(body.corners.astype(np.float64), camera, pose)
-    if not len(points):  # all of it nearer than the camera can tell
-        points = np.array(_span(mine)).reshape(2, 2)
-    low, high = points.min(axis=0), points.max(axis=0)
-    left, top, right, bottom = (int(side) for side in np.clip([*np.floor(low), *np.ceil(high)], 0, [*size, *size]))
-    alone = mine.copy()
-    alone[top:bottom, left:right] |= _alone(body, (left, top, right, bottom), camera, pose)
+    least, most = np.array([columns.start, rows.start]), np.array([columns.stop, rows.stop])
+    points = _outline(thing.mesh.placed(*place[:2], yaw=place[2]).corners.astype(np.float64), camera, pose)
+    low, high = (points.min(axis=0), points.max(axis=0)) if len(points) else (least, most)  # nearer than the camera can tell
+    left, top = np.minimum(np.clip(np.floor(low), 0, size), least).astype(int)
+    right, bottom = np.maximum(np.clip(np.ceil(high), 0, size), most).astype(int)
+    mine = things[top:bottom, left:right] == number
+    alone = mine | _alone(thing, place, (left, top, right, bottom), camera, pose)
     # Partly out of frame, the corners outside say nothing about the part inside: its pixels do.
     inside = (low >= 0).all() and (high <= size).all()
-    box = (float(low[0]), float(low[1]), float(high[0]), float(high[1])) if inside else _span(alone)
-    return Seen(
-        number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / alone.sum(), _place(thing, (x, y, yaw), pose, camera)
-    )
+    box = (float(low[0]), float(low[1]), float(high[0]), float(high[1])) if inside else _span(alone, left, top)
+    return Seen(number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / alone.sum(), _place(thing, place, pose, camera))
 
 
-def _place(thing: Thing, at: tuple[float, float, float], pose: Pose, camera: Camera) -> Place:
+def _place(thing: Thing, at: Spot, pose: Pose, camera: Camera) -> Place:
     """Centre, size and yaw of the 3-D box: x ahead, y left, z up from the ground below the camera."""
     low, high = (part.astype(float) for part in thing.mesh.bounds())
     x, y, yaw = at
@@ -106,19 +107,22 @@ def _outline(corners: Array, camera: Camera, pose: Pose) -> Array:
     return seen[:, :2] / seen[:, 2:3] * camera.pixels + [camera.width / 2, camera.horizon * camera.height]
 
 
-def _alone(body: Mesh, window: tuple[int, int, int, int], camera: Camera, pose: Pose) -> Array:
-    """Which pixels of a window of the frame would show a thing if nothing stood before it."""
+def _alone(thing: Thing, place: Spot, window: tuple[int, int, int, int], camera: Camera, pose: Pose) -> Array:
+    """Which pixels of a window of the frame would show a thing if nothing stood before it: seen from its own place."""
     left, top, right, bottom = window
+    x, y, yaw = place
+    east, north, up = camera.eye(pose) - [x, y, 0.0]
+    cos, sin = np.cos(yaw), np.sin(yaw)
+    eye = column(east * cos + north * sin, north * cos - east * sin, up)
     pixel = (np.arange(top, bottom)[:, None] * camera.width + np.arange(left, right)).ravel()
-    rays = camera.rays(pose, pixel)
-    start = np.broadcast_to(camera.eye(pose).astype(np.float32), rays.shape).copy()
-    return Solid.of([(body, 1)]).met(start, rays).reshape(bottom - top, right - left)
+    rays = camera.rays(replace(pose, yaw=pose.yaw - yaw), pixel)
+    return thing.solid.met(eye, rays).reshape(bottom - top, right - left)
 
 
-def _span(pixels: Array) -> tuple[float, float, float, float]:
-    """The box around pixels."""
+def _span(pixels: Array, left: int, top: int) -> tuple[float, float, float, float]:
+    """The box around pixels of a window."""
     columns, rows = (np.flatnonzero(pixels.any(axis=axis)) for axis in (0, 1))
-    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+    return float(left + columns[0]), float(top + rows[0]), float(left + columns[-1] + 1), float(top + rows[-1] + 1)
 
 
 def boxes2d(items: list[Seen], camera: Camera) -> Boxes2D:

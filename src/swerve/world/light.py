@@ -8,7 +8,7 @@ import numpy as np
 
 from swerve.values import Array
 from swerve.world.conditions import Conditions
-from swerve.world.mesh import row
+from swerve.world.mesh import column, row
 from swerve.world.scene import Scene
 from swerve.world.textures import look_up, tile
 
@@ -83,30 +83,28 @@ def light(scene: Scene, conditions: Conditions, *, yaw: float) -> Light:
 
 def plain_sky(light: Light, rays: Array) -> Array:
     """The sky without clouds or sun: what surfaces mirror."""
-    up = np.clip(rays[:, 2:3], 0, 1)
-    share = 1 - np.exp(-4.6 * up)
-    return light.horizon * (1 - share) + light.zenith * share
+    share = 1 - np.exp(-4.6 * np.clip(rays[2], 0, 1))
+    return light.horizon[:, None] + (light.zenith - light.horizon)[:, None] * share
 
 
 def sky(light: Light, rays: Array, shift: tuple[float, float]) -> Array:
     """The sky as seen along each ray, with clouds, the sun and the haze before it."""
     colour = plain_sky(light, rays)
-    up = np.maximum(rays[:, 2], 0)
-    toward = rays @ light.sun
-    low = np.exp(-((light.conditions.sun / 9.0) ** 2)) if light.conditions.sun > -10 else 0.0
+    up = np.maximum(rays[2], 0)
+    toward = light.sun @ rays
+    low = float(np.exp(-((light.conditions.sun / 9.0) ** 2))) if light.conditions.sun > -10 else 0.0
     warm = low * np.clip(toward, 0, 1) ** 4 * np.exp(-5 * up) * (1 - 0.8 * _dull(light))
-    colour = colour + warm[:, None] * row(0.75, 0.3, 0.07)
+    colour += warm * column(0.75, 0.3, 0.07)
     density, shade = _clouds(light, rays, up, shift)
     lit = light.horizon * 0.5 + light.zenith * 0.35 + light.direct * 0.22
     dark = light.horizon * 0.42 + light.zenith * 0.3
-    body = dark + (lit - dark) * shade[:, None]
-    body = body + (light.direct * 0.3) * (np.clip(toward, 0, 1) ** 24)[:, None]
-    colour = colour * (1 - density[:, None]) + body * density[:, None]
     bright = np.clip(toward, 0, 1)
+    body = dark[:, None] + (lit - dark)[:, None] * shade + (light.direct * 0.3)[:, None] * bright**24
+    colour = colour * (1 - density) + body * density
     halo = 0.55 * bright**180 + 0.16 * bright**24 + 26.0 * np.clip((toward - 0.99955) / 0.00025, 0, 1)
-    colour = colour + (halo * (1 - 0.9 * density))[:, None] * light.direct * 0.5
-    veil = np.exp(-light.extinction * 260.0 / (up + 0.06))[:, None]
-    return colour * veil + light.air * (1 - veil)
+    colour += (light.direct * 0.5)[:, None] * (halo * (1 - 0.9 * density))
+    veil = np.exp(-light.extinction * 260.0 / (up + 0.06))
+    return colour * veil + light.air[:, None] * (1 - veil)
 
 
 def _dull(light: Light) -> float:
@@ -115,8 +113,7 @@ def _dull(light: Light) -> float:
 
 def _clouds(light: Light, rays: Array, up: Array, shift: tuple[float, float]) -> tuple[Array, Array]:
     """How thick the clouds are along each ray, and how brightly lit."""
-    flat = rays[:, :2] / (up + 0.07)[:, None]
-    u, v = flat[:, 0] + shift[0], flat[:, 1] + shift[1]
+    u, v = (part / (up + 0.07) + move for part, move in zip(rays[:2], shift, strict=True))
     field = tile("clouds", 1.7)
     here = look_up(field, u, v, 23.0)
     toward_sun = look_up(field, u + light.sun[0] * 0.25, v + light.sun[1] * 0.25, 23.0)

@@ -16,6 +16,11 @@ def row(*numbers: float) -> Array:
     return np.array(numbers, np.float32)
 
 
+def column(*numbers: float) -> Array:
+    """A few numbers as float32, one below the other: to go with n points, directions or colours as 3 rows of n."""
+    return row(*numbers)[:, None]
+
+
 class Material(IntEnum):
     """What a triangle is made of; decides how light falls on it, and how a laser returns."""
 

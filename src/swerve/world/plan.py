@@ -407,8 +407,9 @@ def traffic(plan: Plan, rng: Random) -> Iterator[Thing]:
         middle = road.lane_middle(lane) + float(rng.normal(0, 0.12))
         speed = plan.speed * float(rng.uniform(1.0, 1.2))  # all of a lane alike: nobody runs into anybody
         s = plan.start + float(rng.uniform(16, 50))
-        # Somebody parked or cycling has the outer lane for himself.
-        while s < LAST and (plan.ahead == "vehicle" or (lane > 0 and plan.ahead == "nobody")):
+        ours = lane == road.profile.lanes - 1
+        # Nobody drives beside us where we must go around somebody parked or cycling.
+        while s < LAST and (plan.ahead == "vehicle" or (not ours and plan.ahead == "nobody")):
             yield _driving(rng, Track(s, middle, speed))
             s += float(rng.uniform(22, 60) / busy)
         speed = plan.speed * float(rng.uniform(0.8, 1.2))

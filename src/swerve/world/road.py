@@ -76,9 +76,14 @@ class Road:
         x, y = (np.interp(place, marks, points[:, axis]) for axis in (0, 1))
         return x - np.sin(yaw) * d, y + np.cos(yaw) * d, yaw
 
-    def lane_middle(self, lane: int = 0) -> float:
-        """`d` of the middle of a `lane` of our direction, counted from the centre line; ours is the first."""
-        return self.side * (lane + 0.5) * self.profile.lane
+    def lane_middle(self, lane: int | None = None) -> float:
+        """`d` of the middle of a `lane` of our direction, counted from the centre line; ours is the last, at the kerb."""
+        return self.side * ((self.profile.lanes - 1 if lane is None else lane) + 0.5) * self.profile.lane
+
+    def heading(self, s: Array) -> Array:
+        """The heading of the centre line, to the metre: all that the look of the ground needs of it."""
+        table = self._line[1].astype(np.float32)
+        return table[np.clip(s + np.float32(BEHIND), 0, len(table) - 1).astype(np.intp)]
 
     def locate(self, x: Array, y: Array) -> Array:
         """s, d and the distance beyond the edge of the carriageway (negative on it), n x 3."""

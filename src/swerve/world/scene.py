@@ -42,6 +42,11 @@ class Thing:
     yaw: float
     track: Track | None = None
 
+    @cached_property
+    def solid(self) -> Solid:
+        """Its mesh alone, at the origin."""
+        return Solid.of([(self.mesh, 1)])
+
     def pose(self, road: Road, time: float) -> tuple[float, float, float]:
         """x, y and yaw, `time` seconds into the drive."""
         if self.track is None:
@@ -133,55 +138,62 @@ class Solid:
         tree = rtcore_scene.EmbreeScene()
         TriangleMesh(tree, np.ascontiguousarray(whole.corners))
         made = cls(whole, owner, tree)
-        made.met(np.zeros((1, 3), np.float32), np.ones((1, 3), np.float32))  # builds the tree now, before threads share it
+        made.met(np.zeros((3, 1), np.float32), np.ones((3, 1), np.float32))  # builds the tree now, before threads share it
         return made
 
     def met(self, origins: Array, directions: Array, within: float | None = None) -> Array:
         """Whether each ray meets any of it."""
-        limits = None if within is None else np.full(len(origins), within, np.float32)
-        return np.asarray(self.tree.run(origins, directions, dists=limits, query="OCCLUDED")) >= 0
+        starts, ways = _for_embree(origins, directions)
+        limits = None if within is None else np.full(len(ways), within, np.float32)
+        return np.asarray(self.tree.run(starts, ways, dists=limits, query="OCCLUDED")) >= 0
+
+
+def _for_embree(origins: Array, directions: Array) -> tuple[Array, Array]:
+    """One row per ray, as Embree reads them; all may start in one place."""
+    starts = np.broadcast_to(origins, directions.shape)
+    return np.ascontiguousarray(starts.T, np.float32), np.ascontiguousarray(directions.T, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A scene at one moment: rays can be cast into it, from a camera or a laser."""
+    """A scene at one moment: rays can be cast into it, from a camera or a laser.
+
+    Rays are given as rows x, y and z of where they start (or one place for all) and of their directions of length 1.
+    """
 
     scene: Scene
     time: float
     solids: tuple[Solid, ...]
 
-    @cached_property
-    def mesh(self) -> Mesh:
-        """All triangles, in the order that hits count them."""
-        return joined([solid.mesh for solid in self.solids])
-
-    @cached_property
-    def owner(self) -> Array:
-        """The number of the thing each triangle belongs to, from 1; 0 is the ground."""
-        return np.concatenate([solid.owner for solid in self.solids])
+    def of(self, trait: str, triangle: Array) -> Array:
+        """The `corners`, `colour`, ... or `owner` (its thing's number, 0 for the ground) of triangles that hits name."""
+        still, *moving = [solid.owner if trait == "owner" else getattr(solid.mesh, trait) for solid in self.solids]
+        found = np.take(still, triangle, axis=0, mode="clip")
+        for part in moving:
+            rows = np.flatnonzero(triangle >= len(still))
+            found[rows] = part[triangle[rows] - len(still)]
+        return found
 
     def cast(self, origins: Array, directions: Array) -> Hits:
-        """The first thing each ray meets; directions have length 1."""
-        best: dict[str, Array] = {}
-        first = 0
-        for solid in self.solids:
-            found = solid.tree.run(origins, directions, query="INTERSECT", output=True)
-            hit = found["primID"] >= 0
-            distance = np.where(hit, found["tfar"], np.float32(np.inf))
-            triangle = np.where(hit, found["primID"] + first, -1)
-            here = {"distance": distance, "triangle": triangle, "u": found["u"], "v": found["v"]}
-            if not best:
-                best = here
-            else:
-                nearer = np.flatnonzero(distance < best["distance"])
-                for name, part in here.items():
-                    best[name][nearer] = part[nearer]
-            first += len(solid.owner)
-        return Hits(**best)
+        """The first thing each ray meets."""
+        starts, ways = _for_embree(origins, directions)
+        still, *moving = (solid.tree.run(starts, ways, query="INTERSECT", output=True) for solid in self.solids)
+        best = Hits(still["tfar"], still["primID"], still["u"], still["v"])
+        best.distance[best.triangle < 0] = np.inf
+        for found in moving:
+            nearer = np.flatnonzero((found["primID"] >= 0) & (found["tfar"] < best.distance))
+            best.distance[nearer], best.u[nearer], best.v[nearer] = (found[part][nearer] for part in ("tfar", "u", "v"))
+            best.triangle[nearer] = found["primID"][nearer] + len(self.solids[0].owner)
+        return best
 
     def blocked(self, origins: Array, directions: Array, within: float | None = None) -> Array:
         """Whether anything lies in each ray's way."""
-        return np.logical_or.reduce([solid.met(origins, directions, within) for solid in self.solids])
+        still, *moving = self.solids
+        blocked = still.met(origins, directions, within)
+        for solid in moving:
+            free = np.flatnonzero(~blocked)
+            blocked[free] = solid.met(np.take(origins, free, axis=1), np.take(directions, free, axis=1), within)
+        return blocked
 
 
 _SPAN = 900.0

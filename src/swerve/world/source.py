@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from swerve.case import Case
+from swerve.convention import Convention
 from swerve.errors import InputError, did_you_mean
 from swerve.seeding import digest_of, rng_for
 from swerve.values import Depth, Image, SceneRef, Steering, Value
@@ -22,7 +23,7 @@ from swerve.world.plan import scene
 from swerve.world.render import Rendered, render
 from swerve.world.scene import Scene
 
-VERSION = 2  # of everything that decides a frame's bytes: a change to the world's looks or labels raises it
+VERSION = 3  # of everything that decides a frame's bytes: a change to the world's looks or labels raises it
 SPLITS = ("train", "val", "test")
 LABELS = ("steering", "boxes2d", "boxes3d", "masks", "depth", "calibration")
 LONGEST = 300  # frames of a drive, before its road ends
@@ -43,21 +44,25 @@ class Recent:
     def __init__(self, keep: int) -> None:
         self._keep = keep
         self._kept: OrderedDict[object, object] = OrderedDict()
-        self._guard = threading.RLock()
+        self._guard = threading.Lock()
 
     def __reduce__(self) -> tuple[type[Recent], tuple[int]]:
         """A copy remembers as much, but starts with nothing."""
         return Recent, (self._keep,)
 
     def get(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` gives, made once as long as it is remembered."""
+        """What `make` gives, made once as long as it is remembered; others are not kept waiting while it is made."""
         with self._guard:
-            if key not in self._kept:
-                self._kept[key] = make()
-                while len(self._kept) > self._keep:
-                    self._kept.popitem(last=False)
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]  # type: ignore[return-value]
+        made = make()
+        with self._guard:
+            kept = self._kept.setdefault(key, made)  # of two threads that made it at once, both get the first one's
             self._kept.move_to_end(key)
-            return self._kept[key]  # type: ignore[return-value]
+            while len(self._kept) > self._keep:
+                self._kept.popitem(last=False)
+        return kept  # type: ignore[return-value]
 
 
 _DRIVES = Recent(4)
@@ -119,7 +124,7 @@ class World:
     width: int = 640
     height: int = 360
     seed: int = 0
-    ratio: ClassVar[float] = RATIO  # degrees of the wheel for one of the road wheels (D-30)
+    convention: ClassVar[Convention] = Convention("degrees", "left", "wheel", RATIO)
     _recent: Recent = field(default_factory=lambda: Recent(64), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

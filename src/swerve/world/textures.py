@@ -26,8 +26,13 @@ def tile(name: str, slope: float = 1.0) -> Array:
 
 def look_up(field: Array, u: Array, v: Array, metres: float) -> Array:
     """`field` at (u, v), one period every `metres`."""
-    scale = np.float32(SIZE / metres)
-    return sample(field, np.mod(u * scale, SIZE), np.mod(v * scale, SIZE), cv2.BORDER_WRAP)
+    return sample(field, _wrapped(u, metres), _wrapped(v, metres), cv2.BORDER_WRAP)
+
+
+def _wrapped(place: Array, metres: float) -> Array:
+    """The cell of a field that repeats every `metres`."""
+    turns = place / np.float32(metres)
+    return (turns - np.floor(turns)) * np.float32(SIZE)  # several times as fast as a remainder
 
 
 def sample(field: Array, column: Array, row: Array, border: int = cv2.BORDER_REPLICATE) -> Array:

@@ -37,7 +37,7 @@ def unwatched(steps: Iterable[int], what: str, total: int) -> Iterable[int]:
 
 @dataclass(frozen=True)
 class Part:
-    """Some drives through the world, all of the same length; another seed has other scenes."""
+    """Runs of frames on drives through the world; another seed has other scenes."""
 
     split: str
     drives: int
@@ -46,28 +46,29 @@ class Part:
     width: int = 256
     height: int = 144
     conditions: str = "day"
-    apart: int = 1  # frames from one that is kept to the next; far apart, the first is left out too
+    runs: int = 1  # of each drive
+    apart: int = 24  # frames from the start of a run to the start of the next
 
     def __str__(self) -> str:
-        spaced = f" {self.apart} apart" if self.apart > 1 else ""
-        return f"{self.split}, {self.drives} drives of {self.frames} frames{spaced}, seed {self.seed}"
+        several = f"{self.runs} runs of " if self.runs > 1 else ""
+        return f"{self.split}, {self.drives} drives of {several}{self.frames} frames, seed {self.seed}"
 
     @property
     def folder(self) -> str:
         """The name of the folder that keeps it."""
         size = f"{self.width}x{self.height}"
-        spaced = f"-{self.apart}apart" if self.apart > 1 else ""
-        return f"{self.split}-{self.drives}x{self.frames}{spaced}-seed{self.seed}-{size}-{self.conditions}"
+        several = f"{self.runs}x" if self.runs > 1 else ""
+        return f"{self.split}-{self.drives}x{several}{self.frames}-seed{self.seed}-{size}-{self.conditions}"
 
     def keys(self, drive: int) -> list[str]:
         """The frames of one drive."""
-        first = 0 if self.apart == 1 else self.apart
-        return [f"{self.split}/{self.seed}/{drive}#{first + number * self.apart}" for number in range(self.frames)]
+        starts = [run * self.apart for run in range(self.runs)]
+        return [f"{self.split}/{self.seed}/{drive}#{start + step}" for start in starts for step in range(self.frames)]
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:
         """Drives x frames x rows x columns x RGB."""
-        return self.drives, self.frames, self.height - self.cut, self.width, 3
+        return self.drives, self.runs * self.frames, self.height - self.cut, self.width, 3
 
     @property
     def cut(self) -> int:
@@ -78,7 +79,7 @@ class Part:
         """The source its frames come from."""
         return World(
             drives=self.drives,
-            frames=self.frames if self.apart == 1 else (self.frames + 1) * self.apart,
+            frames=(self.runs - 1) * self.apart + self.frames,
             split=self.split,
             conditions=self.conditions,
             width=self.width,
@@ -93,22 +94,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """What the recipes learn from, choose by, and are scored on: many short drives and a few long ones of each.
+    """What the recipes learn from, choose by, and are scored on: short runs of many drives and long ones of a few."""
 
-    `spread` goes on where the short drives end: frames far apart, for networks that see one at a time.
-    """
-
-    short: Part = Part("train", 1000, 4)
-    long: Part = Part("train", 48, 130, seed=1)
-    spread: Part = Part("train", 560, 9, apart=12)
-    val_short: Part = Part("val", 150, 4)
+    short: Part = Part("train", 1200, 3, runs=6)
+    long: Part = Part("train", 60, 130, seed=1)
+    val_short: Part = Part("val", 100, 3, runs=6)
     val_long: Part = Part("val", 8, 130, seed=1)
-    test_short: Part = Part("test", 200, 4)
-    test_long: Part = Part("test", 12, 130, seed=1)
+    test_short: Part = Part("test", 150, 3, runs=6)
+    test_long: Part = Part("test", 16, 130, seed=1)
 
     def all(self) -> list[Part]:
         """Every part, those for scoring first: they are few."""
-        return [self.val_short, self.val_long, self.test_short, self.test_long, self.long, self.short, self.spread]
+        return [self.val_short, self.val_long, self.test_short, self.test_long, self.long, self.short]
 
     def scaled(self, share: float) -> Parts:
         """The same with a share of the drives, at least one of each, for a quick try."""
@@ -116,17 +113,18 @@ class Parts:
 
     def in_order(self) -> tuple[Part, ...]:
         """Every part, in the order of the fields."""
-        return self.short, self.long, self.spread, self.val_short, self.val_long, self.test_short, self.test_long
+        return self.short, self.long, self.val_short, self.val_long, self.test_short, self.test_long
 
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """Frames without their top rows, drives x frames x rows x columns x RGB, and their wheel angles in degrees."""
+    """Frames without their top rows, runs x frames x rows x columns x RGB, and their wheel angles in degrees."""
 
     pixels: Array
     degrees: Array
     cut: int = 0  # rows that were left out at the top
     minutes: float = 0.0  # of CPU that rendering took
+    drives: int = 0  # that the runs were taken from
 
 
 def default_folder() -> Path:
@@ -144,7 +142,9 @@ def rendered(part: Part, folder: Path, *, workers: int = 2, watch: Watch = unwat
             for kept, given in ((pixels, made.pixels), (seconds, made.seconds), (degrees, made.degrees)):
                 kept[drive] = given
                 kept.flush()
-    return Frames(_read_only(pixels), _read_only(degrees), part.cut, float(seconds.sum()) / 60)
+    shape = part.drives * part.runs, part.frames
+    frames, angles = (_read_only(kept.reshape(*shape, *kept.shape[2:])) for kept in (pixels, degrees))
+    return Frames(frames, angles, part.cut, float(seconds.sum()) / 60, part.drives)
 
 
 def _opened(part: Part, folder: Path) -> list[np.memmap[Any, Any]]:

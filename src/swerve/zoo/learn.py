@@ -20,6 +20,7 @@ from swerve.zoo.data import Frames, Parts, Watch, rendered, unwatched
 from swerve.zoo.networks import FEATURES, ChauffeurNet, folded, normalised
 from swerve.zoo.steering import AT_ONCE, DEGREES, View, steering_named
 
+NEIGHBOURS = 2  # frames of a short run from one that is learnt from to the next: neighbours look alike
 SETTLING = 10  # steps of a window before the memory is asked for an angle in training
 STARTS = 8  # windows of each long drive in one pass over the drives
 
@@ -54,7 +55,6 @@ class Material:
 
     short: Frames
     long: Frames
-    spread: Frames
     val_short: Frames
     val_long: Frames
     test_short: Frames
@@ -86,16 +86,16 @@ class Samples:
 
 
 def samples(view: View, *sets: Frames, every: Sequence[int]) -> Samples:
-    """Windows of `view.frames` neighbours; of the windows of a drive, each `every`th of its set is taken."""
+    """Windows of `view.frames` neighbours; of the windows of a run, each `every`th of its set is taken."""
     frames, windows, units, first = [], [], [], 0
     for given, step in zip(sets, every, strict=True):
-        drives, length = given.degrees.shape
+        runs, length = given.degrees.shape
         ends = np.arange(view.frames - 1, length, step)
-        last = (np.arange(drives)[:, None] * length + ends).reshape(-1)
+        last = (np.arange(runs)[:, None] * length + ends).reshape(-1)
         windows.append(first + last[:, None] + np.arange(1 - view.frames, 1))
         units.append(given.degrees[:, ends].reshape(-1) / DEGREES)
         frames.append(reduced(view, given))
-        first += drives * length
+        first += runs * length
     return Samples(np.concatenate(frames), np.concatenate(windows), np.concatenate(units).astype(np.float32))
 
 
@@ -200,23 +200,20 @@ def learn(name: str, given: Material, *, recipe: Recipe, seed: int = 7, watch: W
 
 
 def _learn_at_once(net: nn.Module, view: View, given: Material, recipe: Recipe, *, seed: int, watch: Watch) -> None:
-    sets = [(given.short, 4 if view.frames == 1 else 1), (given.long, recipe.every)]  # neighbours say little more than one
-    if view.frames == 1:
-        sets.append((given.spread, 1))
-    learnt = samples(view, *(part for part, _ in sets), every=[step for _, step in sets])
+    learnt = samples(view, given.short, given.long, every=(NEIGHBOURS, recipe.every))
     aside = samples(view, given.val_short, given.val_long, every=(1, recipe.every))
     rng = rng_for(seed, "zoo", "frames")
     fit(net, frame_lesson(net, view, learnt, aside, rng), recipe, rng=rng, watch=watch)
 
 
 def _learn_in_halves(net: ChauffeurNet, view: View, given: Material, recipe: Recipe, *, seed: int, watch: Watch) -> None:
-    """First the encoder on short and spread drives with a head of its own, then the memory on what it says of long ones.
+    """First the encoder on short runs with a head of its own, then the memory on what it says of long ones.
 
     The encoder has not learnt the long drives by heart, so the memory learns how far its features can be trusted.
     """
     single = replace(view, frames=1)
     steering = nn.Sequential(net.cnn, nn.Linear(FEATURES, 1))
-    learnt = samples(single, given.short, given.spread, every=(4, 1))  # four neighbours say little more than one
+    learnt = samples(single, given.short, every=(NEIGHBOURS,))
     aside = samples(single, given.val_short, every=(1,))
     rng = rng_for(seed, "zoo", "encoder")
     fit(steering, frame_lesson(steering, single, learnt, aside, rng), recipe, rng=rng, watch=watch)

@@ -134,8 +134,8 @@ class RamboNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.s1, self.s2, self.s3 = _pooling_branch(), _pilot_branch(), _comma_branch()
-        self.merge = nn.Linear(64 + 10 + 256, 1)
+        self.s1, self.s2, self.s3 = _pilot_branch(16, 24, 32, 48, 48), _pilot_branch(24, 36, 48, 64, 64), _comma_branch()
+        self.merge = nn.Linear(10 + 10 + 256, 1)
 
     def forward(self, differences: Tensor) -> Tensor:
         """One number per pair of difference images of 60x160."""
@@ -144,22 +144,13 @@ class RamboNet(nn.Module):
         return angle
 
 
-def _pooling_branch() -> nn.Sequential:
-    """S1: small convolutions, each followed by pooling, after a first one with a stride."""
-    parts: dict[str, nn.Module] = {"conv1": nn.Conv2d(2, 16, 5, stride=2, padding=2), "relu1": nn.ReLU()}
-    for number, (into, out) in enumerate(pairwise((16, 32, 48, 64)), 2):
-        parts |= {f"conv{number}": nn.Conv2d(into, out, 3, padding=1), f"relu{number}": nn.ReLU()}
-        parts |= {f"pool{number}": nn.MaxPool2d(2)}
-    return _named(**parts, flat=nn.Flatten(), **_dense(64 * 3 * 10, 128, 64))
-
-
-def _pilot_branch() -> nn.Sequential:
-    """S2: as NVIDIA's PilotNet."""
+def _pilot_branch(*widths: int) -> nn.Sequential:
+    """S1 and S2: as NVIDIA's PilotNet, the first one narrower."""
     parts: dict[str, nn.Module] = {}
     kernels = ((5, 2, 0), (5, 2, 0), (5, 2, 0), (3, 1, 1), (3, 1, 1))
-    for number, ((into, out), kernel) in enumerate(zip(pairwise((2, 24, 36, 48, 64, 64)), kernels, strict=True), 1):
+    for number, ((into, out), kernel) in enumerate(zip(pairwise((2, *widths)), kernels, strict=True), 1):
         parts |= {f"conv{number}": nn.Conv2d(into, out, *kernel), f"relu{number}": nn.ReLU()}
-    return _named(**parts, flat=nn.Flatten(), **_dense(64 * 4 * 17, 100, 50, 10))
+    return _named(**parts, flat=nn.Flatten(), **_dense(widths[-1] * 4 * 17, 100, 50, 10))
 
 
 def _comma_branch() -> nn.Sequential:

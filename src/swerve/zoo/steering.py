@@ -17,11 +17,13 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from swerve.case import Case
+from swerve.convention import Convention
 from swerve.errors import InputError, did_you_mean
 from swerve.system import Activations, Answer, Traced
 from swerve.systems.probe import layers_of, probe
 from swerve.systems.torch import TorchSystem
 from swerve.values import Array, Group, Image, Steering
+from swerve.world.source import World
 from swerve.zoo.networks import ChauffeurNet, DaveDropoutNet, DaveOrigNet, EpochNet, RamboNet
 
 DEGREES = 40.0  # of the wheel per unit of output: about one and a half times the spread of the world's labels
@@ -123,6 +125,7 @@ class Trained:
 
     weights: Path | None = None
     name: ClassVar[str]
+    convention: ClassVar[Convention] = Convention(DEGREES, "left", "wheel", World.convention.ratio)
     net: ClassVar[type[nn.Module]]
     view: ClassVar[View]
 
@@ -161,7 +164,7 @@ class Trained:
 
 def said(row: Tensor) -> Steering:
     """The network's one number in degrees of the wheel."""
-    return Steering(row.item() * DEGREES)
+    return Trained.convention.steering(row.item())
 
 
 def _together(parts: Sequence[Traced]) -> Traced:

@@ -98,8 +98,8 @@ def train_named(
 
 
 def _count(frames: Frames) -> str:
-    drives, length = frames.degrees.shape
-    return f"{drives} drives of {length} frames"
+    runs, length = frames.degrees.shape
+    return f"{frames.drives} drives, {runs} runs of {length} frames"
 
 
 def described(system: Trained) -> dict[str, Any]:
