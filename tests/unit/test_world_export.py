@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pycocotools.mask import decode, frPyObjects
 
 from swerve.cli import main
 from swerve.report.sheet import GAP, LINE, contact_sheet, world_sheet
-from swerve.values import Boxes2D, find
+from swerve.values import Boxes2D, Masks, find
 from swerve.world.source import World
 
 SIZE = ("--size", "96x54", "--count", "2")
@@ -29,22 +30,41 @@ def test_udacity_angles_are_radians(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "contact.png" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_coco_boxes_are_the_labels(tmp_path: Path) -> None:
     folder = written(tmp_path / "coco", "coco")
     told = json.loads((folder / "annotations" / "instances_train.json").read_text())
-    world = World(drives=2, split="train", width=96, height=54, labels=("boxes2d",))
-    boxes = [find(world[key].truth, "boxes2d") for key in world.keys()]
-    kept = [box for label in boxes if isinstance(label, Boxes2D) for box in label.xyxy if (box[2:] > box[:2]).all()]
-    assert len(told["annotations"]) == len(kept)
+    world = World(drives=2, split="train", width=96, height=54, labels=("boxes2d", "masks"))
+    names = {row["id"]: row["name"] for row in told["categories"]}
+    expected = []
+    for number, key in enumerate(world.keys(), 1):
+        boxes, masks = find(world[key].truth, "boxes2d"), find(world[key].truth, "masks")
+        assert isinstance(boxes, Boxes2D)
+        assert isinstance(masks, Masks)
+        rows = zip(np.clip(boxes.xyxy, 0, (96, 54, 96, 54)), boxes.kinds, boxes.care, masks.kinds, strict=True)
+        for box, kind, care, instance in rows:
+            if (box[2:] > box[:2]).all():
+                expected.append((number, kind, not care, *box[:2], *(box[2:] - box[:2]), masks.instances == instance))
+    assert expected
+    assert len(told["annotations"]) == len(expected)
+    for row, (image, kind, crowd, *box, mask) in zip(told["annotations"], expected, strict=True):
+        assert (row["image_id"], names[row["category_id"]], row["iscrowd"]) == (image, kind, crowd)
+        assert row["bbox"] == pytest.approx(box)
+        assert np.array_equal(decode(frPyObjects(row["segmentation"], 54, 96)), mask)
+        assert row["area"] == mask.sum()
 
 
-def test_kitti_tells_how_much_is_hidden(tmp_path: Path) -> None:
+def test_kitti_tells_how_much_is_hidden_or_outside(tmp_path: Path) -> None:
     folder = tmp_path / "kitti"
-    assert main(["world", "--out", str(folder), "--as", "kitti", "--size", "320x180", "--count", "3"]) == 0
+    assert main(["world", "--out", str(folder), "--as", "kitti", "--size", "320x180", "--count", "6"]) == 0
     files = sorted((folder / "train" / "label_2").glob("*.txt"))
-    lines = [line.split() for file in files for line in file.read_text().splitlines()]
-    assert lines
-    assert {line[2] for line in lines if line[0] != "DontCare"} <= {"0", "1", "2"}
+    lines = [line.split() for file in files for line in file.read_text().splitlines() if not line.startswith("DontCare")]
+    assert {line[2] for line in lines} <= {"0", "1", "2"}
+    at_edge = [float(line[4]) <= 0 or float(line[6]) >= 320 for line in lines]
+    outside = [float(line[1]) for line in lines]
+    assert any(at_edge)
+    assert all(share > 0 for share, edge in zip(outside, at_edge, strict=True) if edge)
+    assert all(share < 0.02 for share, edge in zip(outside, at_edge, strict=True) if not edge)
 
 
 def test_splits_number_kinds_alike(tmp_path: Path) -> None:

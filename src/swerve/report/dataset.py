@@ -17,7 +17,7 @@ from swerve.world.source import World
 
 NEEDED = {
     "udacity": ("steering",),
-    "coco": ("boxes2d",),
+    "coco": ("boxes2d", "masks"),
     "yolo": ("boxes2d",),
     "voc": ("boxes2d",),
     "kitti": ("boxes2d", "boxes3d", "calibration"),

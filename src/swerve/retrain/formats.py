@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
+import numpy as np
+
 from swerve.errors import InputError, printable
 from swerve.files import whole_file, write_csv
 from swerve.retrain.entry import Box, Entry, Spools, put
-from swerve.values import Steering, find
+from swerve.values import Array, Boxes2D, Masks, Steering, find
 
 
 class Writer(Protocol):
@@ -59,7 +61,10 @@ class Udacity:
 
 
 class Coco:
-    """`SPLIT/NAME.png` and `annotations/instances_SPLIT.json`; a box without care is a crowd."""
+    """`SPLIT/NAME.png` and `annotations/instances_SPLIT.json`; a box without care is a crowd.
+
+    Where the label has masks of the same objects, they are written as uncompressed run lengths, which lose nothing.
+    """
 
     def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
         self._folder, self._rows = folder, spools
@@ -73,7 +78,7 @@ class Coco:
         self._splits[entry.split] = None
         self._rows[f"images {entry.split}"].add(row)
         for box in entry.boxes():
-            self._rows[f"boxes {entry.split}"].add(self._annotation(box, entry.number + 1))
+            self._rows[f"boxes {entry.split}"].add(self._annotation(box, entry.number + 1) | _shape(entry, box))
         return entry.write_picture(self._folder / entry.split)
 
     def _annotation(self, box: Box, image: int) -> dict[str, Any]:
@@ -96,6 +101,22 @@ class Coco:
     @staticmethod
     def place(folder: Path, split: str) -> Path:
         return folder / "annotations" / f"instances_{split}.json"
+
+
+def _shape(entry: Entry, box: Box) -> dict[str, Any]:
+    """What COCO says of a box's object beyond the box: its pixels, if they are labelled."""
+    flat, masks = find(entry.case.truth, Boxes2D.slot), find(entry.case.truth, Masks.slot)
+    if not isinstance(masks, Masks) or not isinstance(flat, Boxes2D) or tuple(masks.kinds.values()) != flat.kinds:
+        return {}
+    mine = masks.instances == list(masks.kinds)[box.number]
+    return {"segmentation": {"size": list(mine.shape), "counts": _run_lengths(mine)}, "area": int(mine.sum())}
+
+
+def _run_lengths(mask: Array) -> list[int]:
+    """How many pixels follow each other, column by column, first those outside."""
+    flat = np.concatenate([[False], mask.ravel(order="F")])
+    changes = np.flatnonzero(flat[1:] != flat[:-1])
+    return [int(count) for count in np.diff(np.concatenate([[0], changes, [mask.size]]))]
 
 
 def _json_lists(parts: dict[str, Iterator[str]]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """KITTI's object folders: `SPLIT/image_2`, `label_2`, and `velodyne` and `calib` where there is something to write.
 
 A box without care is a `DontCare`. What nobody has told is written as KITTI's own results do: truncation and occlusion
--1, angle -10, size -1, place -1000.
+-1, angle -10, size -1, place -1000. Truncation is told where a box in space and the camera's matrix say how far it
+reaches beyond the picture.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from swerve.retrain.entry import Box, Entry, Spools, put
 from swerve.values import Array, Boxes2D, Boxes3D, Calibration, PointCloud, find
 
 PARTLY, LARGELY = 0.1, 0.5  # shares hidden, where the levels of KITTI begin
+NEAREST = 0.1  # metres ahead of the camera: what is nearer is seen as if it were there
 UNTOLD = (-10.0, (-1.0, -1.0, -1.0), (-1000.0, -1000.0, -1000.0), -10.0)  # alpha, size, place, rotation
 KINDS = {
     **{kind.lower(): kind for kind in ("Car", "Van", "Truck", "Pedestrian", "Person_sitting", "Cyclist", "Tram", "Misc")},
@@ -65,7 +67,28 @@ def _lines(entry: Entry) -> Iterator[str]:
     else:
         boxes = entry.boxes()
         _check_pairs(entry, flat, solid)
-    return (_line(box, places[box.number] if places is not None else UNTOLD, _occlusion(flat, box.number)) for box in boxes)
+    for box in boxes:
+        place = places[box.number] if places is not None else None
+        yield _line(box, place or UNTOLD, _truncation(entry, place), _occlusion(flat, box.number))
+
+
+def _truncation(entry: Entry, place: Place | None) -> float:
+    """The share of a box, as its corners in space appear, that lies outside the picture; -1 where nobody can tell."""
+    known = find(entry.case.truth, Calibration.slot)
+    if place is None or not isinstance(known, Calibration) or "camera" not in known.matrices:
+        return -1.0
+    _, (height, width, length), foot, turned = place
+    cos, sin = math.cos(turned), math.sin(turned)
+    along, up, across = (
+        part.ravel() for part in np.meshgrid((-length / 2, length / 2), (0, -height), (-width / 2, width / 2))
+    )
+    corners = np.stack([cos * along + sin * across, up, cos * across - sin * along]) + np.reshape(foot, (3, 1))
+    corners[2] = np.maximum(corners[2], NEAREST)
+    seen = known.matrices["camera"][:, :3] @ corners
+    points = seen[:2] / seen[2]
+    low, high = points.min(axis=1), points.max(axis=1)
+    inside = np.clip(np.minimum(high, entry.image.size) - np.maximum(low, 0), 0, None)
+    return float(1 - np.prod(inside) / np.prod(high - low))
 
 
 def _check_pairs(entry: Entry, flat: object, solid: object) -> None:
@@ -83,11 +106,12 @@ def _occlusion(flat: object, number: int) -> int:
     return int(np.digitize(flat.hidden[number], (PARTLY, LARGELY)))
 
 
-def _line(box: Box, place: Place, occlusion: int) -> str:
+def _line(box: Box, place: Place, truncation: float, occlusion: int) -> str:
     alpha, size, where, turned = place if box.care else UNTOLD
     kind = re.sub(r"\s+", "_", KINDS.get(box.kind.lower(), box.kind)) if box.care else "DontCare"
     numbers = (alpha, *box[:4], *size, *where, turned)
-    return f"{kind} -1 {occlusion if box.care else -1} " + " ".join(f"{number:.4f}" for number in numbers) + "\n"
+    told = f"{truncation:.2f} {occlusion}" if box.care and truncation >= 0 else f"-1 {occlusion if box.care else -1}"
+    return f"{kind} {told} " + " ".join(f"{number:.4f}" for number in numbers) + "\n"
 
 
 def _places(entry: Entry, solid: Boxes3D) -> list[Place]:
