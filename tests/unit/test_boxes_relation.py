@@ -243,6 +243,7 @@ AFTER = ("go", "go", "stop")
         ),
         (without(lights(states=AFTER), 1), Flaw.KEPT_LOST, "the unchanged 'go' at (60, 10, 70, 40) was missed"),
         (swapped(lights(states=AFTER), 2), Flaw.KEPT_LOST, "the unchanged 'stop' at (110, 10, 130, 70) was taken for 'go'"),
+        (shifted(lights(states=AFTER), 1), Flaw.DRIFTED, "'go' at (60, 10, 70, 40) drifted to (66, 10, 76, 40)"),
         (with_ghost(lights(states=AFTER), 0), Flaw.GHOST, "'stop' at (150, 80, 160, 90) is a ghost"),
         (without(without(lights(states=AFTER), 2), 0), Flaw.PLACED_MISSED, "the placed 'go' at (10, 10, 20, 40) was missed"),
     ],

@@ -151,6 +151,13 @@ def test_limits_are_ten() -> None:
     assert LIMITS == (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
+@pytest.mark.parametrize("limits", [(), (50,), (0.0,), (0.5, float("nan"))])
+def test_limits_are_shares(limits: tuple[float, ...]) -> None:
+    boxes = [lights((0, 0, 10, 10))]
+    with pytest.raises(InputError, match="IoU limits above 0 and at most 1"):
+        average_precision(boxes, boxes, limits=limits)
+
+
 def test_only_best_boxes_count() -> None:
     said = joined(lights((50, 0, 59, 9)), lights((0, 0, 9, 9), score=0.5))
     assert average_precision([lights((0, 0, 9, 9))], [said], most=1).mean == 0.0

@@ -298,6 +298,9 @@ def test_low_scores_do_not_count() -> None:
     kept = counted(boxes, 0.5)
     assert kept == Boxes2D(boxes.xyxy[[0, 2]], ("a", "c"), np.array([0.5, 1]), (9, 8), np.array([True, False]))
     assert counted(boxes, 0.1) is boxes
+    part = counted(Boxes2D(np.zeros((2, 4)), ("a", "b"), np.array([0.9, 0.1]), hidden=np.array([0.3, 0.6])), 0.5)
+    assert isinstance(part, Boxes2D)
+    assert np.asarray(part.hidden).tolist() == [0.3]
     assert counted(Boxes3D(ground(0, 0), ("a",), np.array([0.2])), 0.5).kinds == ()
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.optimize  # noqa: F401  # imported on first use otherwise, which would count against a deadline
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +42,18 @@ def test_same_objects_always_hold(xs: list[float], shuffler: object) -> None:
     shuffler.shuffle(mixed)  # type: ignore[attr-defined]
     for kind in ("car", "pedestrian"):
         assert Superset().check(pair(obstacles(*xs, kind=kind), obstacles(*mixed, kind=kind))).margin == -0.5
+
+
+def test_boxes_that_are_no_numbers_are_errors() -> None:
+    for relation in (NoFewer(), Superset()):
+        assert relation.check(pair(obstacles(0), obstacles(np.nan))).status is Status.ERROR
+
+
+@pytest.mark.parametrize("kind", ["pedestrian", "Pedestrian", "CYCLIST"])
+def test_small_kinds_go_by_their_centres_however_written(kind: str) -> None:
+    small = np.array([[0, 0, 0, 0.6, 0.6, 1.7, 0], [0.9, 0, 0, 0.6, 0.6, 1.7, 0]])  # no overlap, 0.9 m apart
+    before, after = (Boxes3D(small[row : row + 1], (kind,)) for row in (0, 1))
+    assert Superset().check(pair(before, after)).status is Status.HELD
 
 
 def test_changed_type_is_a_loss() -> None:

@@ -43,6 +43,16 @@ def test_wilson_gives_published_intervals(lost: int, low: float, high: float) ->
     assert [round(100 * end, 2) for end in wilson(lost, 1000)] == [low, high]
 
 
+def test_numpy_counts_are_counts() -> None:
+    assert wilson(np.int64(3), np.int32(10)) == wilson(3, 10)  # type: ignore[arg-type]
+    assert sign_test(np.int64(3), np.int64(1)) == sign_test(3, 1)  # type: ignore[arg-type]
+
+
+def test_perfect_order_is_never_certain() -> None:
+    assert spearman(range(9), range(9)).p == pytest.approx(2 / math.factorial(9))
+    assert 0 < (spearman(range(300), range(300)).p or 0) < 1e-100
+
+
 def test_nothing_tried_says_nothing() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 

@@ -90,7 +90,7 @@ def test_mirrored_scene_mirrors_the_wheel(key: str) -> None:
         assert driver(other).wheel(right) == pytest.approx(-driver(one).wheel(left), abs=0.6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_drives_stay_on_the_road(seed: int) -> None:
     one = scene(f"drive {seed}")

@@ -49,6 +49,8 @@ def average_precision(
     A kind without a demanded label has no precision and is left out of the mean. With `any_kind`, kinds do not matter.
     """
     _check(truth, said)
+    if not limits or not all(0 < limit <= 1 for limit in limits):
+        raise InputError(f"average precision needs IoU limits above 0 and at most 1, got {list(limits)}")
     kinds = [ANY] if any_kind else sorted({kind for boxes in truth for kind in boxes.kinds})
     if not kinds or not any(np.any(boxes.care) for boxes in truth):
         return Precision(None)

@@ -95,7 +95,8 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> Outcome:
         return Outcome(len(ours), why="one of the two never changes, so nothing can go along with it")
     if len(ours) > MOST_PERMUTED:
         found = _scipy_stats().spearmanr(ours, theirs)
-        return _outcome(len(ours), found.statistic, found.pvalue, effect=found.statistic)
+        least = 2 / math.factorial(min(len(ours), 100))  # of all orders, one agrees as well and one is its reverse
+        return _outcome(len(ours), found.statistic, max(found.pvalue, least), effect=found.statistic)
     rho, p = _exact_spearman(_ranks(ours), _ranks(theirs))
     return _outcome(len(ours), rho, p, effect=rho)
 
@@ -308,7 +309,7 @@ def _deviations(confidence: float) -> float:
 
 def _check_counts(**counts: int) -> None:
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int):
+        if isinstance(count, bool) or not isinstance(count, int | np.integer):
             raise TypeError(f"{name} must be a whole number, got {type(count).__name__}")
         if count < 0 and name not in ("successes", "trials"):
             raise ValueError(f"{name} must be at least 0, got {count}")

@@ -123,7 +123,9 @@ class BoxErrors:
         if gone & self.placed:
             return Flaw.PLACED_MISSED
         drifted = {row for row, _ in self.between.drifted}
-        return Flaw.PLACED_DRIFTED if drifted & self.placed else Flaw.KEPT_LOST
+        if drifted & self.placed:
+            return Flaw.PLACED_DRIFTED
+        return Flaw.KEPT_LOST if gone else plain
 
     def facts(self) -> Mapping[str, Fact]:
         """The counts and the worst error, for a record."""

@@ -130,7 +130,8 @@ class Same:
         affinity = box_overlaps(expected, seen)
         limit = np.full((len(expected.kinds), 1), self.overlap)
         near = affinity >= self.near
-        small = np.array([kind in self.small for kind in expected.kinds], dtype=bool)
+        by_centre = {kind.casefold() for kind in self.small}  # KITTI writes 'Pedestrian', others 'pedestrian'
+        small = np.array([kind.casefold() in by_centre for kind in expected.kinds], dtype=bool)
         if small.any():
             # Half at the limit, exactly, and 0 at twice the limit.
             close = np.clip(1 - box_distances(expected, seen) / (2 * self.within), 0, 1)
@@ -196,7 +197,8 @@ def counted(boxes: Boxes, least_score: float) -> Boxes:
     kinds = tuple(kind for kind, keep in zip(boxes.kinds, kept, strict=True) if keep)
     scores, care = np.asarray(boxes.scores)[kept], np.asarray(boxes.care)[kept]
     if isinstance(boxes, Boxes2D):
-        return Boxes2D(boxes.xyxy[kept], kinds, scores, boxes.size, care)
+        hidden = None if boxes.hidden is None else boxes.hidden[kept]
+        return Boxes2D(boxes.xyxy[kept], kinds, scores, boxes.size, care, hidden)
     return Boxes3D(boxes.xyzlwhy[kept], kinds, scores, care)
 
 

@@ -30,6 +30,8 @@ class NoFewer(Algebra):
         expected, seen = _both(pair, self.slot)
         if expected is None or seen is None:
             return Verdict.error(f"the system said no {self.slot}")
+        if why := expected.fault() or seen.fault():
+            return Verdict.error(why)
         before = int(np.asarray(expected.care).sum())
         after = int(np.asarray(seen.care).sum()) - _undemanded(expected, seen)
         return Verdict.at_least(after, before, f"{before} objects before, {after} after")
