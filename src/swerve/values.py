@@ -228,14 +228,16 @@ class Depth(Value):
 
 @dataclass(frozen=True, eq=False)
 class Calibration(Value):
-    """Named matrices that tie the sensors together."""
+    """Named matrices that tie the sensors together; `camera`, or KITTI's `P2`, leads to pixels of an image of `size`."""
 
     matrices: Mapping[str, Array]
+    size: tuple[int, int] | None = None  # width and height
     slot: ClassVar[str] = "calibration"
 
     def __post_init__(self) -> None:
         matrices = {str(name): _frozen(m, np.float64, (None, None), "calibration") for name, m in self.matrices.items()}
-        _freeze(self, matrices=MappingProxyType(matrices))
+        size = None if self.size is None else (int(self.size[0]), int(self.size[1]))
+        _freeze(self, matrices=MappingProxyType(matrices), size=size)
 
 
 @dataclass(frozen=True, eq=False)

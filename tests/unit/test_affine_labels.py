@@ -91,7 +91,7 @@ def test_boxes_move_as_reckoned(change: Transformation, expected: tuple[float, .
     assert moved.xyxy[0] == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(change=changes, rectangle=rectangles)
 def test_boxes_contain_their_pixels(change: Transformation, rectangle: tuple[int, int, int, int]) -> None:
     seen = extent(change.map(as_image(painted(rectangle))).pixels[..., 0] > 127)
@@ -105,7 +105,7 @@ def test_boxes_contain_their_pixels(change: Transformation, rectangle: tuple[int
         assert seen[3] <= bottom + 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(x=st.integers(-60, 60), y=st.integers(-40, 40), rectangle=rectangles)
 def test_whole_shifts_fit_tightly(x: int, y: int, rectangle: tuple[int, int, int, int]) -> None:
     seen = extent(Translate(x, y).map(as_image(painted(rectangle))).pixels[..., 0])
@@ -163,7 +163,7 @@ def test_boxes_need_their_size(kind: Any) -> None:
 # --- masks and depth ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(change=changes, rectangle=rectangles)
 def test_masks_follow_their_pixels(change: Transformation, rectangle: tuple[int, int, int, int]) -> None:
     source = painted(rectangle)
@@ -212,12 +212,51 @@ def test_declared_slots_are_kept(kind: Any) -> None:
         PointCloud(np.ones((2, 4))),
         Boxes3D(np.ones((1, 7)), ("car",)),
         Region((np.eye(3, 2),)),
-        Calibration({"P2": np.eye(3, 4)}),
+        Calibration({"Tr_velo_to_cam": np.eye(3, 4)}),
         SceneRef("town"),
     )
     followup = kind.grid()[0](Case("k", {"camera": as_image(painted((0, 0, 9, 9)))}, truth=kept))
     assert followup.truth == kept
     assert followup.parent == "k"
+
+
+@every_affine
+@pytest.mark.parametrize("name", ["camera", "P2"])
+def test_camera_matrix_leads_to_the_moved_pixels(kind: Any, name: str) -> None:
+    rng = np.random.default_rng(3)
+    matrix = np.array([[80.0, 0, WIDTH / 2, 3], [0, 80, HEIGHT / 2, 1], [0, 0, 1, 0]])[:, : 3 if name == "camera" else 4]
+    known = Calibration({name: matrix, "other": np.eye(3)}, size=(WIDTH, HEIGHT))
+    points = np.vstack([rng.uniform(-1, 1, (2, 40)), rng.uniform(3, 9, 40), np.ones(40)])[: matrix.shape[1]]
+    for change in kind.grid():
+        after = change.map(known)
+        before, now = (part[:2] / part[2] for part in (matrix @ points, after.matrices[name] @ points))
+        spots = Boxes2D(np.vstack([before, before]).T, ("p",) * 40, size=(WIDTH, HEIGHT))
+        inside = ((now > 0) & (now < [[WIDTH], [HEIGHT]])).all(axis=0)
+        assert change.map(spots).xyxy[inside, :2] == pytest.approx(now.T[inside])
+        assert np.array_equal(after.matrices["other"], np.eye(3))
+
+
+def test_camera_matrix_without_a_size_is_refused() -> None:
+    with pytest.raises(InputError, match="calibration cannot be moved without its image size"):
+        Rotate(3).map(Calibration({"camera": np.eye(3)}))
+
+
+@settings(max_examples=100)
+@given(st.floats(0.5, 30), st.floats(-20, WIDTH), st.floats(-20, HEIGHT), st.floats(5, 60), st.floats(5, 60))
+def test_cut_boxes_are_hulls_of_what_is_seen(degrees: float, left: float, top: float, wide: float, high: float) -> None:
+    box = boxes((left, top, left + wide, top + high))
+    change = Rotate(degrees)
+    moved = change.map(box)
+    assert isinstance(moved, Boxes2D)
+    across, down = np.meshgrid(np.linspace(left, left + wide, 60), np.linspace(top, top + high, 60))
+    points = np.stack([across.ravel(), down.ravel()], 1)
+    there = points @ change._matrix(WIDTH, HEIGHT)[:, :2].T + change._matrix(WIDTH, HEIGHT)[:, 2]
+    seen = there[((there >= 0) & (there <= (WIDTH, HEIGHT))).all(axis=1)]
+    if len(seen) > 50:
+        tight = np.concatenate([seen.min(axis=0), seen.max(axis=0)])
+        assert np.abs(moved.xyxy[0] - tight).max() < 2 * max(wide, high) / 59 + 1e-6
+        share = len(seen) / len(there)
+        assert abs(share - 0.5) < 0.06 or bool(np.asarray(moved.care)[0]) == (share >= 0.5)
 
 
 @every_affine

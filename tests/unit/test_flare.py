@@ -11,6 +11,7 @@ from swerve.testing import FakeSystem, TransformationContract
 from swerve.transformation import Transformation
 from swerve.transformations.flare import LensFlare, lens_flare
 from swerve.values import Array, Boxes2D, Group, Image, Steering
+from swerve.world.source import World
 
 
 class TestFlare(TransformationContract):
@@ -64,15 +65,32 @@ def test_stronger_is_brighter() -> None:
 
 
 def test_night_is_skipped() -> None:
-    with pytest.raises(NotApplicable, match=r"a night image .mean grey level 20, below 45. has no sun"):
+    with pytest.raises(NotApplicable, match=r"a night image .mean grey level below 75"):
         LensFlare(0.3, 0.2, 0.8)(case(20))
     assert LensFlare(0.3, 0.2, 0.8).applies(case(90)) is None
     assert LensFlare(0.3, 0.2, 0.0).applies(case(20)) is None
 
 
 def test_window_is_day_or_night() -> None:
-    frames = Group(tuple(Image(np.full((20, 30, 3), level, dtype=np.uint8)) for level in (44, 46)))
+    frames = Group(tuple(Image(np.full((20, 30, 3), level, dtype=np.uint8)) for level in (60, 120)))
     assert LensFlare(0.3, 0.2).applies(Case("k", {"camera": frames})) is None
+
+
+def test_lamps_make_no_day_and_woods_no_night() -> None:
+    night = np.full((90, 160, 3), 40, dtype=np.uint8)
+    night[40:44, ::20] = 255  # lit windows and lamps
+    assert LensFlare(0.3, 0.2).applies(Case("k", {"camera": Image(night)})) is not None
+    wood = np.full((90, 160, 3), 20, dtype=np.uint8)
+    wood[48:] = 150  # a sunny road under dark trees
+    assert LensFlare(0.3, 0.2).applies(Case("k", {"camera": Image(wood)})) is None
+
+
+@pytest.mark.parametrize("sky", ["dusk", "night", "snow-night"])
+def test_nights_of_the_world_are_skipped(sky: str) -> None:
+    for name, night in ((sky, True), ("clear", False)):
+        world = World(drives=6, conditions=name, width=128, height=72)
+        skipped = [LensFlare(0.3, 0.2).applies(world[key]) is not None for key in world.keys()]
+        assert skipped == [night] * 6
 
 
 def test_labels_are_kept() -> None:

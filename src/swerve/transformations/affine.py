@@ -20,12 +20,13 @@ from swerve.case import Case, Fact
 from swerve.errors import InputError
 from swerve.transformation import param
 from swerve.transformations.photometric import ImageChange, images_of
-from swerve.values import Array, Boxes2D, Depth, Masks
+from swerve.values import Array, Boxes2D, Calibration, Depth, Masks
 
 BORDERS = {"black": cv2.BORDER_CONSTANT, "reflect": cv2.BORDER_REFLECT_101, "replicate": cv2.BORDER_REPLICATE}
 ANCHORS = ("centre", "top-left")
 # A box of which less stays in frame is neither demanded nor forbidden.
 LEAST_INSIDE = 0.5
+CAMERAS = ("camera", "P2")  # the matrices of a calibration that lead to the image's pixels
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,6 @@ class _Affine(ImageChange):
         "points",
         "boxes3d",
         "region",
-        "calibration",
         "scene",
     )
 
@@ -67,12 +67,29 @@ class _Affine(ImageChange):
             raise InputError("boxes2d cannot be moved without their image size: give Boxes2D(size=(width, height))")
         if self._idle():
             return value
-        low, high = _hulls(value.xyxy, self._matrix(*value.size))
+        corners = _moved(value.xyxy[:, [[0, 1], [2, 1], [2, 3], [0, 3]]], self._matrix(*value.size))
+        low, high = corners.min(axis=1), corners.max(axis=1)
         seen_low, seen_high = np.clip(low, 0, value.size), np.clip(high, 0, value.size)
-        mostly_in = np.prod(seen_high - seen_low, axis=1) >= LEAST_INSIDE * np.prod(high - low, axis=1)
-        in_frame = ((high >= 0) & (low <= value.size)).all(axis=1)  # a box without area has no share to go by
-        care = value.care & mostly_in & in_frame
+        inside = np.ones(len(corners))
+        for row in np.flatnonzero(((low < 0) | (high > value.size)).any(axis=1)):
+            inside[row], rest = _within(corners[row], value.size)
+            if len(rest):  # the hull of what is seen of the box: no larger than what is seen of its hull
+                seen_low[row], seen_high[row] = (np.clip(end, 0, value.size) for end in (rest.min(axis=0), rest.max(axis=0)))
+        in_frame = ((high >= 0) & (low <= value.size)).all(axis=1)
+        care = np.asarray(value.care) & (inside >= LEAST_INSIDE) & in_frame
         return dataclasses.replace(value, xyxy=np.hstack([seen_low, seen_high]), care=care)
+
+    def calibration(self, value: Calibration) -> Calibration:
+        """The camera's matrix leads to the moved pixels; those of other sensors stay."""
+        moved = [name for name in CAMERAS if name in value.matrices]
+        if not moved or self._idle():
+            return value
+        if value.size is None:
+            raise InputError("calibration cannot be moved without its image size: give Calibration(size=(width, height))")
+        turn = np.vstack([self._matrix(*value.size), (0, 0, 1)])
+        return dataclasses.replace(
+            value, matrices={**value.matrices, **{name: turn @ value.matrices[name] for name in moved}}
+        )
 
     def masks(self, value: Masks) -> Masks:
         """The moved instances; what comes into view belongs to none, whatever the border shows."""
@@ -250,10 +267,33 @@ def _moved(points: Array, matrix: Array) -> Array:
     return np.asarray(points @ matrix[:, :2].T + matrix[:, 2])
 
 
-def _hulls(xyxy: Array, matrix: Array) -> tuple[Array, Array]:
-    """The top-left and the bottom-right corners of the upright hulls of the moved boxes."""
-    corners = _moved(xyxy[:, [[0, 1], [2, 1], [2, 3], [0, 3]]], matrix)
-    return corners.min(axis=1), corners.max(axis=1)
+def _within(corners: Array, size: tuple[int, int]) -> tuple[float, Array]:
+    """The share of a quadrilateral that lies within the image, and the corners of that part."""
+    rest = corners
+    for axis, limit, sign in ((0, 0, 1), (1, 0, 1), (0, size[0], -1), (1, size[1], -1)):
+        rest = _cut(rest, axis, limit, sign)
+    whole = _area(corners)
+    return (_area(rest) / whole if whole > 0 else float(len(rest) > 0)), rest
+
+
+def _cut(corners: Array, axis: int, limit: float, sign: int) -> Array:
+    """The part of a polygon on the side of `limit` to which `sign` points (Sutherland and Hodgman)."""
+    kept = []
+    inside = sign * (corners[:, axis] - limit) >= 0
+    for place, (here, there) in enumerate(zip(corners, np.roll(corners, -1, axis=0), strict=True)):
+        if inside[place]:
+            kept.append(here)
+        if inside[place] != inside[(place + 1) % len(corners)]:
+            crossing = here + (there - here) * ((limit - here[axis]) / (there[axis] - here[axis]))
+            crossing[axis] = limit
+            kept.append(crossing)
+    return np.array(kept).reshape(-1, 2)
+
+
+def _area(corners: Array) -> float:
+    """The area of a polygon, by the shoelace formula."""
+    x, y = corners.T
+    return abs(float(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

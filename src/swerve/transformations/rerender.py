@@ -73,7 +73,7 @@ class Rerender(Transformation):
         return Case(case.key, inputs, truth, group=case.group, parent=case.key, facts=case.facts)
 
     def _again(self, name: str, value: Value, ref: SceneRef) -> Value:
-        """One camera's input rendered anew: a frame, or the frames of a window that ends with `ref`."""
+        """One camera's input rendered anew: a frame, or frames in a row that end with `ref`, as `Windows(World(...))`."""
         if isinstance(value, Image):
             return self._frame(value, ref)
         if isinstance(value, Group):

@@ -77,4 +77,5 @@ class Camera:
     def calibration(self, pose: Pose) -> Calibration:
         """The camera's matrix, where it stands, and how 3-D boxes (x ahead, y left, z up from its foot) come to it."""
         foot = np.array([[0.0, -1, 0, 0], [0, 0, -1, self.above], [1, 0, 0, 0], [0, 0, 0, 1]])
-        return Calibration({"camera": self.matrix, "world_to_camera": self.pose_matrix(pose), "boxes_to_camera": foot})
+        matrices = {"camera": self.matrix, "world_to_camera": self.pose_matrix(pose), "boxes_to_camera": foot}
+        return Calibration(matrices, (self.width, self.height))
