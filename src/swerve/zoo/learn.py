@@ -20,7 +20,7 @@ from swerve.zoo.data import Frames, Parts, Watch, rendered, unwatched
 from swerve.zoo.networks import FEATURES, ChauffeurNet, folded, normalised
 from swerve.zoo.steering import AT_ONCE, DEGREES, View, steering_named
 
-NEIGHBOURS = 2  # frames of a short run from one that is learnt from to the next: neighbours look alike
+NEIGHBOURS = 3  # frames of a short run from one that is learnt from to the next: neighbours look alike
 SETTLING = 10  # steps of a window before the memory is asked for an angle in training
 STARTS = 8  # windows of each long drive in one pass over the drives
 
@@ -40,11 +40,11 @@ class Recipe:
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
-        "epoch": Recipe(passes=11),
-        "dave-orig": Recipe(passes=16),
-        "dave-dropout": Recipe(passes=20),
-        "chauffeur": Recipe(passes=18, memory=40),
-        "rambo": Recipe(passes=14, every=2),
+        "epoch": Recipe(passes=14),
+        "dave-orig": Recipe(passes=20),
+        "dave-dropout": Recipe(passes=24),
+        "chauffeur": Recipe(passes=22, memory=40),
+        "rambo": Recipe(passes=18, every=2),
     }
 )
 

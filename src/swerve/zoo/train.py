@@ -23,15 +23,15 @@ from torch import nn
 
 from swerve.case import Case
 from swerve.coverage.layers import COUNTINGS, layout_of
-from swerve.errors import InputError
+from swerve.errors import EnvironmentFault
 from swerve.files import json_bytes, write_whole
 from swerve.values import Group, Image
-from swerve.world.source import VERSION
+from swerve.world.source import VERSION, World
 from swerve.zoo.data import Frames, Parts, Watch, default_folder, unwatched
 from swerve.zoo.learn import RECIPES, Material, Recipe, answers, learn, rmse, samples
 from swerve.zoo.steering import DEGREES, PACKAGED, STEERING, Trained, View, steering_named
 
-GOAL = 0.25  # of the error of never steering
+GOAL, LIMIT = 0.25, 0.40  # of the error of never steering: for most networks, and for all of them
 THREADS = 2
 
 
@@ -108,7 +108,7 @@ def described(system: Trained) -> dict[str, Any]:
     return {
         "network": type(net).__name__,
         "input": asdict(system.view),
-        "degrees_per_unit": DEGREES,
+        "output": asdict(system.convention),
         "parameters": sum(part.numel() for part in net.parameters()),
         "neurons": {name: layout_of(system, case, counting=rule).neurons for name, rule in COUNTINGS.items()},
     }
@@ -127,12 +127,12 @@ def worded(card: Mapping[str, Any]) -> str:
         "file": f"`{card['name']}.safetensors`, half precision on disk, float32 at run time",
         "input": f"`camera`, {_frames(view['frames'])}; rows below {view['top']:.0%} of the height, "
         f"reduced to {view['width']} × {view['height']}, {view['tone']}",
-        "output": f"one number; × {card['degrees_per_unit']:g} gives degrees of the steering wheel, left positive",
+        "output": f"one number in {kind.convention}",
         "network": f"`{card['network']}`, {card['parameters']:,} parameters",
         "neurons": ", ".join(f"{count:,} ({name})" for name, count in card["neurons"].items()),
         "data": f"embedded world, version {card['world']}, 256 × 144, another daylight for every drive",
         **{part.replace("_", ", "): f"{said}" for part, said in card["data"].items()},
-        "labels": "pure pursuit of the world's driver, steering ratio 15",
+        "labels": f"pure pursuit of the world's driver, {World.convention}",
         "recipe": ", ".join(f"{name} {value}" for name, value in recipe.items()),
         "augmentation": "brightness, contrast, blur; nothing is mirrored or moved",
         "training": f"{card['training_cpu_minutes']} CPU minutes",
@@ -154,8 +154,13 @@ def _score_row(what: str, score: Mapping[str, float]) -> str:
 
 
 def _verdict(score: Mapping[str, float]) -> str:
-    reached = "is reached" if score["ratio"] <= GOAL else "is **not** reached with these frames and passes"
-    return f"The goal of {GOAL:.0%} of the error of never steering {reached}."
+    if score["ratio"] <= GOAL:
+        return f"The goal, {GOAL:.0%} of the error of never steering, is reached."
+    limit = "is kept" if score["ratio"] <= LIMIT else "is **missed** too"
+    return (
+        f"The goal, {GOAL:.0%} of the error of never steering, is **not** reached; the limit of {LIMIT:.0%} for any network "
+        f"{limit}. The recipe was cut to fit two cores: few scenes, small frames, minutes of training."
+    )
 
 
 PAGE = """# {name}
@@ -231,7 +236,7 @@ def parser() -> argparse.ArgumentParser:
         act.add_argument("--data", type=Path, default=default_folder(), metavar="DIR", help="where frames are kept")
         act.add_argument("--share", type=_share, default=1.0, metavar="S", help="of the drives, for a quick try")
         act.add_argument("--workers", type=int, default=2, metavar="N", help="rendering processes (default: %(default)s)")
-    train.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="for the weights and the card")
+    train.add_argument("--out", type=Path, default=Path("zoo"), metavar="DIR", help="for weights and card (default: zoo)")
     train.add_argument("--seed", type=int, default=7, help="of first weights, order and variations (default: %(default)s)")
     return top
 
@@ -272,8 +277,10 @@ def _render(options: argparse.Namespace) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     steering_named(options.name)
-    if not options.out.is_dir():
-        raise InputError(f"--out {options.out}: there is no such folder")
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(f"--out {options.out}: cannot be made: {error.strerror}") from error
     given = _material(options)
     torch.set_num_threads(THREADS)
     score = train_named(options.name, options.out, given=given, seed=options.seed, watch=_watched)["held_out"]
