@@ -27,7 +27,7 @@ LAYERS = (
     ("core",),
 )
 CORE = (
-    *("campaign", "case", "codec", "engine", "errors", "files", "journal", "load"),
+    *("campaign", "case", "codec", "convention", "engine", "errors", "files", "journal", "load"),
     *("relation", "seeding", "space", "system", "transformation", "values"),
 )
 FREE_OF_LIBRARIES = set(CORE) - {"files"}

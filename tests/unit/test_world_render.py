@@ -190,6 +190,8 @@ def test_splits_share_no_scene() -> None:
     names = {split: {World(drives=5, split=split).group(key) for key in World(drives=5, split=split).keys()}
              for split in ("train", "val", "test")}  # fmt: skip
     assert not names["train"] & names["val"] | names["train"] & names["test"] | names["val"] & names["test"]
+    roads = {scene(name).road.curvature.tobytes() for split in names for name in names[split]}
+    assert len(roads) == 15
 
 
 @pytest.mark.parametrize(
