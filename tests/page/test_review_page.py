@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from swerve.files import png_bytes
 from swerve.review.exchange import import_marks
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
 from swerve.review.page import Desk, render
-from swerve.review.pictures import Pictures
+from swerve.review.pictures import Pictures, Shot, Shown
 from swerve.review.queue import queue
 from swerve.review.server import ReviewServer, Service
-from swerve.store import CAMPAIGN, Run
-from tests.fixture_runs import Made, Named, finding, keep_pictures, noise
+from swerve.rows import Finding
+from swerve.store import Run
+from tests.fixture_runs import Made, Named, finding, held, keep_pictures, noise
 from tests.page.test_report_page import PAYLOADS
 
 if TYPE_CHECKING:
@@ -39,13 +41,6 @@ def painted(seen: Visit) -> Visit:
     return seen
 
 
-def scripted(run: Run) -> Run:
-    """The run as if a script had made it: no picture can be made again, and no network is loaded to try."""
-    campaign = run.folder / CAMPAIGN
-    campaign.write_text(campaign.read_text().replace('"rebuildable": true', '"rebuildable": false'))
-    return Run(run.folder)
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Five findings of two rules, worst first e, d, c, b, a; the pictures of `a` are lost."""
@@ -53,7 +48,7 @@ def run(tmp_path: Path) -> Run:
     made = Made(records).write(tmp_path / "run")
     for place, record in enumerate(records[1:]):
         keep_pictures(made, record, noise(place, (320, 160)), noise(-place - 1, (320, 160)))
-    return scripted(made)
+    return made
 
 
 @pytest.fixture
@@ -63,8 +58,9 @@ def reviewing(visit: Opener, tmp_path: Path) -> Iterator[Reviewing]:
     blank.write_text("")
     with ExitStack() as servers:
 
-        def opened(run: Run, reviewer: str = "anna", *, width: int = 1280, **options: Any) -> Visit:
-            service = Service(run, Desk(reviewer, queue(run)), Pictures(run))
+        def opened(run: Run, reviewer: str = "anna", *, width: int = 1280, sample: int = 0, **options: Any) -> Visit:
+            findings = queue(run, sample, held=True) if sample else queue(run)
+            service = Service(run, Desk(reviewer, findings), Pictures(run))
             server = servers.enter_context(ReviewServer(service))
             threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
             servers.callback(server.shutdown)
@@ -131,6 +127,53 @@ def test_lost_pictures_are_told(run: Run, reviewing: Reviewing) -> None:
     assert "No pictures: they were not kept" in str(seen.page.text_content("#missing"))
     pressed(seen, "2")
     assert said(run) == {"a": Mark.FALSE}
+
+
+def test_slow_pictures_hold_up_nothing(run: Run, reviewing: Reviewing, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def slow(self: Pictures, finding: Finding) -> Shown:
+        go_on.wait(60)
+        png = png_bytes(noise(7, (64, 32)).pixels)
+        return Shown((Shot("camera", png, png),))
+
+    monkeypatch.setattr(Pictures, "_made", slow)
+    try:
+        seen = reviewing(run)
+        pressed(seen, *["ArrowRight"] * 4)
+        seen.page.wait_for_selector("text=The pictures are being made…")
+        assert case(seen) == "a"
+        assert not seen.page.is_visible("#source img")  # those of the finding before
+        pressed(seen, "ArrowLeft", "1", "ArrowLeft")
+        seen.page.wait_for_function(SHOWN, arg=words(run)["b"])
+        assert seen.page.is_hidden("#missing")
+        assert said(run) == {"b": Mark.TRUE}
+    finally:
+        go_on.set()
+    pressed(seen, "ArrowRight")
+    seen.page.wait_for_function(SHOWN, arg=words(run)["a"])
+    assert seen.page.eval_on_selector_all(".pane img", "all => all.map(image => image.naturalWidth)") == [64, 64]
+
+
+def test_held_trials_have_two_marks(tmp_path: Path, reviewing: Reviewing) -> None:
+    run = Made([finding("a"), held("b")]).write(tmp_path / "run")
+    seen = reviewing(run, sample=9)
+    if case(seen) == "a":
+        pressed(seen, "ArrowRight")
+    assert (case(seen), seen.page.text_content("#origin")) == ("b", "held")
+    assert seen.texts(".mark:enabled span") == ["natural", "unnatural"]
+    pressed(seen, "2")
+    quiet = next(row["id"] for row in run.trials() if row["case"] == "b")
+    assert read_marks(run.folder) == {}
+    pressed(seen, "1")
+    assert read_marks(run.folder)["anna"] == {quiet: Judgement(quiet, Mark.NATURAL)}
+    assert case(seen) == "a"
+    assert seen.texts(".mark:enabled span") == ["true positive", "false positive", "unnatural"]
+    pressed(seen, "2", "u", "u")
+    assert case(seen) == "b"
+    pressed(seen, "3")
+    assert read_marks(run.folder)["anna"] == {quiet: Judgement(quiet, Mark.UNNATURAL)}
+    assert is_quiet(seen)
 
 
 def test_undo_takes_marks_back(run: Run, reviewing: Reviewing) -> None:
@@ -262,7 +305,7 @@ def test_nothing_moves(run: Run, reviewing: Reviewing) -> None:
 
 def test_hostile_names_stay_text(tmp_path: Path, reviewing: Reviewing) -> None:
     records = [finding(name, name, Named(name), off=99 - place, why=name) for place, name in enumerate(PAYLOADS)]
-    run = scripted(Made(records, method=PAYLOADS[0]).write(tmp_path / "run"))
+    run = Made(records, method=PAYLOADS[0]).write(tmp_path / "run")
     for record in run.findings():
         MarkFile(run.folder, PAYLOADS[7]).add([Judgement(record.id, Mark.FALSE, record.rule)])
     seen = reviewing(run, PAYLOADS[5])
@@ -281,7 +324,7 @@ def test_hostile_names_stay_text(tmp_path: Path, reviewing: Reviewing) -> None:
 @pytest.mark.parametrize("width", [1280, 420])
 def test_nothing_overflows(width: int, tmp_path: Path, reviewing: Reviewing) -> None:
     long = "x" * 400
-    run = scripted(Made([finding(long, long, Named(long), why=long)]).write(tmp_path / "run"))
+    run = Made([finding(long, long, Named(long), why=long)]).write(tmp_path / "run")
     seen = reviewing(run, "w" * 60, width=width)
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -12,7 +12,7 @@ import pytest
 from swerve.errors import InputError
 from swerve.review.cli import add_options, review
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
-from swerve.store import CAMPAIGN, Run
+from swerve.store import Run
 from tests.fixture_runs import Made, finding, held, keep_pictures, noise
 
 PROGRAM = """
@@ -31,9 +31,7 @@ def run(tmp_path: Path) -> Run:
     records = [finding(case, "turn", off=9.0 + number) for number, case in enumerate("abc")]
     made = Made(records).write(tmp_path / "run")
     keep_pictures(made, records[2], noise(1), noise(2))
-    campaign = made.folder / CAMPAIGN  # a script's: no picture can be made again, and no network is loaded to try
-    campaign.write_text(campaign.read_text().replace('"rebuildable": true', '"rebuildable": false'))
-    return Run(made.folder)
+    return made
 
 
 def called(run: Run, *words: object) -> int:
@@ -56,8 +54,39 @@ def test_agreement_is_printed(run: Run, capsys: pytest.CaptureFixture[str]) -> N
     assert "rule turn: 3 of 3 reviewed: 1 true positive, 1 false positive, 0 unnatural, 1 open" in told
     assert "anna, bob: three marks: 1 of 2 alike, Cohen's kappa 0.000" in told
     assert f"conflict {two}: anna: true positive, bob: false positive; open" in told
+    assert "anna, bob: natural or unnatural: 2 of 2 alike" in told
     assert f"not counted: bob marked {'f' * 16}, which is no finding of this run" in told
     assert (run.folder / "tables" / "review.csv").is_file()
+
+
+def test_unknown_findings_are_not_in_kappa(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("anna", "bob"):
+        MarkFile(run.folder, name).add([Judgement(ids(run)[0], Mark.TRUE), Judgement("f" * 16, Mark.FALSE)])
+    assert called(run, "--agreement") == 0
+    assert "anna, bob: three marks: 1 of 1 alike" in capsys.readouterr().out
+
+
+def test_held_trials_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Made([finding("a"), held("b"), held("c"), held("d")]).write(tmp_path / "run")
+    one, two, three, _ = (row["id"] for row in run.trials())
+    MarkFile(run.folder, "anna").add([Judgement(two, Mark.UNNATURAL), Judgement(three, Mark.NATURAL)])
+    assert called(run, "--agreement") == 0
+    quiet = (
+        "all: 0 of 1 reviewed: 0 true positive, 0 false positive, 0 unnatural; held: 2 of 3 reviewed: 1 natural, 1 unnatural"
+    )
+    assert f"{quiet}; unnatural 50.0% (9.5% to 90.5%) of all trials" in capsys.readouterr().out
+    MarkFile(run.folder, "anna").add([Judgement(one, Mark.TRUE)])
+    assert called(run, "--agreement") == 0
+    assert "; unnatural 37.5% (" in capsys.readouterr().out
+
+
+def test_all_draws_held_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Made([finding("a"), held("b"), held("c")]).write(tmp_path / "run")
+    with pytest.raises(InputError, match="--all needs --sample N"):
+        called(run, "--all", "--no-browser")
+    assert called(run, "--all", "--sample", 9, "--export-page", tmp_path / "page.html") == 0
+    assert capsys.readouterr().out.startswith("3 trials, 0.")
+    assert (tmp_path / "page.html").read_text().count('"held":true') == 2
 
 
 def test_many_conflicts_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from swerve.errors import InputError
+from swerve.errors import InputError, StoreError
 from swerve.files import FORMULA
 from swerve.review.agreement import read_review
 from swerve.review.exchange import BadMarks, export_marks, import_marks
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
 from swerve.store import Run
-from tests.fixture_runs import Made, Named, finding
+from tests.fixture_runs import Made, Named, finding, held
 
 EVIL = "=cmd|' /C calc'!A0"
 
@@ -98,6 +98,59 @@ def test_every_bad_line_is_listed(run: Run, ids: list[str]) -> None:
     starts += ["line 6: 'anna' marks finding", "line 7: '' is no mark"]
     assert [line[: len(start)] for line, start in zip(caught.value.changed, starts, strict=True)] == starts
     assert read_marks(run.folder) == {}
+
+
+def test_damaged_neighbour_stops_all(run: Run, ids: list[str]) -> None:
+    MarkFile(run.folder, "bob").add([Judgement(ids[0], Mark.TRUE)])
+    path = run.folder / "review/bob.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"true positive", b"unnatural"))
+    for rows in (f"anna,{ids[0]},unnatural\nbob,{ids[1]},unnatural\n", f"anna,{ids[0]},unnatural\n"):
+        with pytest.raises(StoreError, match=r"bob\.jsonl: line 2 is damaged"):
+            brought(run, f"reviewer,finding,mark\n{rows}")
+        assert not (run.folder / "review/anna.jsonl").exists()
+
+
+def test_missing_column_keeps_comments(run: Run, ids: list[str]) -> None:
+    MarkFile(run.folder, "anna").add([Judgement(ids[0], Mark.TRUE, "no sky"), Judgement(ids[1], Mark.TRUE, "dark")])
+    found = brought(run, f"reviewer,finding,mark\nanna,{ids[0]},unnatural\nbob,{ids[0]},unnatural\n")
+    assert found["anna"][ids[0]] == Judgement(ids[0], Mark.UNNATURAL, "no sky")
+    assert found["bob"][ids[0]] == Judgement(ids[0], Mark.UNNATURAL)
+    found = brought(run, f"reviewer,finding,mark,comment\nanna,{ids[0]},unnatural,\nanna,{ids[1]},unnatural\n")
+    assert found["anna"][ids[0]] == Judgement(ids[0], Mark.UNNATURAL)  # an empty cell says: no comment
+    assert found["anna"][ids[1]] == Judgement(ids[1], Mark.UNNATURAL, "dark")
+
+
+def test_too_many_cells_are_listed(run: Run, ids: list[str]) -> None:
+    with pytest.raises(BadMarks) as caught:
+        brought(run, f"reviewer,finding,mark,comment\nanna,{ids[0]},unnatural,too dark, really bad\n")
+    assert caught.value.changed == ("line 2: 5 cells for 4 columns; quote a text that holds the separator",)
+    assert read_marks(run.folder) == {}
+    found = brought(run, f"reviewer,finding,mark\nanna,{ids[0]},unnatural,, \n")  # what a spreadsheet leaves behind
+    assert found == {"anna": {ids[0]: Judgement(ids[0], Mark.UNNATURAL)}}
+
+
+@pytest.mark.parametrize("column", ["reviewer", "finding", "mark", "comment"])
+def test_repeated_column_is_refused(run: Run, ids: list[str], column: str) -> None:
+    text = f"reviewer,finding,mark,comment,{column.upper()}\nanna,{ids[0]},unnatural,,true positive\n"
+    with pytest.raises(BadMarks, match="1 line cannot be used") as caught:
+        brought(run, text)
+    assert caught.value.changed == (f"line 1: more than one column is called {column}",)
+    assert read_marks(run.folder) == {}
+
+
+def test_other_columns_may_repeat(run: Run, ids: list[str]) -> None:
+    assert brought(run, f"reviewer,finding,mark,,note,note,\nanna,{ids[0]},unnatural,a,b,c,d\n")
+
+
+def test_held_trials_are_natural_or_not(tmp_path: Path) -> None:
+    run = Made([finding("a"), held("b")]).write(tmp_path / "run")
+    one, two = (row["id"] for row in run.trials())
+    with pytest.raises(BadMarks) as caught:
+        brought(run, f"reviewer,finding,mark\nanna,{one},natural\nanna,{two},true positive\n")
+    told = ["line 2: 'natural' is no mark of a finding", "line 3: 'true positive' is no mark of a trial that held"]
+    assert [line[: len(start)] for line, start in zip(caught.value.changed, told, strict=True)] == told
+    found = brought(run, f"reviewer,finding,mark\nanna,{one},unnatural\nanna,{two},Natural\n")
+    assert found["anna"][two].mark is Mark.NATURAL
 
 
 def test_lines_are_counted_through_newlines(run: Run, ids: list[str]) -> None:

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from swerve.errors import EnvironmentFault, InputError, StoreError
 from swerve.journal import seal
-from swerve.review.marks import FOLDER, LONGEST_COMMENT, Judgement, Mark, MarkFile, clean_comment, mark_of, read_marks
+from swerve.review.marks import (
+    FOLDER,
+    LONGEST_COMMENT,
+    Judgement,
+    Mark,
+    MarkFile,
+    clean_comment,
+    fitting_mark,
+    mark_of,
+    read_marks,
+)
 
 A, B = "a" * 16, "b" * 16
 TRUE, FALSE, ODD = Mark.TRUE, Mark.FALSE, Mark.UNNATURAL
@@ -105,8 +115,43 @@ def test_torn_tail_is_dropped(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for end in range(len(whole)):
         path.write_bytes(whole[:end])
-        lines = whole[:end].count(b"\n")
+        lines = whole[: end + 1].count(b"\n")  # a line that lacks the newline alone is whole
         assert list(MarkFile(tmp_path, "anna").read()) == [A, B][: max(lines - 1, 0)]
+
+
+def test_lost_newline_loses_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, Judgement(A, TRUE), Judgement(B, TRUE))
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    assert list(MarkFile(tmp_path, "anna").read()) == [A, B]
+    written(tmp_path, Judgement(A, ODD))
+    assert MarkFile(tmp_path, "anna").read() == {A: Judgement(A, ODD), B: Judgement(B, TRUE)}
+
+
+def test_lost_newline_of_the_head(tmp_path: Path) -> None:
+    path = written(tmp_path, Judgement(A, TRUE))
+    path.write_bytes(path.read_bytes().split(b"\n")[0])
+    written(tmp_path, Judgement(B, ODD))
+    assert MarkFile(tmp_path, "anna").read() == {B: Judgement(B, ODD)}
+
+
+@pytest.mark.parametrize("end", ["", " ", "\r"])
+def test_edited_last_line_is_refused(tmp_path: Path, end: str) -> None:
+    path = written(tmp_path, Judgement(A, TRUE), Judgement(B, TRUE))
+    edited(path, 3, "true positive", "unnatural")
+    path.write_text(path.read_text().rstrip("\n") + end)
+    with pytest.raises(StoreError, match=r"line 3 is damaged or was edited by hand"):
+        read_marks(tmp_path)
+    written(tmp_path, Judgement(A, ODD))  # a mark made meanwhile neither hides the edit nor is lost
+    with pytest.raises(StoreError, match=r"line 3 is damaged or was edited by hand"):
+        read_marks(tmp_path)
+
+
+def test_torn_comment_is_no_edit(tmp_path: Path) -> None:
+    path = written(tmp_path, Judgement(A, TRUE), Judgement(B, TRUE, 'a "brace"} and \\"} more'))
+    whole = path.read_bytes()
+    for end in range(whole.rindex(b'"kind"'), len(whole) - 1):
+        path.write_bytes(whole[:end])
+        assert list(MarkFile(tmp_path, "anna").read()) == [A]
 
 
 def test_torn_tail_is_overwritten(tmp_path: Path) -> None:
@@ -206,3 +251,12 @@ def test_marks_are_read_kindly() -> None:
     assert mark_of(" True Positive ") is TRUE
     with pytest.raises(InputError, match=r"'wrong' is no mark; write 'true positive', 'false positive', 'unnatural'"):
         mark_of("wrong")
+
+
+def test_marks_fit_what_is_marked() -> None:
+    assert fitting_mark("natural", held=True) is Mark.NATURAL
+    assert fitting_mark("unnatural", held=True) is fitting_mark("unnatural", held=False) is ODD
+    with pytest.raises(InputError, match=r"'true positive' is no mark of a trial that held; write 'natural', 'unnatural'"):
+        fitting_mark("true positive", held=True)
+    with pytest.raises(InputError, match="'natural' is no mark of a finding"):
+        fitting_mark("natural", held=False)

@@ -15,6 +15,7 @@ from swerve.relation import Rule
 from swerve.relations.steering import same_angle
 from swerve.review.page import Desk, page_data
 from swerve.review.pictures import Pictures, Shown
+from swerve.review.queue import is_held, queue
 from swerve.rows import Finding
 from swerve.search.sweep import Sweep
 from swerve.space import Over, Range
@@ -27,8 +28,11 @@ from tests.fixture_runs import Made, finding, keep_file, keep_pictures, noise
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """A true run of which no picture is left."""
-    rules = (Rule("brighter", Over(Brighten, beta=Range(20, 40)), same_angle(5)),)
+    """A true run of which no picture is left: a finding of each case, and a trial that held."""
+    rules = (
+        Rule("brighter", Over(Brighten, beta=Range(20, 40)), same_angle(5)),
+        Rule("loose", Over(Brighten, beta=Range(20, 40)), same_angle(1000)),
+    )
     campaign = Campaign(source=FakeSource(3), system=FakeSystem(), rules=rules, search=Sweep(per_case=1), seed=7)
     run_campaign(campaign, tmp_path / "run", report=False)
     made = Run(tmp_path / "run")
@@ -61,10 +65,59 @@ def test_changed_data_is_told(run: Run) -> None:
     assert "another input than the finding had" in shown.reason
 
 
-def test_unbuildable_campaign_is_told(run: Run) -> None:
+def described(run: Run, **parts: object) -> Run:
+    """The run as if its campaign had these parts."""
     path = run.folder / "campaign.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "rebuildable": False}))
-    assert "made by a Python script" in Pictures(Run(run.folder)).of(first(run)).reason
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "rebuildable": False, "campaign": {**told["campaign"], **parts}}))
+    return Run(run.folder)
+
+
+def test_unbuildable_source_is_told(run: Run) -> None:
+    lost = described(run, source={"live": "mine:Frames"})
+    assert "made by a Python script" in Pictures(lost).of(first(run)).reason
+
+
+@pytest.mark.parametrize("system", [{"live": "mine:model"}, {"use": "no-such-system"}])
+def test_system_is_not_loaded(run: Run, system: dict[str, str]) -> None:
+    assert len(Pictures(described(run, system=system)).of(first(run)).shots) == 1
+
+
+def test_held_trials_are_made_again(run: Run) -> None:
+    quiet = next(one for one in queue(run, 99, held=True) if is_held(one))
+    (shot,) = Pictures(run).of(quiet).shots
+    assert pixels(shot.followup).mean() - pixels(shot.source).mean() > 19
+    other = dataclasses.replace(quiet, source_sha="0" * 64)
+    assert "another input than the finding had" in Pictures(run).of(other).reason
+
+
+def test_kept_pictures_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [finding("a"), finding("b")]
+    run = Made(records).write(tmp_path / "run")
+    keep_pictures(run, records[0], noise(1), noise(2))
+    kept, lost = run.findings()
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(self: Pictures, finding: Finding) -> Shown:
+        started.set()
+        go_on.wait(10)
+        return Shown()
+
+    monkeypatch.setattr(Pictures, "_made", slow)
+    pictures = Pictures(run)
+    seen: list[Shown] = []
+    making = threading.Thread(target=pictures.of, args=(lost,))
+    looking = threading.Thread(target=lambda: seen.append(pictures.of(kept)))
+    making.start()
+    started.wait(10)
+    looking.start()
+    looking.join(5)
+    waited = looking.is_alive()
+    go_on.set()
+    making.join()
+    looking.join()
+    assert not waited
+    assert len(seen[0].shots) == 1
 
 
 def test_foreign_errors_are_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +181,7 @@ def test_closing_waits_for_pictures(run: Run, monkeypatch: pytest.MonkeyPatch) -
         order.append("made")
         return Shown()
 
-    monkeypatch.setattr(Pictures, "_look", slow)
+    monkeypatch.setattr(Pictures, "_made", slow)
     pictures, one = Pictures(run), first(run)
     making = threading.Thread(target=pictures.of, args=(one,))
     closing = threading.Thread(target=lambda: (pictures.close(), order.append("closed")))

@@ -16,7 +16,7 @@ from swerve.review.pictures import Pictures
 from swerve.review.queue import queue
 from swerve.review.server import LARGEST_BODY, ReviewServer, Service
 from swerve.store import Run
-from tests.fixture_runs import Made, finding, keep_pictures, noise
+from tests.fixture_runs import Made, finding, held, keep_pictures, noise
 
 
 @pytest.fixture
@@ -29,8 +29,9 @@ def run(tmp_path: Path) -> Run:
 
 
 @contextmanager
-def served(run: Run, reviewer: str = "anna", *, blind: bool = True) -> Iterator[ReviewServer]:
-    service = Service(run, Desk(reviewer, queue(run), blind=blind), Pictures(run))
+def served(run: Run, reviewer: str = "anna", *, blind: bool = True, held: bool = False) -> Iterator[ReviewServer]:
+    findings = queue(run, 99 if held else None, held=held)
+    service = Service(run, Desk(reviewer, findings, blind=blind), Pictures(run))
     with ReviewServer(service) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -102,6 +103,18 @@ def test_others_stay_hidden(run: Run) -> None:
         assert b"bobs other" not in shown
     with served(run, blind=False) as server:
         assert b"bobs other" in asked(server, f"/{server.service.token}/")[1]
+
+
+def test_held_trial_is_natural_or_not(tmp_path: Path) -> None:
+    run = Made([finding("a"), held("b")]).write(tmp_path / "run")
+    one, two = (row["id"] for row in run.trials())
+    with served(run, held=True) as server:
+        there = f"/{server.service.token}/mark"
+        assert b"is no mark of a finding" in asked(server, there, "POST", {"finding": one, "mark": "natural"})[1]
+        status, reply = asked(server, there, "POST", {"finding": two, "mark": "true positive"})
+        assert (status, b"is no mark of a trial that held" in reply) == (400, True)
+        marked(server, two, "natural")
+    assert read_marks(run.folder) == {"anna": {two: Judgement(two, Mark.NATURAL)}}
 
 
 def test_undo_takes_back(run: Run) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 # What the verbs need is imported when they run: the parser is built for every command.
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from swerve.review.agreement import Agreement, Review
+    from swerve.review.marks import Mark
     from swerve.review.page import Desk
-    from swerve.review.tables import Line
+    from swerve.review.tables import Line, Share, Tally
     from swerve.store import Run
 
 ABOUT = "look through findings and mark them true positive, false positive or unnatural"
@@ -28,6 +29,7 @@ def add_options(verb: argparse.ArgumentParser) -> None:
     """Give `verb` the options of `swerve review`, all but the run folder."""
     verb.add_argument("--reviewer", metavar="NAME", help=f"whose marks these are (default: {REVIEWER})")
     verb.add_argument("--sample", type=_at_least_1, metavar="N", help="N findings drawn at random, the same for everybody")
+    verb.add_argument("--all", action="store_true", help="draw the sample from all judged trials, those that held too")
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample (default: %(default)s)")
     verb.add_argument("--port", type=_port, default=0, metavar="N", help="of the local page (default: a free one)")
     verb.add_argument("--no-browser", action="store_true", help="print the address and leave opening it to you")
@@ -103,9 +105,9 @@ def _agreement(run: Run) -> int:
     found, lines = _write_tables(run)
     if not found.votes:
         _say(f"nobody has marked a finding yet; start with: swerve review {run.folder}")
-    for line in (line for line in lines if line.reviewed):
+    for line in (line for line in lines if line.findings.reviewed or line.held.reviewed):
         _say(_result(line))
-    for one in agreements(found.marks):
+    for one in agreements(found):
         _say(_told_kappa(one))
     conflicts = list(_conflicts(found))
     for text in conflicts[:TOLD]:
@@ -118,15 +120,24 @@ def _agreement(run: Run) -> int:
 
 def _result(line: Line) -> str:
     from swerve.errors import printable
-    from swerve.review.marks import Mark
+    from swerve.review.marks import OF_FINDINGS, OF_HELD
 
-    counts = ", ".join(f"{line.marks[mark]} {mark}" for mark in Mark)
-    share = line.share(Mark.UNNATURAL)
-    natural = f"; unnatural {share[0]:.1%} ({share[1]:.1%} to {share[2]:.1%})" if share else ""
-    open_ones = f", {line.marks[None]} open" if line.marks[None] else ""
     name = line.by if line.by == line.name else f"{line.by} {printable(line.name, NARROW)}"
-    head = f"{name}: {line.reviewed} of {line.findings} reviewed"
-    return f"{head}: {counts}{open_ones}{natural}"
+    told = f"{name}: {_tallied(line.findings, OF_FINDINGS)}{_unnatural(line.findings.unnatural)}"
+    if not line.held.reviewed:
+        return told
+    share = _unnatural(line.unnatural)
+    return f"{told}; held: {_tallied(line.held, OF_HELD)}{share and f'{share} of all trials'}"
+
+
+def _tallied(tally: Tally, marks: Iterable[Mark]) -> str:
+    counts = ", ".join(f"{tally.marks[mark]} {mark}" for mark in marks)
+    open_ones = f", {tally.marks[None]} open" if tally.marks[None] else ""
+    return f"{tally.reviewed} of {tally.trials} reviewed: {counts}{open_ones}"
+
+
+def _unnatural(share: Share | None) -> str:
+    return f"; unnatural {share[0]:.1%} ({share[1]:.1%} to {share[2]:.1%})" if share else ""
 
 
 def _told_kappa(one: Agreement) -> str:
@@ -160,7 +171,7 @@ def _export_page(run: Run, options: argparse.Namespace) -> int:
     desk = replace(_desk(run, options), reviewer=options.reviewer or "", pictures=Pictures(run, options.trust))
     page = render(run, desk).encode(errors="replace")
     write_whole(options.export_page, page)
-    _say(f"{len(desk.findings)} findings, {len(page) / 1e6:.1f} MB: {options.export_page}")
+    _say(f"{len(desk.findings)} {_what(options)}, {len(page) / 1e6:.1f} MB: {options.export_page}")
     return 0
 
 
@@ -170,10 +181,16 @@ def _desk(run: Run, options: argparse.Namespace) -> Desk:
     from swerve.review.page import Desk
     from swerve.review.queue import queue
 
-    findings = queue(run, options.sample, seed=options.seed)
+    if options.all and options.sample is None:
+        raise InputError("--all needs --sample N: how many of all judged trials to draw")
+    findings = queue(run, options.sample, seed=options.seed, held=options.all)
     if not findings:
-        raise InputError(f"{run.folder}: has no findings to review")
+        raise InputError(f"{run.folder}: has no {_what(options)} to review")
     return Desk(reviewer_name(options.reviewer or REVIEWER), findings, blind=not options.show_marks)
+
+
+def _what(options: argparse.Namespace) -> str:
+    return "trials" if options.all else "findings"
 
 
 def _serve(run: Run, options: argparse.Namespace) -> int:
@@ -184,7 +201,7 @@ def _serve(run: Run, options: argparse.Namespace) -> int:
     read_marks(run.folder)  # a file that does not read is told before anybody has started
     service = Service(run, _desk(run, options), Pictures(run, options.trust))
     with ReviewServer(service, options.port) as server:
-        _say(f"{len(service.findings)} findings for {service.desk.reviewer}: {server.address}")
+        _say(f"{len(service.findings)} {_what(options)} for {service.desk.reviewer}: {server.address}")
         _say("Every mark is saved as it is made. Ctrl-C ends.")
         if not options.no_browser:
             threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()

@@ -5,20 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from swerve.errors import EnvironmentFault, InputError, did_you_mean
 from swerve.files import write_csv
 from swerve.review.agreement import Review
-from swerve.review.marks import Judgement, MarkFile, mark_of, reviewer_name
+from swerve.review.marks import Judgement, MarkFile, Said, fitting_mark, read_marks, reviewer_name
+from swerve.review.queue import judged
 from swerve.rows import is_finding
 from swerve.store import Run
 
 COLUMNS = ("reviewer", "finding", "mark", "comment", "rule", "case", "change")
 NEEDED = ("finding", "mark")
+READ = ("reviewer", *NEEDED, "comment")
 LARGEST_FILE = 64 * 2**20
 TOLD = 20  # bad lines listed at a time
 # `write_csv` puts a quote before what a spreadsheet would take for a formula. Text that has such a quote of its own gets one
@@ -54,7 +55,7 @@ def export_marks(review: Review, path: Path, *, reviewer: str | None = None) -> 
 def _rows(review: Review) -> Iterator[tuple[str, ...]]:
     for name, said in review.marks.items():
         for one in said.values():
-            row = review.findings.get(one.finding, {})
+            row = review.trials.get(one.finding, {})
             about = (str(row.get(key, "")) for key in ("rule", "case", "words"))
             yield (name, one.finding, one.mark or "", one.comment, *about)
 
@@ -69,13 +70,13 @@ def _unguarded(cell: str) -> str:
 
 def import_marks(run: Run, path: Path, *, reviewer: str | None = None) -> Imported:
     """Add the marks of a CSV file, all or none; `reviewer` is whose marks they are where the file does not say."""
-    given = _read(path, reviewer, known={row["id"] for row in run.trials() if is_finding(row)})
-    changed, same = Counter[str](), 0
+    before = read_marks(run.folder)  # a file that does not read is told before another is written
+    known = {row["id"]: not is_finding(row) for row in judged(run)}
+    given = _read(path, _Collected(reviewer and reviewer_name(reviewer), known, before))
+    changed, same = dict[str, int](), 0
     for name, said in given.items():
-        file = MarkFile(run.folder, name)
-        before = file.read()
-        news = [one for one in said.values() if before.get(one.finding) != one]
-        file.add(news)
+        news = [one for one in said.values() if before.get(name, {}).get(one.finding) != one]
+        MarkFile(run.folder, name).add(news)
         changed[name] = len(news)
         same += len(said) - len(news)
     return Imported(changed, same)
@@ -84,43 +85,51 @@ def import_marks(run: Run, path: Path, *, reviewer: str | None = None) -> Import
 @dataclass
 class _Collected:
     reviewer: str | None
-    known: Collection[str]
+    known: Mapping[str, bool]  # whether the trial held
+    before: Mapping[str, Said]
     said: dict[str, dict[str, Judgement]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
-    def add(self, line: int, row: Mapping[str, str]) -> None:
+    def add(self, line: int, header: Sequence[str], cells: Sequence[str]) -> None:
         """Take one row, or note what is wrong with it."""
+        row = dict(zip(header, cells, strict=False))
         try:
+            if any(cell.strip() for cell in cells[len(header) :]):
+                raise InputError(f"{len(cells)} cells for {len(header)} columns; quote a text that holds the separator")
             name = reviewer_name(row.get("reviewer") or self.reviewer or "")
-            one = self._judgement(row)
+            one = self._judgement(name, row)
             if self.said.setdefault(name, {}).setdefault(one.finding, one) != one:
                 raise InputError(f"'{name}' marks finding {one.finding} twice, in different ways")
         except InputError as error:
             self.faults.append(f"line {line}: {error}")
 
-    def _judgement(self, row: Mapping[str, str]) -> Judgement:
-        finding, mark = row["finding"].strip(), row["mark"].strip()
+    def _judgement(self, name: str, row: Mapping[str, str]) -> Judgement:
+        finding, mark = (row.get(column, "").strip() for column in NEEDED)
         if finding not in self.known:
             raise InputError(f"the run has no finding '{finding}'{self._hint(finding)}")
-        return Judgement(finding, None if not mark and row.get("comment") else mark_of(mark), row.get("comment", ""))
+        given = None if not mark and row.get("comment") else fitting_mark(mark, held=self.known[finding])
+        return Judgement(finding, given, row.get("comment", self._comment(name, finding)))
+
+    def _comment(self, name: str, finding: str) -> str:
+        """What a row that has no cell for a comment leaves as it was."""
+        said = self.before.get(name, {})
+        return said[finding].comment if finding in said else ""
 
     def _hint(self, finding: str) -> str:
         hint = did_you_mean(finding, [one for one in self.known if one[:4] == finding[:4]])
         return f"; {hint}" if hint.startswith("did") else ""
 
 
-def _read(path: Path, reviewer: str | None, *, known: Collection[str]) -> dict[str, dict[str, Judgement]]:
+def _read(path: Path, collected: _Collected) -> dict[str, dict[str, Judgement]]:
     text = _text(path)
-    collected = _Collected(reviewer and reviewer_name(reviewer), known)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
     try:
         header = [cell.strip().lower() for cell in next(lines, [])]
-        _check(path, header, reviewer)
+        _check(path, header, collected.reviewer)
         start = lines.line_num + 1
         for cells in lines:
             if any(cell.strip() for cell in cells):
-                padded = [*map(_unguarded, cells), *[""] * (len(header) - len(cells))]
-                collected.add(start, dict(zip(header, padded, strict=False)))
+                collected.add(start, header, list(map(_unguarded, cells)))
             start = lines.line_num + 1
     except csv.Error as error:
         raise InputError(f"{path}: line {lines.line_num} is not CSV: {error}") from error
@@ -134,6 +143,8 @@ def _check(path: Path, header: list[str], reviewer: str | None) -> None:
     if missing := [name for name in needed if name not in header]:
         hint = "; or say whose marks they are with --reviewer NAME" if "reviewer" in missing else ""
         raise InputError(f"{path}: line 1 must name the columns {', '.join(needed)}; {', '.join(missing)} is missing{hint}")
+    if twice := [name for name in READ if header.count(name) > 1]:
+        raise BadMarks(path, [f"line 1: more than one column is called {' or '.join(twice)}"])
 
 
 def _text(path: Path) -> str:

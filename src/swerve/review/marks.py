@@ -3,8 +3,8 @@
     {"kind": "reviewer", "format": 1, "name": "anna", "crc": "…"}
     {"kind": "mark", "finding": "3ec7991a39756a22", "mark": "unnatural", "comment": "", "crc": "…"}
 
-The last line about a finding counts; a mark that was taken back is a line with `"mark": null`. A line whose end is missing
-was being written when the process died, and is dropped; any other line that does not read is an error that names it.
+The last line about a finding counts; a mark that was taken back is a line with `"mark": null`. A last line whose end is
+missing was being written when the process died, and is dropped; any other line that does not read is an error that names it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,16 @@ _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,39}")
 
 
 class Mark(StrEnum):
-    """What a reviewer takes a finding for."""
+    """What a reviewer takes a trial for; one that held is natural or unnatural, a finding anything but natural alone."""
 
     TRUE = "true positive"
     FALSE = "false positive"
     UNNATURAL = "unnatural"
+    NATURAL = "natural"
+
+
+OF_FINDINGS = (Mark.TRUE, Mark.FALSE, Mark.UNNATURAL)
+OF_HELD = (Mark.NATURAL, Mark.UNNATURAL)
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,20 @@ def mark_of(text: object) -> Mark:
     try:
         return Mark(str(text).strip().lower())
     except ValueError:
-        known = ", ".join(f"'{mark}'" for mark in Mark)
-        raise InputError(f"'{str(text)[:LONGEST_NAME]}' is no mark; write {known}") from None
+        raise InputError(f"'{str(text)[:LONGEST_NAME]}' is no mark; write {_quoted(Mark)}") from None
+
+
+def fitting_mark(text: object, *, held: bool) -> Mark:
+    """The mark called `text`, which must be one for a trial that held, or for a finding."""
+    mark, fitting = mark_of(text), OF_HELD if held else OF_FINDINGS
+    if mark not in fitting:
+        what = "a trial that held" if held else "a finding"
+        raise InputError(f"'{mark}' is no mark of {what}; write {_quoted(fitting)}")
+    return mark
+
+
+def _quoted(marks: Iterable[Mark]) -> str:
+    return ", ".join(f"'{mark}'" for mark in marks)
 
 
 def reviewer_name(text: str) -> str:
@@ -101,10 +118,8 @@ class MarkFile:
         make_folder(self.path.parent)
         try:
             with _locked(self.path) as file:
-                end = _good_end(file)
-                head: list[Row] = [] if end else [{"kind": "reviewer", "format": FORMAT, "name": self.reviewer}]
-                file.truncate(end)
-                file.seek(end)
+                start = _mended(file)
+                head: list[Row] = [] if start else [{"kind": "reviewer", "format": FORMAT, "name": self.reviewer}]
                 file.write(b"".join(map(seal, (*head, *rows))))
                 file.flush()
                 os.fsync(file.fileno())
@@ -136,8 +151,20 @@ def _locked(path: Path) -> BinaryIO:
     return os.fdopen(handle, "r+b")
 
 
-def _good_end(file: BinaryIO) -> int:
-    """Where the last whole line ends; what a killed process left behind it is written over."""
+def _mended(file: BinaryIO) -> int:
+    """Go to the end of the last whole line and say where that is; what a killed process left behind it is cut off."""
+    end = _newline_end(file)
+    file.seek(end)
+    if _is_finished(file.read()):
+        file.write(b"\n")
+    else:
+        file.truncate(end)
+        file.seek(end)
+    return file.tell()
+
+
+def _newline_end(file: BinaryIO) -> int:
+    """The place behind the last newline."""
     end = file.seek(0, os.SEEK_END)
     while end:
         start = max(end - 4096, 0)
@@ -146,6 +173,12 @@ def _good_end(file: BinaryIO) -> int:
             return start + found + 1
         end = start
     return 0
+
+
+def _is_finished(tail: bytes) -> bool:
+    """Whether a last line without a newline has its end: an editor took the newline, no killed process."""
+    end = tail.rstrip()
+    return end.endswith(b'"}') and not end.endswith(b'\\"}')  # a quote inside a comment is escaped
 
 
 def _read(path: Path) -> tuple[str, dict[str, Judgement]]:
@@ -179,9 +212,10 @@ def _lines(path: Path) -> list[bytes]:
             raise StoreError(f"{path}: is not a plain file; take it out of the folder")
         if path.stat().st_size > LARGEST_FILE:
             raise StoreError(f"{path}: is larger than {LARGEST_FILE >> 20} MB, so it cannot be one reviewer's marks")
-        return path.read_bytes().split(b"\n")[:-1]
+        *lines, tail = path.read_bytes().split(b"\n")
     except OSError as error:
         raise EnvironmentFault(f"{path}: cannot be read: {error.strerror}") from error
+    return [*lines, tail] if _is_finished(tail) else lines
 
 
 def _unsealed(line: bytes) -> dict[str, Any] | None:

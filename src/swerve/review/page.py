@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from swerve.campaign import CUSTOM
@@ -19,8 +19,9 @@ from swerve.codec import decode_values
 from swerve.report.drawing import turn
 from swerve.report.html import CONTROLS
 from swerve.report.words import answer_words, expectation, in_words
-from swerve.review.marks import LONGEST_COMMENT, LONGEST_NAME, Judgement, Mark, Said
+from swerve.review.marks import LONGEST_COMMENT, LONGEST_NAME, OF_FINDINGS, Judgement, Said
 from swerve.review.pictures import Pictures, Shown
+from swerve.review.queue import is_held
 from swerve.rows import BASELINE, Finding
 from swerve.seeding import digest_of
 from swerve.store import Run
@@ -47,16 +48,15 @@ class Desk:
 
 def render(run: Run, desk: Desk) -> str:
     """The page of `desk`."""
-    style = _asset("swerve.report", "style.css") + _asset("swerve.review", "review.css")
-    script = _asset("swerve.review", "review.js")
-    template = _environment("swerve.review").get_template("review.html")
+    style, script = _asset("style.css") + _asset("review.css"), _asset("review.js")
+    template = _environment().get_template("review.html")
     data = page_data(run, desk)
     return template.render(
         data=_embedded(data),
         title=data["title"],
         reviewer=desk.reviewer,
         offline=desk.pictures is not None,
-        marks=list(Mark),
+        marks=OF_FINDINGS,
         rules=list(dict.fromkeys(finding.rule for finding in desk.findings)),
         longest_comment=LONGEST_COMMENT,
         longest_name=LONGEST_NAME,
@@ -119,7 +119,8 @@ def _item(finding: Finding, expected: str, label: Answer) -> dict[str, Any]:
         "id": finding.id,
         **{name: _clip(text) for name, text in texts.items()},
         "key": finding.rule,  # whole, for the filter
-        "origin": finding.origin,
+        "origin": "held" if is_held(finding) else finding.origin,
+        "held": is_held(finding),
         "said": {name: _clip(answer_words(answer)) for name, answer in answers.items()},
         "turns": {name: turn(answer) for name, answer in answers.items()},
         "boxes": {name: _boxes(answer) for name, answer in answers.items()},
@@ -189,8 +190,8 @@ def _embedded(data: Mapping[str, Any]) -> Markup:
 
 
 @cache
-def _environment(package: str) -> Environment:
-    loader = PackageLoader(package)
+def _environment() -> Environment:
+    loader = ChoiceLoader([PackageLoader("swerve.review"), PackageLoader("swerve.report")])  # the report's style and arrows
     options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     return Environment(loader=loader, finalize=_visible, **options)
 
@@ -200,9 +201,9 @@ def _visible(item: Any) -> Any:
 
 
 @cache
-def _asset(package: str, name: str) -> Markup:
+def _asset(name: str) -> Markup:
     """A style or script of ours, the only text on the page that is not escaped."""
-    environment = _environment(package)
+    environment = _environment()
     assert environment.loader is not None
     return Markup(environment.loader.get_source(environment, name)[0].strip() + "\n")
 

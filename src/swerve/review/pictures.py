@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from swerve.campaign import Campaign
-from swerve.case import Case
-from swerve.engine import read_case
+from swerve.case import Case, Source
+from swerve.codec import is_live
 from swerve.errors import StoreError, SwerveError, printable
 from swerve.execute.local import settle_threads
 from swerve.files import sensor_file
 from swerve.keep import pictures_of
 from swerve.replay import rebuild
 from swerve.rows import Finding
-from swerve.spec import build_change
-from swerve.store import Run
+from swerve.spec import Builder, build_change
+from swerve.store import CAMPAIGN, Run
 
 PNG, SIGNATURE = ".png", b"\x89PNG\r\n\x1a\n"
 LARGEST = 64 * 2**20
 REMEMBERED = 32  # findings; a reviewer goes back and forth by a few
 LONGEST_REASON = 160
 _SHA = re.compile(r"[0-9a-f]{64}")
+Files = dict[str, bytes]  # by sensor
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,14 @@ class Pictures:
         self._closed = False
 
     def of(self, finding: Finding) -> Shown:
-        """The pictures of `finding`."""
+        """The pictures of `finding`; kept ones do not wait for others that are being made."""
+        if kept := self._kept(finding):
+            return _shown(*kept)
         with self._lock:
             if self._closed:
                 return Shown(why="No pictures: swerve review has ended.")
             if finding.id not in self._last:
-                self._last[finding.id] = self._look(finding)
+                self._last[finding.id] = self._made(finding)
             self._last.move_to_end(finding.id)
             while len(self._last) > REMEMBERED:
                 self._last.popitem(last=False)
@@ -73,43 +75,52 @@ class Pictures:
         with self._lock:
             self._closed = True
 
-    def _look(self, finding: Finding) -> Shown:
+    def _made(self, finding: Finding) -> Shown:
         try:
-            sides = self._kept(finding) or self._rebuilt(finding)
+            return _shown(*self._rebuilt(finding))
         except Exception as error:  # a user's own source or change may raise anything
             told = str(error) if isinstance(error, SwerveError) else f"{type(error).__name__}: {error}"
             return Shown((), "No pictures: they were not kept and cannot be made again.", printable(told, LONGEST_REASON))
-        source, followup = sides
-        shots = tuple(Shot(name, source[name], followup[name]) for name in sorted(source.keys() & followup.keys()))
-        return Shown(shots, "" if shots else "No pictures: no input of this finding is a camera's.")
 
-    def _kept(self, finding: Finding) -> tuple[dict[str, bytes], dict[str, bytes]] | None:
+    def _kept(self, finding: Finding) -> tuple[Files, Files] | None:
         shas = finding.source_sha, finding.input_sha
         if not all(_SHA.fullmatch(sha) for sha in shas):
             return None
-        files = [pictures_of(self._run, sha) for sha in shas]
-        if not all(files):
+        try:
+            files = [pictures_of(self._run, sha) for sha in shas]
+            source, followup = (self._read(side) for side in files)
+        except OSError:
             return None
-        source, followup = (self._read(side) for side in files)
-        return source, followup
+        return (source, followup) if all(files) else None
 
-    def _read(self, files: Mapping[str, Path]) -> dict[str, bytes]:
+    def _read(self, files: Mapping[str, Path]) -> Files:
         """The kept PNG files; one that leads out of the run folder is not read."""
         root = self._run.folder.resolve()
         inside = {name: path for name, path in files.items() if path.suffix == PNG and path.resolve().is_relative_to(root)}
         return {name: path.read_bytes() for name, path in inside.items() if _is_picture(path)}
 
     @cached_property
-    def _campaign(self) -> Campaign:
+    def _source(self) -> Source:
+        """The cases alone: a system's weights and libraries take longer to load than a reviewer would wait."""
         settle_threads()
-        return rebuild(self._run, self._trusted)
+        described = self._run.identity["campaign"].get("source")
+        if is_live(described):
+            return rebuild(self._run, self._trusted).source
+        made: Source = Builder(f"{CAMPAIGN}: source", self._run.base, self._trusted).component(described)
+        return made
 
-    def _rebuilt(self, finding: Finding) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        source = read_case(self._campaign, finding.case)
+    def _rebuilt(self, finding: Finding) -> tuple[Files, Files]:
+        source = self._source[finding.case]
         followup = build_change(finding.change, self._run.base, self._trusted)(source)
-        if (source.input_sha, followup.input_sha) != (finding.source_sha, finding.input_sha):
+        # The journal has no hash of a follow-up that held.
+        if source.input_sha != finding.source_sha or finding.input_sha not in ("", followup.input_sha):
             raise StoreError("the data or the change now gives another input than the finding had")
         return _files(source), _files(followup)
+
+
+def _shown(source: Files, followup: Files) -> Shown:
+    shots = tuple(Shot(name, source[name], followup[name]) for name in sorted(source.keys() & followup.keys()))
+    return Shown(shots, "" if shots else "No pictures: no input of this finding is a camera's.")
 
 
 def _is_picture(path: Path) -> bool:
@@ -119,6 +130,6 @@ def _is_picture(path: Path) -> bool:
         return file.read(len(SIGNATURE)) == SIGNATURE
 
 
-def _files(case: Case) -> dict[str, bytes]:
+def _files(case: Case) -> Files:
     made = ((name, sensor_file(value)) for name, value in case.inputs.items())
     return {name: file[1] for name, file in made if file is not None and file[0] == PNG}

@@ -16,9 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from swerve.errors import EnvironmentFault, InputError, SwerveError
-from swerve.review.marks import Judgement, MarkFile, mark_of, read_marks
+from swerve.review.marks import Judgement, MarkFile, fitting_mark, read_marks
 from swerve.review.page import Desk, listed, others_on, render, shot_bytes, told
 from swerve.review.pictures import Pictures
+from swerve.review.queue import is_held
 from swerve.rows import Finding
 from swerve.store import Run
 
@@ -134,7 +135,8 @@ class Service:
             raise InputError(f"no finding '{str(finding)[:40]}' is under review here; load the page again")
         if not isinstance(comment, str):
             raise InputError("a comment must be a text")
-        return Judgement(finding, None if mark is None else mark_of(mark), comment)
+        held = is_held(self.findings[finding])
+        return Judgement(finding, None if mark is None else fitting_mark(mark, held=held), comment)
 
 
 class ReviewServer(ThreadingHTTPServer):

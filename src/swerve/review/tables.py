@@ -2,66 +2,107 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from swerve.analysis.statistics import wilson
 from swerve.analysis.tables import TABLES
 from swerve.files import make_folder, write_csv
-from swerve.review.agreement import Review, is_conflict, resolve
-from swerve.review.marks import Mark
+from swerve.review.agreement import Review, Votes, is_conflict, naturalness, resolve
+from swerve.review.marks import OF_FINDINGS, Mark
+from swerve.review.queue import judged
 from swerve.rows import is_finding
 from swerve.store import Run
 
+T = TypeVar("T")
+Share = tuple[float, float, float]  # and its 95% interval
 RULE, TRANSFORMATION, ALL = "rule", "transformation", "all"
 COLUMNS = (
     *("by", "name", "findings", "reviewed", "true_positive", "false_positive", "unnatural", "conflicts"),
     *("false_share", "false_low", "false_high", "unnatural_share", "unnatural_low", "unnatural_high"),
+    *("held", "held_reviewed", "held_natural", "held_unnatural"),
+    *("all_unnatural_share", "all_unnatural_low", "all_unnatural_high"),
 )
 CONFLICTS = ("finding", "rule", "case", "change", "marks", "resolved")
 
 
 @dataclass
-class Line:
-    """The reviewed findings of one rule, one transformation or all: reviewed = the three marks + open conflicts."""
+class Tally:
+    """What reviewers made of some trials: reviewed = those of each mark + open conflicts (None)."""
 
-    by: str
-    name: str
-    findings: int = 0
-    marks: Counter[Mark | None] = field(default_factory=Counter)  # None: an open conflict
+    trials: int = 0
+    marks: Counter[Mark | None] = field(default_factory=Counter)
+    natural: Counter[str | None] = field(default_factory=Counter)  # by its own majority: true against false is natural
+
+    def add(self, votes: Votes) -> None:
+        """Count one trial, reviewed if it has votes."""
+        self.trials += 1
+        if votes:
+            self.marks[resolve(votes)] += 1
+            self.natural[resolve({name: naturalness(mark) for name, mark in votes.items()})] += 1
 
     @property
     def reviewed(self) -> int:
-        """The findings that anybody marked."""
+        """The trials that anybody marked."""
         return self.marks.total()
 
     @property
-    def resolved(self) -> int:
-        """The findings whose mark is settled."""
-        return self.reviewed - self.marks[None]
+    def false(self) -> Share | None:
+        """The share of false positives among the trials whose mark is settled."""
+        return _share(self.marks, Mark.FALSE)
 
-    def share(self, mark: Mark) -> tuple[float, float, float] | None:
-        """The share of `mark` among the settled findings, and its 95% Wilson interval; None without any."""
-        if not self.resolved:
+    @property
+    def unnatural(self) -> Share | None:
+        """The share of unnatural trials among those that are settled as natural or unnatural."""
+        return _share(self.natural, naturalness(Mark.UNNATURAL))
+
+
+def _share(counts: Counter[T | None], label: T) -> Share | None:
+    settled = counts.total() - counts[None]
+    return (counts[label] / settled, *wilson(counts[label], settled)) if settled else None
+
+
+@dataclass
+class Line:
+    """The reviewed trials of one rule, one transformation or all."""
+
+    by: str
+    name: str
+    findings: Tally = field(default_factory=Tally)
+    held: Tally = field(default_factory=Tally)
+
+    @property
+    def unnatural(self) -> Share | None:
+        """The share of unnatural trials among all that were judged; None while no trial that held is settled."""
+        if self.held.trials and not self.held.unnatural:
             return None
-        return self.marks[mark] / self.resolved, *wilson(self.marks[mark], self.resolved)
+        return _weighted([(tally.trials, tally.unnatural) for tally in (self.findings, self.held) if tally.unnatural])
+
+
+def _weighted(shares: Sequence[tuple[int, Share]]) -> Share | None:
+    """One share of several groups of known size, however many of each were looked at.
+
+    The interval is that of Zou, Huang and Zhang (2009) for a sum of proportions.
+    """
+    total = sum(size for size, _ in shares)
+    if not total:
+        return None
+    share = sum(size * middle for size, (middle, _, _) in shares) / total
+    below = math.hypot(*(size * (middle - low) for size, (middle, low, _) in shares)) / total
+    above = math.hypot(*(size * (high - middle) for size, (middle, _, high) in shares)) / total
+    return share, max(share - below, 0.0), min(share + above, 1.0)
 
 
 def review_lines(run: Run, review: Review) -> list[Line]:
-    """A line for each rule of the campaign, each transformation that failed and all."""
+    """A line for each rule of the campaign, each transformation with a verdict and all."""
     lines = {(RULE, rule["name"]): Line(RULE, rule["name"]) for rule in run.identity["campaign"].get("rule", ())}
-    votes, seen = review.votes, set[str]()
-    for row in filter(is_finding, run.trials()):
-        if row["id"] in seen:
-            continue
-        seen.add(row["id"])
+    for row in judged(run):
         for key in ((RULE, row["rule"]), (TRANSFORMATION, change_name(row["change"])), (ALL, ALL)):
             line = lines.setdefault(key, Line(*key))
-            line.findings += 1
-            if row["id"] in votes:
-                line.marks[resolve(votes[row["id"]])] += 1
+            (line.findings if is_finding(row) else line.held).add(review.votes.get(row["id"], {}))
     return sorted(lines.values(), key=lambda line: (RULE, TRANSFORMATION, ALL).index(line.by))
 
 
@@ -85,15 +126,20 @@ def write_review_tables(run: Run, review: Review) -> list[Line]:
 
 
 def _cells(line: Line) -> Sequence[Any]:
-    counts = (line.marks[mark] for mark in (Mark.TRUE, Mark.FALSE, Mark.UNNATURAL, None))
-    shares = (line.share(mark) or (None, None, None) for mark in (Mark.FALSE, Mark.UNNATURAL))
-    numbers = (None if cell is None else round(cell, 6) for share in shares for cell in share)
-    return line.by, line.name, line.findings, line.reviewed, *counts, *numbers
+    findings, held = line.findings, line.held
+    counts = (findings.marks[mark] for mark in (*OF_FINDINGS, None))
+    alone = (held.trials, held.reviewed, held.marks[Mark.NATURAL], held.marks[Mark.UNNATURAL])
+    shares = (*_edges(findings.false), *_edges(findings.unnatural))
+    return line.by, line.name, findings.trials, findings.reviewed, *counts, *shares, *alone, *_edges(line.unnatural)
+
+
+def _edges(share: Share | None) -> Sequence[float | None]:
+    return [round(edge, 6) for edge in share] if share else [None] * 3
 
 
 def _conflicts(review: Review) -> Iterator[Sequence[Any]]:
     for finding, votes in review.votes.items():
         if is_conflict(votes):
-            row = review.findings[finding]
+            row = review.trials[finding]
             marks = "; ".join(f"{name}: {mark}" for name, mark in votes.items())
             yield finding, row["rule"], row["case"], row["words"], marks, resolve(votes) or "open"

@@ -9,6 +9,8 @@ const others = new Map(Object.entries(data.others));
 const SVG = "http://www.w3.org/2000/svg";
 const IDLE = 300000; // a pause longer than this says nothing about how long a finding takes
 const KEYS = ["true positive", "false positive", "unnatural"];
+const KEYS_HELD = ["natural", null, "unnatural"];
+const SLOW = 300; // pictures that take longer are being made
 let list = items;
 let index = 0;
 let pending = 0;
@@ -21,6 +23,7 @@ let fresh = false; // marks that were not downloaded yet, on a page without a se
 const markOf = (id) => marks.get(id)?.mark ?? null;
 const commentOf = (id) => marks.get(id)?.comment ?? "";
 const current = () => list[index];
+const keysOf = (item) => (item.held ? KEYS_HELD : KEYS);
 const differs = (id) => markOf(id) !== null && (others.get(id) ?? []).some((one) => one.mark !== markOf(id));
 const split = (id) => new Set((others.get(id) ?? []).map((one) => one.mark)).size > 1;
 const fits = {
@@ -73,16 +76,28 @@ const SIDES = {
   source: [["label", "l"], ["before", "k"]],
   followup: [["truth", "l"], ["before", "k"], ["after", "r"]],
 };
+function tell(why) {
+  at("missing").textContent = why;
+  at("missing").hidden = why === "";
+}
+function awaitPictures(item) {
+  if (current() !== item) return;
+  tell("The pictures are being made…");
+  // What is still there belongs to the finding before.
+  for (const drawn of document.querySelectorAll(".frame svg")) drawn.replaceChildren();
+  for (const image of document.querySelectorAll(".frame img")) image.hidden = true;
+}
 async function showPictures(item) {
   let found;
+  const slow = setTimeout(awaitPictures, SLOW, item);
   try {
     found = await picturesOf(item);
   } catch {
     found = { shots: [], why: "No pictures: swerve review does not answer any more." };
   }
+  clearTimeout(slow);
   if (current() !== item) return;
-  at("missing").textContent = found.why;
-  at("missing").hidden = found.why === "";
+  tell(found.why);
   const shot = found.shots[0];
   await Promise.all(["source", "followup"].map(async (side) => {
     const next = new Image();
@@ -144,8 +159,12 @@ function caption(side, said, label) {
 }
 function showMarks() {
   const item = current();
-  for (const button of document.querySelectorAll(".mark")) {
-    button.setAttribute("aria-pressed", String(button.dataset.mark === markOf(item.id)));
+  for (const [place, button] of document.querySelectorAll(".mark").entries()) {
+    const kind = keysOf(item)[place] ?? KEYS[place];
+    button.disabled = !keysOf(item).includes(kind);
+    button.dataset.mark = kind;
+    button.querySelector("span").textContent = kind;
+    button.setAttribute("aria-pressed", String(kind === markOf(item.id)));
   }
   const said = others.get(item.id) ?? [];
   at("others").replaceChildren(...said.map((one) => {
@@ -222,7 +241,7 @@ async function send(finding, mark, comment) {
 }
 function mark(kind) {
   const item = current();
-  if (!item) return;
+  if (!item || kind === null) return;
   undone.push({ id: item.id, mark: markOf(item.id), comment: commentOf(item.id) });
   const now = performance.now();
   if (now - lastMarked < IDLE) paces = [...paces, now - lastMarked].slice(-25);
@@ -303,7 +322,8 @@ function keep() {
 function remembered() {
   try {
     for (const [id, one] of JSON.parse(localStorage.getItem(`swerve review ${data.key}`) ?? "[]")) {
-      if (items.some((item) => item.id === id)) put(id, KEYS.includes(one.mark) ? one.mark : null, String(one.comment));
+      const item = items.find((other) => other.id === id);
+      if (item) put(id, keysOf(item).includes(one.mark) ? one.mark : null, String(one.comment));
     }
   } catch {
     /* nothing to remember */
@@ -337,7 +357,7 @@ function download() {
 
 /* Keys and buttons */
 const actions = {
-  1: () => mark(KEYS[0]), 2: () => mark(KEYS[1]), 3: () => mark(KEYS[2]),
+  ...Object.fromEntries(KEYS.map((_, place) => [place + 1, () => mark(keysOf(current())[place])])),
   ArrowLeft: () => move(-1), ArrowRight: () => move(1), u: undo, " ": flip,
   c: () => at("comment").focus(),
   z: () => view(at("stage").classList.contains("one") ? "both" : "followup"),
