@@ -47,7 +47,11 @@ class Case:
 
 @runtime_checkable
 class Source(Protocol):
-    """Where cases come from. A source may also offer `group(key)`, the drive of a key without reading its case."""
+    """Where cases come from.
+
+    A source may also offer `group(key)`, the drive of a key without reading its case, and `holds(key)`, the frames that a
+    case is made of, where it is made of several.
+    """
 
     def keys(self) -> Sequence[str]:
         """Every case's key, in a stable order."""

@@ -252,6 +252,15 @@ class Chain(Transformation):
             value = step.map(value)
         return value
 
+    def applies(self, case: Case) -> str | None:
+        """The first step's reason; each is asked of what the steps before it make."""
+        try:
+            for step in self.steps[:-1]:
+                case = step(case)
+        except NotApplicable as why:
+            return str(why)
+        return self.steps[-1].applies(case)
+
     def __call__(self, case: Case) -> Case:
         for step in self.steps:
             case = step(case)

@@ -136,6 +136,14 @@ def test_empty_training_gets_its_line(campaign: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_missed_share_is_told(campaign: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(campaign).write_text(FILE.replace("drives = 12", "drives = 3"))
+    retrain(campaign, "--into", tmp_path / "out", "--export", "udacity", "--mix", "0", "--rule", "dark")
+    told = "the test side has 2 of 6 cases: 33%, where 20% were asked for"
+    assert told in capsys.readouterr().out
+    assert told in json.loads((tmp_path / "out" / "retrain.json").read_text())["notes"]
+
+
 def test_occupied_folder_is_refused(campaign: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not empty"):
         retrain(campaign, "--into", tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from swerve.errors import InputError, UnreadableCase
 from swerve.retrain.compare import AP, MAP, MSE, RMSE, Compared, compare, write_comparison
 from swerve.system import Answer
 from swerve.testing.fakes import FakeSource, FakeSystem
-from swerve.values import Boxes2D
+from swerve.values import Boxes2D, Steering
 
 
 def by_measure(rows: Sequence[Compared]) -> dict[str, Compared]:
@@ -101,6 +101,34 @@ def test_lost_cases_are_counted() -> None:
     assert row.after == pytest.approx(math.radians(1) ** 2)
 
 
+class Mislabelled(FakeSource):
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        return replace(case, truth=(Steering(math.nan),)) if key.endswith("3") else case
+
+
+def test_bad_labels_are_counted() -> None:
+    rows = by_measure(compare(FakeSystem(bias=10.0), FakeSystem(bias=5.0), {"original": Mislabelled(20)}))
+    assert (rows[MSE].cases, rows[MSE].skipped) == (18, 2)
+    assert rows[MSE].before == pytest.approx(math.radians(10) ** 2)
+    assert (rows[RMSE].before, rows[RMSE].after) == (pytest.approx(10), pytest.approx(5))
+
+
+@dataclass(frozen=True)
+class Blurred(Boxed):
+    """One box is nowhere; the angles, which no detector says, are no numbers."""
+
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        nowhere = Boxes2D(np.array([[2, 2, math.nan, 10]]), ("car",), size=(24, 12))
+        return replace(case, truth=(Steering(math.nan), nowhere if key.endswith("3") else case.truth[0]))
+
+
+def test_only_labels_in_use_count() -> None:
+    rows = by_measure(compare(Detector(8), Detector(8), {"original": Blurred(8)}))
+    assert (rows[MAP].cases, rows[MAP].skipped, rows[MAP].before) == (7, 1, 1)
+
+
 class Mute(FakeSource):
     def __getitem__(self, key: str) -> Case:
         case = super().__getitem__(key)
@@ -108,7 +136,7 @@ class Mute(FakeSource):
 
 
 def test_unlabelled_sets_are_refused() -> None:
-    with pytest.raises(InputError, match=r"0 cases did not read .* no other has a label of the kind that both say"):
+    with pytest.raises(InputError, match=r"0 cases did not read, .* no other has a label of the kind that both say"):
         compare(FakeSystem(), FakeSystem(), {"original": Mute(3)})
 
 

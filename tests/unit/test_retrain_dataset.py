@@ -13,20 +13,22 @@ from hypothesis import strategies as st
 
 from swerve.api import run as run_campaign
 from swerve.campaign import Campaign
-from swerve.case import Case
+from swerve.case import Case, Source
 from swerve.errors import InputError, NotApplicable, UnreadableCase
 from swerve.relation import Rule
 from swerve.relations.steering import same_angle
 from swerve.retrain.dataset import Drawn, Example, Examples, Found, Joined, Prepared, prepare, stream
-from swerve.retrain.split import TEST, TRAIN, VAL, Cut, Split, split_source
+from swerve.retrain.split import GUARD, TEST, TRAIN, VAL, Cut, Split, split_source
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
+from swerve.sources.windows import Windows
+from swerve.space import Over, Range, Sequenced, Space
 from swerve.store import Run
 from swerve.testing.fakes import FakeSource, FakeSystem
 from swerve.transformation import Transformation, Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
 from swerve.values import Boxes2D, Image, Steering
+from tests.fixture_runs import Made, finding
 
 ROTATE, BRIGHTEN = Over(Rotate, degrees=Range(1, 20)), Over(Brighten, beta=Range(5, 60))
 
@@ -41,7 +43,7 @@ class Boxed(FakeSource):
         return replace(case, truth=(*case.truth, box))
 
 
-def campaign(source: FakeSource | None = None, *changes: Over, **more: object) -> Campaign:
+def campaign(source: Source | None = None, *changes: Space, **more: object) -> Campaign:
     rules = tuple(Rule(f"rule-{n}", change, same_angle(1.0)) for n, change in enumerate(changes or (BRIGHTEN,)))
     return Campaign(source or Boxed(count=30), FakeSystem(gain=0.5), rules, Sweep(per_case=2), **more)  # type: ignore[arg-type]
 
@@ -118,12 +120,25 @@ def test_hidden_parent_is_refused() -> None:
         list(stream(train))
 
 
-def test_hidden_drive_is_refused() -> None:
+@pytest.mark.parametrize("side", [TEST, VAL])
+def test_hidden_drive_is_refused(side: str) -> None:
     split = split_source(FakeSource(count=30))
-    source = Claiming(count=30, drive=split.keys(TEST)[0])
+    source = Claiming(count=30, drive=split.keys(side)[0])
     train = Examples(source, (Example(split.keys(TRAIN)[0]),), split, TRAIN)
-    with pytest.raises(InputError, match="which is kept for testing"):
+    with pytest.raises(InputError, match=f"says it belongs to drive '.*', which the split has on the {side} side"):
         list(stream(train))
+
+
+def test_window_over_test_frame_is_refused() -> None:
+    split = Cut("blocks", gap=0).split({key: "d" for key in FakeSource(count=60).keys()})
+    windows = Windows(FakeSource(count=60, drive=60), 3)
+    after_test = next(
+        key
+        for key, before in zip(FakeSource(count=60).keys()[2:], FakeSource(count=60).keys()[1:], strict=False)
+        if split.sides[key] == TRAIN and split.sides[before] == TEST
+    )
+    with pytest.raises(InputError, match=rf"'{after_test}' cannot enter the train set: it holds '.*' of the test side"):
+        Examples(windows, (Example(after_test),), split, TRAIN)
 
 
 def test_labels_follow_rotation() -> None:
@@ -198,6 +213,31 @@ def test_unmakeable_is_made_up_for() -> None:
     assert all(int(item.key[-1]) % 2 == 0 for item in prepared.train.examples if item.change)
 
 
+BOTH = Sequenced((BRIGHTEN, Over(Odd)))
+
+
+@dataclass(frozen=True)
+class Sudden(Odd):
+    """Finds out that it cannot be made only while it is made."""
+
+    def applies(self, case: Case) -> str | None:
+        return None
+
+    def __call__(self, case: Case) -> Case:
+        if int(case.key[-1]) % 2:
+            raise NotApplicable("odd")
+        return super().__call__(case)
+
+
+@pytest.mark.parametrize("change", [BOTH, Over(Sudden)])
+def test_told_number_is_real(change: Space) -> None:
+    prepared = made(campaign(FakeSource(count=100), change), mix=0.3)
+    skipped: list[tuple[str, str]] = []
+    really = sum(case.parent is not None for case in stream(prepared.train, skipped))
+    assert prepared.train.followups == really == round(0.3 * len(prepared.split.keys(TRAIN)))
+    assert not skipped
+
+
 class Fussy:
     """Admits cases of small number."""
 
@@ -254,11 +294,139 @@ def test_cases_are_read_when_asked() -> None:
     assert Reading.reads == 1
 
 
-def test_base_of_test_drive_is_refused() -> None:
-    given_campaign = campaign()
-    split = split_source(given_campaign.source)
-    with pytest.raises(InputError, match="of the further training data belongs to a drive that is kept for testing"):
-        prepare(given_campaign, split, Drawn(given_campaign, given_campaign.rules), base=Boxed(count=30))
+@dataclass(frozen=True)
+class Unnamed(FakeSource):
+    """Frames of one drive without a name, or only some of them."""
+
+    count: int = 200
+    only: tuple[str, ...] | None = None
+
+    def keys(self) -> Sequence[str]:
+        return super().keys() if self.only is None else self.only
+
+    def group(self, key: str) -> str:
+        return ""
+
+    def __getitem__(self, key: str) -> Case:
+        return replace(FakeSource(count=self.count)[key], group="")
+
+
+def with_base(source: Source, split: Split, base: Source) -> Prepared:
+    given_campaign = campaign(source)
+    return prepare(given_campaign, split, Drawn(given_campaign, given_campaign.rules), base=base)
+
+
+@pytest.mark.parametrize("side", [TEST, VAL, GUARD])
+def test_base_of_another_side_is_refused(side: str) -> None:
+    split = split_source(Unnamed(), Cut("blocks", gap=10))
+    with pytest.raises(InputError, match=f"of the further training data cannot enter the train set: .* on the {side} side"):
+        with_base(Unnamed(), split, Unnamed(only=split.keys(side)))
+
+
+def test_base_of_train_side_is_taken() -> None:
+    split = split_source(Unnamed(), Cut("blocks", gap=10))
+    prepared = with_base(Unnamed(), split, Unnamed(only=split.keys(TRAIN)))
+    assert len(list(stream(prepared.training))) == len(split.keys(TRAIN)) + prepared.train.followups
+
+
+@dataclass(frozen=True)
+class Disguised(Unnamed):
+    """Follow-ups under names of their own."""
+
+    def keys(self) -> Sequence[str]:
+        return [f"aug-{key}" for key in super().keys()]
+
+    def __getitem__(self, key: str) -> Case:
+        return replace(Brighten(40.0)(super().__getitem__(key.removeprefix("aug-"))), key=key)
+
+
+@pytest.mark.parametrize("side", [TEST, VAL, GUARD])
+def test_base_of_followups_is_refused(side: str) -> None:
+    split = split_source(Unnamed(), Cut("blocks", gap=10))
+    prepared = with_base(Unnamed(), split, Disguised(only=split.keys(side)))
+    with pytest.raises(InputError, match=f"'aug-.*', itself a follow-up, cannot enter the train set: .* on the {side} side"):
+        next(stream(prepared.training))
+
+
+@dataclass(frozen=True)
+class Unsampled(FakeSource):
+    """Frames under other names that say they belong to `drive`, at once or only when read."""
+
+    said: str = ""
+    shown: str = ""
+
+    def keys(self) -> Sequence[str]:
+        return ["further-0"]
+
+    def group(self, key: str) -> str:
+        return self.said
+
+    def __getitem__(self, key: str) -> Case:
+        return replace(super().__getitem__(key), group=self.shown)
+
+
+@pytest.mark.parametrize("side", [TEST, VAL])
+def test_base_of_held_drive_is_refused(side: str) -> None:
+    source = FakeSource(count=40, drive=4)
+    split = split_source(source)
+    drive = split.groups[split.keys(side)[0]]
+    with pytest.raises(InputError, match=f"'further-0' .* drive '{drive}', which the split has on the {side} side"):
+        with_base(source, split, Unsampled(said=drive))
+    prepared = with_base(source, split, Unsampled(shown=drive))
+    with pytest.raises(InputError, match=f"'further-0' .* drive '{drive}', which the split has on the {side} side"):
+        next(stream(prepared.training))
+
+
+def test_base_of_cut_drive_is_refused() -> None:
+    source = FakeSource(count=200, drive=200)
+    split = split_source(source, Cut("blocks", gap=10))
+    told = r"'further-0' .* belongs to drive 'drive-0', which the split has on the guard, test, val side"
+    with pytest.raises(InputError, match=told):
+        with_base(source, split, Unsampled(said="drive-0"))
+    prepared = with_base(source, split, Unsampled(shown="drive-0"))
+    with pytest.raises(InputError, match=told):
+        next(stream(prepared.training))
+
+
+def test_base_window_over_test_frame_is_refused() -> None:
+    source = Unnamed()
+    split = split_source(source, Cut("blocks", gap=0))
+    with pytest.raises(InputError, match=r"further training data cannot enter the train set: it holds '.*' of the \w+ side"):
+        with_base(source, split, Renamed(Windows(source, 5)))
+
+
+def test_base_of_window_frames_is_refused() -> None:
+    windows = Windows(Unnamed(), 5)
+    splits = (split_source(windows, Cut("blocks", gap=0, seed=seed)) for seed in range(99))
+    split = next(split for split in splits if split.sides[windows.keys()[0]] == TEST)
+    first = Unnamed().keys()[:1]  # held by a window, but the key of none
+    with pytest.raises(InputError, match="is on the test side"):
+        with_base(windows, split, Unnamed(only=first))
+    prepared = with_base(windows, split, Disguised(only=first))
+    with pytest.raises(InputError, match="itself a follow-up, cannot enter the train set: 'fake-00000' is on the test side"):
+        next(stream(prepared.training))
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Another source under names of its own."""
+
+    source: Windows
+
+    def keys(self) -> Sequence[str]:
+        return [f"w-{key}" for key in self.source.keys()]
+
+    def holds(self, key: str) -> Sequence[str]:
+        return self.source.holds(key.removeprefix("w-"))
+
+    def group(self, key: str) -> str:
+        return ""
+
+    def __getitem__(self, key: str) -> Case:
+        return replace(self.source[key.removeprefix("w-")], key=key)
+
+    def fingerprint(self) -> str:
+        return self.source.fingerprint()
 
 
 @dataclass(frozen=True)
@@ -303,6 +471,21 @@ def test_findings_become_followups(tmp_path: Path) -> None:
     assert all((item.key, item.change.words()) in found for item in ours if item.change)
     shas = {item.input_sha for item in run.findings()}
     assert all(prepared.train[item.name].input_sha in shas for item in ours)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_repeated_findings_count_once(tmp_path: Path, seed: int) -> None:
+    again = [finding("a", rule, Rotate(9.0)) for rule in ("one", "two") for _ in range(6)]
+    run = Made([*again, *(finding("a", "one", Rotate(degrees)) for degrees in (3.0, 12.0, 15.0, 18.0))]).write(tmp_path)
+    assert len(Found(run, seed).of(["a", "b", "c", "d"], 1.0)) == 4
+    assert len(Found(run, seed).of(["a"] * 9, 1.0)) == 5
+
+
+def test_many_findings_keep_their_order(tmp_path: Path) -> None:
+    run = Made([finding("a", "one", Rotate(step / 10)) for step in range(1, 300)]).write(tmp_path)
+    few, many = (Found(run, 3).of(["a"], count) for count in (4.0, 299.0))
+    assert many[:4] == few
+    assert len(many) == 299
 
 
 def test_findings_of_one_rule(tmp_path: Path) -> None:

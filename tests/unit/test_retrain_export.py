@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,12 +15,12 @@ import numpy as np
 import pytest
 
 from swerve.case import Case
-from swerve.errors import InputError
+from swerve.errors import InputError, printable
 from swerve.retrain.entry import Spools, slug
 from swerve.retrain.export import FORMS, export, form_named
 from swerve.retrain.kitti import to_camera
 from swerve.seeding import rng_for
-from swerve.values import Boxes2D, Boxes3D, Calibration, Group, Image, PointCloud, Steering, Value
+from swerve.values import Boxes2D, Boxes3D, Calibration, Group, Image, Masks, PointCloud, Steering, Value
 from swerve.world.source import World
 
 WIDTH, HEIGHT = 40, 30
@@ -109,6 +110,7 @@ def test_coco_reads_back(tmp_path: Path) -> None:
     assert [names[box["category_id"]] for box in first] == ["car", "traffic light", "car"]
     assert [box["iscrowd"] for box in first] == [0, 0, 1]
     assert (tmp_path / "train" / page["images"][0]["file_name"]).is_file()
+    assert (page["info"], page["licenses"]) == ({}, [])
 
 
 def test_coco_ids_are_shared(tmp_path: Path) -> None:
@@ -141,6 +143,14 @@ def test_yolo_reads_back(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["\N{VERTICAL TRAFFIC LIGHT} light", "a: b #c", 'q"x', "тест", "a\u2028b\x85c", "\ud800"])
+def test_yaml_reads_kinds_back(tmp_path: Path, kind: str) -> None:
+    yaml = pytest.importorskip("yaml")
+    export({"train": [case("k", replace(FLAT, kinds=(kind, "van")))]}, tmp_path, "yolo")
+    read = yaml.safe_load((tmp_path / "data.yaml").read_text())
+    assert read["names"] == {0: printable(kind), 1: "van"}
+
+
 def test_voc_reads_back(tmp_path: Path) -> None:
     export(splits(), tmp_path, "voc")
     name = (tmp_path / "train" / "ImageSets" / "Main" / "train.txt").read_text().split()[0]
@@ -170,6 +180,11 @@ FLAT = Boxes2D(CORNERS[:2], ("car", "van"), size=(WIDTH, HEIGHT))
 HIGH = Calibration(
     {"camera": np.eye(3), "boxes_to_camera": np.array([[0, -1, 0, 0], [0, 0, -1, 1.5], [1, 0, 0, 0], [0, 0, 0, 1]])}
 )
+
+
+def test_kitti_names_every_kind(tmp_path: Path) -> None:
+    export({"train": [case("k", replace(FLAT, kinds=("", " ")))]}, tmp_path, "kitti")
+    assert [(row[0], len(row)) for row in kitti_rows(tmp_path)] == [("Misc", 15), ("Misc", 15)]
 
 
 def test_kitti_has_solid_boxes(tmp_path: Path) -> None:
@@ -268,6 +283,30 @@ def test_failed_export_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'b' has no boxes to write; its labels are steering"):
         export({"train": [case("a"), case("b", Steering(1.0))]}, tmp_path / "set", "yolo")
     assert not list(tmp_path.iterdir())
+
+
+BOXED = [form for form in FORMS if form != "udacity"]
+
+
+@pytest.mark.parametrize("form", BOXED)
+def test_boxes_of_another_size_are_refused(tmp_path: Path, form: str) -> None:
+    large = Boxes2D(np.array([[20, 10, 60, 50]]), ("car",), size=(80, 60))
+    with pytest.raises(InputError, match="'k' cannot be written: its boxes are of a picture of 80x60, its picture is 40x30"):
+        export({"train": [case("k", large)]}, tmp_path / "set", form)
+
+
+@pytest.mark.parametrize("form", BOXED)
+@pytest.mark.parametrize("corners", [[10, 2, 5, 20], [1, 20, 9, 2], [90, 2, 60, 20]])
+def test_inverted_boxes_are_refused(tmp_path: Path, form: str, corners: list[int]) -> None:
+    inverted = Boxes2D(np.array([[1, 2, 3, 4], corners]), ("van", "car"), size=(WIDTH, HEIGHT))
+    with pytest.raises(InputError, match=r"'k' cannot be written: box 2 \('car'\) ends before it begins"):
+        export({"train": [case("k", inverted)]}, tmp_path / "set", form)
+
+
+def test_masks_of_another_size_are_refused(tmp_path: Path) -> None:
+    masks = Masks(np.ones((60, 80), int), {1: "car", 2: "van"})
+    with pytest.raises(InputError, match="'k' cannot be written: its masks are of a picture of 80x60, its picture is 40x30"):
+        export({"train": [case("k", FLAT, masks)]}, tmp_path / "set", "coco")
 
 
 def test_nothing_to_export_is_said(tmp_path: Path) -> None:

@@ -146,6 +146,49 @@ def test_reason_not_to_apply_is_raised() -> None:
         Chain((Unchanged(), Never()))(camera())
 
 
+@dataclass(frozen=True)
+class Lift(Transformation):
+    """Makes every pixel brighter by so much."""
+
+    by: int
+    preserves = ("*",)
+
+    def image(self, image: Image) -> Image:
+        return Image((image.pixels.astype(int) + self.by).astype(np.uint8))
+
+
+@dataclass(frozen=True)
+class BrightOnly(Transformation):
+    """Cannot be made to a dark image."""
+
+    preserves = ("*",)
+
+    def applies(self, case: Case) -> str | None:
+        image = case.inputs["camera"]
+        assert isinstance(image, Image)
+        return "too dark" if image.pixels.mean() < 10 else None
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ((BrightOnly(),), "too dark"),
+        ((Unchanged(), BrightOnly()), "too dark"),
+        ((BrightOnly(), Lift(8)), "too dark"),
+        ((Lift(8), BrightOnly()), None),
+        ((Lift(8), BrightOnly(), Lift(-8), BrightOnly()), "too dark"),
+    ],
+)
+def test_chain_asks_every_step(steps: tuple[Transformation, ...], why: str | None) -> None:
+    dark = Case("one", {"camera": Image(np.full((2, 2, 3), 5, np.uint8))})
+    assert Chain(steps).applies(dark) == why
+    if why is None:
+        Chain(steps)(dark)
+    else:
+        with pytest.raises(NotApplicable, match=why):
+            Chain(steps)(dark)
+
+
 def test_words_and_names_are_plain() -> None:
     assert Nudge(2.5).words() == "nudge by 2.5 levels, times 1"
     assert plain_name(type("OverExposure", (), {})) == "over-exposure"

@@ -229,7 +229,7 @@ def _write_summary(prepared: Prepared, options: argparse.Namespace, facts: dict[
     counts = {side: getattr(prepared, side).followups for side in ("train", "val")}
     held = {name: made.followups for name, made in prepared.synthetic.items()}
     told = {"split": prepared.split.way, "cases": prepared.split.counts(), "followups": counts, "held_out": held}
-    write_whole(options.into / SUMMARY, json_bytes({**told, **given, **facts}))
+    write_whole(options.into / SUMMARY, json_bytes({**told, "notes": prepared.split.notes, **given, **facts}))
 
 
 def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Namespace, console: Console) -> None:
@@ -241,6 +241,8 @@ def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Names
             f"{counts['val']:,} say when to stop, {counts['test']:,} test{gaps}"
         )
     )
+    for note in prepared.split.notes:
+        console.print(Text(note))
     if prepared.split.way == "random":
         console.print(Text("a random split puts neighbours of one drive on both sides: these figures flatter"))
     if rows:
@@ -249,13 +251,15 @@ def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Names
 
 
 def _table(rows: Sequence[Compared]) -> Table:
-    table = Table("data", "measure", "cases", "before", "after", "change, 95%", "p", box=SIMPLE, pad_edge=False)
+    head = ("data", "measure", "cases", "skipped", "before", "after", "change, 95%", "p")
+    table = Table(*head, box=SIMPLE, pad_edge=False)
     for row in rows:
         interval = (
             "" if row.change.low is None else f"{row.change.value:+.2g} ({row.change.low:+.2g} to {row.change.high:+.2g})"
         )
         p = "" if row.test.p is None else f"{row.test.p:.2g}"
-        table.add_row(printable(row.data), row.measure, f"{row.cases:,}", _cell(row.before), _cell(row.after), interval, p)
+        counts = f"{row.cases:,}", f"{row.skipped:,}"
+        table.add_row(printable(row.data), row.measure, *counts, _cell(row.before), _cell(row.after), interval, p)
     return table
 
 

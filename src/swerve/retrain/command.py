@@ -14,7 +14,7 @@ from pathlib import Path
 
 from swerve.errors import EnvironmentFault, InputError, did_you_mean, printable
 
-PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+IN_BRACES = re.compile(r"\{([a-z_]+)\}")
 LAST_LINES = 8
 LONGEST_LINE = 200
 GRACE = 5.0  # seconds between asking a command to stop and making it
@@ -42,7 +42,7 @@ def arguments_of(command: str, places: Mapping[str, object]) -> list[str]:
             raise InputError(f"the command names {found[0]}; {did_you_mean(found[1], places)}")
         return str(places[found[1]])
 
-    return [PLACEHOLDER.sub(place, word) for word in words]
+    return [IN_BRACES.sub(place, word) for word in words]
 
 
 def run_command(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,11 +20,12 @@ from swerve.errors import InputError
 from swerve.files import make_folder, write_csv
 from swerve.retrain.dataset import Skips, stream
 from swerve.system import Answer, System
-from swerve.values import Array, Boxes2D, Steering, find
+from swerve.values import Array, Boxes2D, Steering, Value, find
 
 MSE, RMSE, MAP, AP = "MSE, rad²", "RMSE, degrees", "mAP", "AP per picture"
 COLUMNS = ("data", "measure", "cases", "skipped", "before", "after", "change", "low", "high", "p")
 BATCH = 16
+V = TypeVar("V", bound=Value)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Compared:
     data: str
     measure: str
     cases: int
-    skipped: int  # cases that did not read, or that one of the two systems had no answer to
+    skipped: int  # cases that did not read, whose label is no number, or that one of the two systems had no answer to
     before: float | None
     after: float | None
     change: Estimate = field(default_factory=lambda: Estimate(0))
@@ -55,8 +57,8 @@ def compare(
     if not found:
         lost = sum(shown.lost for shown in seen.values())
         raise InputError(
-            f"before and after cannot be compared: {lost} cases did not read or were not answered by both systems, "
-            "and no other has a label of the kind that both say"
+            f"before and after cannot be compared: {lost} cases did not read, have a broken label or were not answered by "
+            "both systems, and no other has a label of the kind that both say"
         )
     return found
 
@@ -78,16 +80,18 @@ class _Seen:
     lost: int = 0
 
     def add(self, case: Case, before: object, after: object) -> None:
-        """One case and both answers; an answer that is none is counted as lost."""
+        """One case and both answers; one without both answers, or with a broken label of what they say, is lost."""
         if not (isinstance(before, tuple) and isinstance(after, tuple)):
             self.lost += 1
             return
-        truth = find(case.truth, Steering.slot)
-        if isinstance(truth, Steering) and (angles := _steering(before, after)):
-            self.errors.append((_rad2(angles[0], truth), _rad2(angles[1], truth)))
-        label = find(case.truth, Boxes2D.slot)
-        if isinstance(label, Boxes2D) and (boxes := _boxes(before, after)):
-            self.boxes.append((label, *boxes))
+        angles, boxes = _both(Steering, case, before, after), _both(Boxes2D, case, before, after)
+        if any(found[0].fault() for found in (angles, boxes) if found):
+            self.lost += 1
+            return
+        if angles:
+            self.errors.append((_rad2(angles[1], angles[0]), _rad2(angles[2], angles[0])))
+        if boxes:
+            self.boxes.append(boxes)
 
 
 def _asked(before: System, after: System, source: Source, watch: Progress, name: str) -> _Seen:
@@ -115,14 +119,10 @@ def _batched(cases: Iterator[Case]) -> Iterator[list[Case]]:
         yield batch
 
 
-def _steering(before: Answer, after: Answer) -> tuple[Steering, Steering] | None:
-    one, two = find(before, Steering.slot), find(after, Steering.slot)
-    return (one, two) if isinstance(one, Steering) and isinstance(two, Steering) else None
-
-
-def _boxes(before: Answer, after: Answer) -> tuple[Boxes2D, Boxes2D] | None:
-    one, two = find(before, Boxes2D.slot), find(after, Boxes2D.slot)
-    return (one, two) if isinstance(one, Boxes2D) and isinstance(two, Boxes2D) else None
+def _both(kind: type[V], case: Case, before: Answer, after: Answer) -> tuple[V, V, V] | None:
+    """The label and both answers of one kind, if all three are there."""
+    label, one, two = (find(values, kind.slot) for values in (case.truth, before, after))
+    return (label, one, two) if isinstance(label, kind) and isinstance(one, kind) and isinstance(two, kind) else None
 
 
 def _rad2(said: Steering, truth: Steering) -> float:

@@ -1,7 +1,7 @@
 """Training sets by reference: cases of a source and follow-ups of them, made when they are asked for.
 
 A set belongs to one side of a split and refuses everything of another side, follow-ups by their parent and by their
-drive. That is the guarantee: a set that exists holds nothing of what is tested.
+drive, windows by their frames. That is the guarantee: what comes out of a set holds nothing of what is tested.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from swerve.codec import encode_change
 from swerve.engine import Progress, Silent
 from swerve.errors import InputError, NotApplicable, UnreadableCase
 from swerve.relation import Rule
-from swerve.retrain.split import GROUPS, TEST, TRAIN, VAL, Split
+from swerve.retrain.split import TEST, TRAIN, VAL, Split
+from swerve.rows import Finding
 from swerve.seeding import digest_of, rng_for
+from swerve.sources.windows import frames_of
 from swerve.spec import build_change
 from swerve.store import Run
 from swerve.transformation import Transformation
@@ -61,7 +63,13 @@ class Examples:
 
     def __post_init__(self) -> None:
         for example in self.examples:
-            self._refuse(example.told(), example.key)
+            if example.key not in self.split.sides:
+                raise InputError(
+                    f"{example.told()} cannot enter the {self.side} set: the split does not know '{example.key}'"
+                )
+            self.split.refuse(example.told(), example.key, self.side)
+        for key in dict.fromkeys(example.key for example in self.examples):
+            self.split.refuse_frames(f"'{key}'", frames_of(self.source, key), self.side)
         if len(self._named) < len(self.examples):
             twice = Counter(example.name for example in self.examples).most_common(1)[0][0]
             raise InputError(f"the {self.side} set holds '{twice}' twice")
@@ -73,10 +81,14 @@ class Examples:
         """The drive an example belongs to: its parent's."""
         return self.split.groups[self._named[name].key]
 
+    def holds(self, name: str) -> Sequence[str]:
+        """The frames an example is made of: its parent's."""
+        return frames_of(self.source, self._named[name].key)
+
     def __getitem__(self, name: str) -> Case:
         example = self._named[name]
         case = self.source[example.key]
-        self._check(case)
+        self.split.refuse_origin(case, self.side)
         if example.change is None:
             return case
         made = example.change(case)
@@ -95,21 +107,47 @@ class Examples:
     def _named(self) -> dict[str, Example]:
         return {example.name: example for example in self.examples}
 
-    def _check(self, case: Case) -> None:
-        """Refuse a case that says of itself that it comes from another side."""
-        if case.parent is not None and case.parent in self.split.sides:
-            self._refuse(f"'{case.key}', itself a follow-up,", case.parent)
-        if self.side != TEST and self.split.way == GROUPS and case.group in self.split.held_groups:
-            raise InputError(f"'{case.key}' says it belongs to drive '{case.group}', which is kept for testing")
 
-    def _refuse(self, told: str, key: str) -> None:
-        where = self.split.sides.get(key)
-        if where is None:
-            raise InputError(f"{told} cannot enter the {self.side} set: the split does not know '{key}'")
-        if where != self.side:
-            drive = self.split.groups[key]
-            of = f" (drive '{drive}')" if drive else ""
-            raise InputError(f"{told} cannot enter the {self.side} set: '{key}'{of} is on the {where} side of the split")
+@dataclass(frozen=True)
+class Further:
+    """Training data from elsewhere; what the split has on another side than train is refused, named or read."""
+
+    source: Source
+    split: Split = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for key in self.source.keys():
+            self.split.refuse(_further(key), key, TRAIN)
+            self.split.refuse_frames(_further(key), frames_of(self.source, key), TRAIN)
+            self._refuse_drive(key, group_of(self.source, key))
+
+    def keys(self) -> Sequence[str]:
+        return self.source.keys()
+
+    def group(self, key: str) -> str:
+        """The drive of a key."""
+        return group_of(self.source, key)
+
+    def holds(self, key: str) -> Sequence[str]:
+        """The frames of a case."""
+        return frames_of(self.source, key)
+
+    def __getitem__(self, key: str) -> Case:
+        case = self.source[key]
+        self.split.refuse_origin(case, TRAIN)
+        self._refuse_drive(key, case.group)
+        return case
+
+    def fingerprint(self) -> str:
+        return self.source.fingerprint()
+
+    def _refuse_drive(self, key: str, drive: str) -> None:
+        # Of a drive that was cut, only frames that the split knows can be told from those beside the test's.
+        self.split.refuse_drive(_further(key), drive, TRAIN, whole=key not in self.split.sides)
+
+
+def _further(key: str) -> str:
+    return f"'{key}' of the further training data"
 
 
 def stream(source: Source, skipped: Skips | None = None) -> Iterator[Case]:
@@ -140,6 +178,10 @@ class Joined:
         """The drive of a key in the source that has it."""
         return group_of(self._owners[key], key)
 
+    def holds(self, key: str) -> Sequence[str]:
+        """The frames of a case in the source that has it."""
+        return frames_of(self._owners[key], key)
+
     def __getitem__(self, key: str) -> Case:
         return self._owners[key][key]
 
@@ -162,8 +204,8 @@ class Followups(Protocol):
 class Drawn:
     """Follow-ups proposed by rules: those of the first cases in an order that keys and seed decide.
 
-    A follow-up that cannot be made, or that the campaign's gate rejects, is made up for by the next in that order, so a
-    set with a gate and one without share all they can (TG-25).
+    Each is made once to see that it can be. One that cannot, or that the campaign's gate rejects, is made up for by the
+    next in that order, so a set with a gate and one without share all they can (TG-25).
     """
 
     campaign: Campaign
@@ -194,8 +236,8 @@ class Drawn:
         try:
             case = self.campaign.source[key]
             change = rule.change.propose(case, rng_for(self.seed, "retrain", key, rule.name, draw), self.campaign.system)
-            gate = self.campaign.gate
-            rejected = change.applies(case) if gate is None else gate.admit(case, change(case))
+            followup, gate = change(case), self.campaign.gate
+            rejected = None if gate is None else gate.admit(case, followup)
         except (NotApplicable, UnreadableCase):
             return None
         return None if rejected else Example(key, change, rule.name)
@@ -203,7 +245,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Found:
-    """Follow-ups that a run found its model wrong on, in an order that their ids and the seed decide."""
+    """Follow-ups that a run found its model wrong on, each once, in an order that case, change and seed decide."""
 
     run: Run
     seed: int = 0
@@ -211,13 +253,15 @@ class Found:
     rules: Collection[str] = ()  # none: all
 
     def of(self, keys: Sequence[str], mix: float) -> tuple[Example, ...]:
-        ours = set(keys)
-        found = (item for item in self.run.findings() if item.case in ours and (not self.rules or item.rule in self.rules))
-        # Few are kept of a run that may have found a million.
-        ranked = heapq.nsmallest(_wanted(keys, mix), found, key=lambda item: digest_of(self.seed, "mix", item.id))
-        base = self.run.base
-        made = (Example(item.case, build_change(item.change, base, self.trusted), item.rule) for item in ranked)
-        return tuple({example.name: example for example in made}.values())
+        ours, wanted = set(keys), _wanted(keys, mix)
+        kept: dict[str, Finding] = {}
+        for item in self.run.findings():
+            if item.case in ours and (not self.rules or item.rule in self.rules):
+                kept.setdefault(digest_of(self.seed, "mix", item.case, item.change), item)
+            if len(kept) > 2 * wanted:  # few are kept of a run that may have found a million
+                kept = dict(heapq.nsmallest(wanted, kept.items()))
+        base, chosen = self.run.base, [kept[rank] for rank in sorted(kept)[:wanted]]
+        return tuple(Example(item.case, build_change(item.change, base, self.trusted), item.rule) for item in chosen)
 
 
 def _wanted(keys: Sequence[str], mix: float) -> int:
@@ -240,24 +284,15 @@ class Prepared:
     def __post_init__(self) -> None:
         if not self.training.keys():
             raise InputError("the training set is empty: no case is left to train on")
-        if self.base is not None:
-            _refuse_held(self.base, self.split)
 
-    @property
+    @cached_property
     def training(self) -> Source:
         """All that is trained on."""
-        return self.train if self.base is None else Joined((self.base, self.train))
+        return self.train if self.base is None else Joined((Further(self.base, self.split), self.train))
 
     def tested(self) -> dict[str, Source]:
         """What is measured before and after, by name: the originals first."""
         return {"original": self.test, **{f"synthetic, {name}": made for name, made in self.synthetic.items()}}
-
-
-def _refuse_held(base: Source, split: Split) -> None:
-    held = split.held_groups - {""}
-    for key in base.keys():
-        if split.sides.get(key) in (TEST, VAL) or group_of(base, key) in held:
-            raise InputError(f"'{key}' of the further training data belongs to a drive that is kept for testing")
 
 
 def prepare(

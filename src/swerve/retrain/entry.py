@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple, Self
 import numpy as np
 
 from swerve.case import Case
-from swerve.errors import InputError
+from swerve.errors import InputError, printable
 from swerve.files import png_bytes
 from swerve.values import Boxes2D, Group, Image, Value, find
 
@@ -65,12 +65,21 @@ class Entry:
         label = find(self.case.truth, Boxes2D.slot)
         if not isinstance(label, Boxes2D):
             raise InputError(f"'{self.case.key}' has no boxes to write; its labels are {_slots(self.case)}")
-        if why := label.fault():
+        self.refuse_size("boxes", label.size)
+        if why := label.fault() or _inverted(label):
             raise InputError(f"'{self.case.key}' cannot be written: {why}")
         width, height = self.image.size
         clipped = np.clip(label.xyxy, 0, (width, height, width, height)).tolist()
         rows = zip(clipped, label.kinds, np.asarray(label.care).tolist(), range(len(clipped)), strict=True)
         return [Box(*corners, *rest) for corners, *rest in rows if _has_area(corners)]
+
+    def refuse_size(self, what: str, size: tuple[int, int] | None) -> None:
+        """Refuse labels of a picture that has another size than the one to be written."""
+        if size is not None and size != self.image.size:
+            theirs, ours = ("x".join(map(str, one)) for one in (size, self.image.size))
+            raise InputError(
+                f"'{self.case.key}' cannot be written: its {what} are of a picture of {theirs}, its picture is {ours}"
+            )
 
 
 def slug(text: str) -> str:
@@ -88,6 +97,14 @@ def put(path: Path, data: bytes) -> Path:
 def _image(value: Value) -> Image | None:
     last = value.values[-1] if isinstance(value, Group) and value.values else value
     return last if isinstance(last, Image) else None
+
+
+def _inverted(label: Boxes2D) -> str | None:
+    for number, (left, top, right, bottom) in enumerate(label.xyxy.tolist()):
+        if right < left or bottom < top:
+            corners = f"({left:g}, {top:g}) to ({right:g}, {bottom:g})"
+            return f"box {number + 1} ('{printable(label.kinds[number])}') ends before it begins: {corners}"
+    return None
 
 
 def _has_area(corners: list[float]) -> bool:

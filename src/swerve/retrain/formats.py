@@ -94,9 +94,9 @@ class Coco:
             path = self.place(self._folder, split)
             path.parent.mkdir(exist_ok=True)
             images, boxes = (self._rows[f"{what} {split}"].texts() for what in ("images", "boxes"))
-            parts = {"images": images, "annotations": boxes, "categories": map(json.dumps, kinds)}
+            lists = {"images": images, "annotations": boxes, "categories": map(json.dumps, kinds)}
             with whole_file(path) as file:
-                file.writelines(text.encode() for text in _json_lists(parts))
+                file.writelines(text.encode() for text in _page(lists))
 
     @staticmethod
     def place(folder: Path, split: str) -> Path:
@@ -108,6 +108,7 @@ def _shape(entry: Entry, box: Box) -> dict[str, Any]:
     flat, masks = find(entry.case.truth, Boxes2D.slot), find(entry.case.truth, Masks.slot)
     if not isinstance(masks, Masks) or not isinstance(flat, Boxes2D) or tuple(masks.kinds.values()) != flat.kinds:
         return {}
+    entry.refuse_size("masks", masks.instances.shape[::-1])
     mine = masks.instances == list(masks.kinds)[box.number]
     return {"segmentation": {"size": list(mine.shape), "counts": _run_lengths(mine)}, "area": int(mine.sum())}
 
@@ -119,10 +120,11 @@ def _run_lengths(mask: Array) -> list[int]:
     return [int(count) for count in np.diff(np.concatenate([[0], changes, [mask.size]]))]
 
 
-def _json_lists(parts: dict[str, Iterator[str]]) -> Iterator[str]:
-    """A JSON object of lists whose items are texts of JSON already, one a line."""
-    for number, (name, items) in enumerate(parts.items()):
-        yield f'{"," if number else "{"}\n"{name}": ['
+def _page(lists: dict[str, Iterator[str]]) -> Iterator[str]:
+    """A page of COCO: lists whose items are texts of JSON already, one a line, after what some readers ask for."""
+    yield '{\n"info": {},\n"licenses": []'
+    for name, items in lists.items():
+        yield f',\n"{name}": ['
         for place, item in enumerate(items):
             yield f"{',' if place else ''}\n{item}"
         yield "\n]"
@@ -151,8 +153,9 @@ class Yolo:
 
     def close(self) -> None:
         folders = [f"{split}: images/{split}" for split in self._splits]
-        # A JSON text is a YAML text too, whatever the kind is called.
-        names = [f"  {number}: {json.dumps(kind)}" for kind, number in self._kinds.numbers.items()]
+        # A JSON text is a YAML text too, unless it spells a character as two surrogates.
+        kinds = {number: json.dumps(printable(kind), ensure_ascii=False) for kind, number in self._kinds.numbers.items()}
+        names = [f"  {number}: {kind}" for number, kind in kinds.items()]
         put(self._folder / "data.yaml", "\n".join([*folders, "names:" if names else "names: {}", *names, ""]).encode())
 
     @staticmethod

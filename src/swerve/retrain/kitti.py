@@ -1,14 +1,13 @@
 """KITTI's object folders: `SPLIT/image_2`, `label_2`, and `velodyne` and `calib` where there is something to write.
 
-A box without care is a `DontCare`. What nobody has told is written as KITTI's own results do: truncation and occlusion
--1, angle -10, size -1, place -1000. Truncation is told where a box in space and the camera's matrix say how far it
-reaches beyond the picture.
+A box without care is a `DontCare`. What nobody has told is written as KITTI's own results do: truncation -1, angle -10,
+size -1, place -1000; occlusion is 3 then, KITTI's word for unknown, or else 0 to 2. Truncation is told where a box in
+space and the camera's matrix say how far it reaches beyond the picture. A box without a kind is a `Misc`.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -108,7 +107,7 @@ def _occlusion(flat: object, number: int) -> int:
 
 def _line(box: Box, place: Place, truncation: float, occlusion: int) -> str:
     alpha, size, where, turned = place if box.care else UNTOLD
-    kind = re.sub(r"\s+", "_", KINDS.get(box.kind.lower(), box.kind)) if box.care else "DontCare"
+    kind = "_".join(KINDS.get(box.kind.lower(), box.kind).split()) or "Misc" if box.care else "DontCare"
     numbers = (alpha, *box[:4], *size, *where, turned)
     told = f"{truncation:.2f} {occlusion}" if box.care and truncation >= 0 else f"-1 {occlusion if box.care else -1}"
     return f"{kind} {told} " + " ".join(f"{number:.4f}" for number in numbers) + "\n"

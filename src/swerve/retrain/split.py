@@ -2,33 +2,35 @@
 
 A split goes by units: whole drives (`groups`), contiguous blocks of a drive with guard gaps between them (`blocks`), or
 single cases at random, as DeepTest printed it (`random`: neighbours in a drive end up on both sides, so its scores
-flatter). Which side a unit falls on depends on its name and the seed alone, never on the order of keys or on how many
-follow-ups are made of them.
+flatter). A drive runs in the order in which the source lists its keys, so blocks and gaps lie where windows do. The split
+follows from the source and the seed alone, never from how many follow-ups are made.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
 
-from swerve.case import Source, group_of
+from swerve.case import Case, Source, group_of
 from swerve.errors import InputError, did_you_mean
 from swerve.seeding import digest_of
-from swerve.sources.windows import Windows
+from swerve.sources.windows import frames_of
 from swerve.values import Array
 
 TRAIN, VAL, TEST, GUARD = "train", "val", "test", "guard"
 SIDES = (TEST, VAL, TRAIN)
 GROUPS, BLOCKS, RANDOM = "groups", "blocks", "random"
 WAYS = (GROUPS, BLOCKS, RANDOM)
+FAR = 0.5  # of its share: a side that is off by more is told
+FIRST = ((TEST, (VAL, TRAIN)), (VAL, (TRAIN,)))  # a side, and those that must keep away from it
 
 Unit = tuple[str, ...]
+Frames = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,48 @@ class Split:
     way: str
     sides: Mapping[str, str]
     groups: Mapping[str, str]  # the drive or scene of every key
+    frames: Mapping[str, str] = field(default_factory=dict)  # the side whose cases hold a frame; none if split at random
+    notes: tuple[str, ...] = ()  # shares that were missed by far
 
     def keys(self, side: str) -> tuple[str, ...]:
-        """The keys of one side, in the order of their names."""
+        """The keys of one side, in the order of the source."""
         return tuple(key for key, where in self.sides.items() if where == side)
 
     @cached_property
-    def held_groups(self) -> frozenset[str]:
-        """The drives that have a test case."""
-        return frozenset(self.groups[key] for key in self.keys(TEST))
+    def drives(self) -> Mapping[str, frozenset[str]]:
+        """The sides on which each drive that has a name has cases."""
+        found: dict[str, frozenset[str]] = {}
+        for key, side in self.sides.items():
+            if drive := self.groups[key]:
+                found[drive] = found.get(drive, frozenset()) | {side}
+        return found
+
+    def refuse(self, told: str, name: str, side: str) -> None:
+        """Refuse what stems from the case or frame `name` where that is known and not on `side`."""
+        where = self.sides.get(name, self.frames.get(name, side))
+        if where != side:
+            drive = self.groups.get(name)
+            of = f" (drive '{drive}')" if drive else ""
+            raise InputError(f"{told} cannot enter the {side} set: '{name}'{of} is on the {where} side of the split")
+
+    def refuse_frames(self, told: str, frames: Sequence[str], side: str) -> None:
+        """Refuse a case that holds a frame of another side's cases."""
+        for frame in frames:
+            if (where := self.frames.get(frame, side)) != side:
+                raise InputError(f"{told} cannot enter the {side} set: it holds '{frame}' of the {where} side")
+
+    def refuse_origin(self, case: Case, side: str) -> None:
+        """Refuse a case that says of itself that it comes from another side."""
+        if case.parent is not None:
+            self.refuse(f"'{case.key}', itself a follow-up,", case.parent, side)
+        self.refuse_drive(f"'{case.key}' says it", case.group, side)
+
+    def refuse_drive(self, told: str, drive: str, side: str, *, whole: bool = False) -> None:
+        """Refuse what belongs to a drive without cases on `side`, or if `whole` to one with cases elsewhere too."""
+        sides = self.drives.get(drive, {side})
+        if side not in sides or (whole and sides != {side}):
+            others = ", ".join(sorted(sides - {side}))
+            raise InputError(f"{told} belongs to drive '{drive}', which the split has on the {others} side")
 
     def counts(self) -> dict[str, int]:
         """How many keys each side has."""
@@ -85,20 +120,22 @@ class Cut:
                 f"a drive is cut into 2 blocks at least, with gaps of 0 frames at least, got {self.blocks} and {self.gap}"
             )
 
-    def split(self, groups: Mapping[str, str], *, look_back: int = 0) -> Split:
-        """The side of every key of `groups`, which says its drive; windows look `look_back` frames back."""
+    def split(self, groups: Mapping[str, str], *, frames: Frames = lambda key: (key,)) -> Split:
+        """The side of every key of `groups`, which says its drive; `frames` says what a case is made of."""
         if not groups:
             raise InputError("the training set is empty: the source has no cases")
         way = self.way or (GROUPS if len(set(groups.values())) >= len(SIDES) else BLOCKS)
         drives = _drives(groups)
         units = {GROUPS: _whole, BLOCKS: self._in_blocks, RANDOM: _alone}[way](drives)
-        sides = self._assigned(units, way)
+        side = self._dealt(Counter(units.values()), way)
+        sides = {key: side[units[key]] for key in groups}
         if way == BLOCKS:
             for keys in drives.values():
-                _guard(sides, keys, max(self.gap, look_back))
-        found = Split(way, MappingProxyType(sides), MappingProxyType({key: groups[key] for key in sides}))
+                _guard_gaps(sides, keys, self.gap)
+        seen = {} if way == RANDOM else _guard_frames(sides, frames)
+        found = Split(way, MappingProxyType(sides), MappingProxyType(dict(groups)), MappingProxyType(seen))
         self._check(found)
-        return found
+        return replace(found, notes=tuple(self._notes(found.counts())))
 
     def _in_blocks(self, drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
         return {
@@ -107,21 +144,32 @@ class Cut:
             for place, key in enumerate(keys)
         }
 
-    def _assigned(self, units: Mapping[str, Unit], way: str) -> dict[str, str]:
-        """The side of every key, units in an order that their names and the seed decide."""
-        sizes = Counter(units.values())
-        order = sorted(sizes, key=lambda unit: digest_of(self.seed, "split", unit))
-        wanted = 2 if self.val == 0 else 3
-        if len(order) < wanted:
+    @property
+    def _shares(self) -> dict[str, float]:
+        return {TEST: self.test, **({VAL: self.val} if self.val else {}), TRAIN: 1 - self.test - self.val}
+
+    def _dealt(self, sizes: Mapping[Unit, int], way: str) -> dict[Unit, str]:
+        """The side of every unit: each side takes its share in an order that names and seed decide, training the rest."""
+        left = sorted(sizes, key=lambda unit: digest_of(self.seed, "split", unit))
+        shares = self._shares
+        if len(left) < len(shares):
             one = "blocks" if way == BLOCKS else "drives" if way == GROUPS else "cases"
             hint = "; split by blocks instead" if way == GROUPS else ""
-            raise InputError(f"{len(order)} {one} cannot be split into {wanted} sides{hint}")
-        middles = (np.cumsum([sizes[unit] for unit in order]) - [sizes[unit] / 2 for unit in order]) / len(units)
-        least = int(self.val > 0)
-        tested = int(np.clip(np.sum(middles < self.test), 1, len(order) - 1 - least))
-        chosen = int(np.clip(np.sum(middles < self.test + self.val) - tested, least, len(order) - 1 - tested))
-        side = dict(zip(order, [TEST] * tested + [VAL] * (chosen if least else 0) + [TRAIN] * len(order), strict=False))
-        return {key: side[unit] for key, unit in units.items()}
+            raise InputError(f"{len(left)} {one} cannot be split into {len(shares)} sides{hint}")
+        dealt = dict.fromkeys(left, TRAIN)
+        total = sum(sizes.values())
+        for still, side in zip(range(len(shares) - 1, 0, -1), shares, strict=False):
+            taken = _nearest({unit: sizes[unit] for unit in left}, shares[side] * total, len(left) - still)
+            dealt.update(dict.fromkeys(taken, side))
+            left = [unit for unit in left if unit not in taken]
+        return dealt
+
+    def _notes(self, counts: Mapping[str, int]) -> Iterator[str]:
+        total = sum(counts.values())
+        for side, share in self._shares.items():
+            if abs(counts[side] / total - share) > FAR * share:
+                got = f"{counts[side]:,} of {total:,} cases: {counts[side] / total:.0%}"
+                yield f"the {side} side has {got}, where {share:.0%} were asked for"
 
     def _check(self, found: Split) -> None:
         counts = found.counts()
@@ -133,26 +181,20 @@ class Cut:
 
 
 def split_source(source: Source, cut: Cut | None = None) -> Split:
-    """`source` split as `cut` says; a gap is never shorter than what a window looks back."""
+    """`source` split as `cut` says; but for a random split, no frame is looked at from two sides."""
     keys = source.keys()
     if twice := [key for key, count in Counter(keys).items() if count > 1]:
         raise InputError(f"the source lists '{twice[0]}' twice; every key must be there once")
-    look_back = source.length - 1 if isinstance(source, Windows) else 0
-    return (cut or Cut()).split({key: group_of(source, key) for key in keys}, look_back=look_back)
+    groups = {key: group_of(source, key) for key in keys}
+    return (cut or Cut()).split(groups, frames=lambda key: frames_of(source, key))
 
 
 def _drives(groups: Mapping[str, str]) -> dict[str, list[str]]:
-    """The keys of every drive in the order of their names, in which numbers count as numbers."""
+    """The keys of every drive in the order of the source."""
     drives: dict[str, list[str]] = {}
-    for key in sorted(groups, key=_natural):
-        drives.setdefault(groups[key], []).append(key)
+    for key, drive in groups.items():
+        drives.setdefault(drive, []).append(key)
     return drives
-
-
-def _natural(key: str) -> tuple[list[tuple[int, str]], str]:
-    parts = [part.lstrip("0") if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", key))]
-    # Of two numbers the longer one is larger; the key itself tells 07 from 7.
-    return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)], key
 
 
 def _whole(drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
@@ -163,9 +205,31 @@ def _alone(drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
     return {key: (drive, key) for drive, keys in drives.items() for key in keys}
 
 
-def _guard(sides: dict[str, str], keys: Sequence[str], gap: int) -> None:
+def _nearest(sizes: Mapping[Unit, int], wanted: float, most: int) -> set[Unit]:
+    """One to `most` units of about `wanted` cases: the first ones that fit, and one that does not if that is nearer."""
+    taken: set[Unit] = set()
+    for unit, size in sizes.items():
+        if size <= wanted and len(taken) < most:
+            taken.add(unit)
+            wanted -= size
+    best = min((unit for unit in sizes if unit not in taken), key=lambda unit: abs(sizes[unit] - wanted))
+    if not taken or (len(taken) < most and abs(sizes[best] - wanted) < wanted):
+        taken.add(best)
+    return taken
+
+
+def _guard_frames(sides: dict[str, str], frames: Frames) -> dict[str, str]:
+    """Take the cases out of use that share a frame with a side they must not touch; returns the side of every frame."""
+    for held, freed in FIRST:
+        seen = {frame for key, side in sides.items() if side == held for frame in frames(key)}
+        shared = [key for key, side in sides.items() if side in freed and not seen.isdisjoint(frames(key))]
+        sides.update(dict.fromkeys(shared, GUARD))
+    return {frame: side for key, side in sides.items() if side != GUARD for frame in frames(key)}
+
+
+def _guard_gaps(sides: dict[str, str], keys: Sequence[str], gap: int) -> None:
     """Take the frames of a drive out of use that lie within `gap` of a side they must not touch."""
-    for held, freed in ((TEST, (VAL, TRAIN)), (VAL, (TRAIN,))):
+    for held, freed in FIRST:
         near = _near(np.array([sides[key] == held for key in keys]), gap)
         for key in (key for key, close in zip(keys, near, strict=True) if close and sides[key] in freed):
             sides[key] = GUARD

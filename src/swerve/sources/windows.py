@@ -14,6 +14,12 @@ from swerve.seeding import digest_of
 from swerve.values import Group, Image
 
 
+def frames_of(source: Source, key: str) -> Sequence[str]:
+    """The frames that a case is made of, as far as its source tells them with `holds(key)`; else the case itself."""
+    tell = getattr(source, "holds", None)
+    return tell(key) if callable(tell) else (key,)
+
+
 @dataclass(frozen=True)
 class Windows:
     """Each case is `length` consecutive frames of one drive as a `Group`; its key and truth are the last frame's."""
@@ -33,6 +39,10 @@ class Windows:
     def group(self, key: str) -> str:
         """The drive a window lies in."""
         return group_of(self.source, key)
+
+    def holds(self, key: str) -> Sequence[str]:
+        """The frames of a window: a split keeps windows apart that share one."""
+        return tuple(dict.fromkeys(one for frame in self._frames[key] for one in frames_of(self.source, frame)))
 
     def __getitem__(self, key: str) -> Case:
         frames = [self._frame(name) for name in self._frames[key]]
