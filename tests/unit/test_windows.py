@@ -6,7 +6,7 @@ from swerve.errors import UnreadableCase
 from swerve.relation import Rule
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
-from swerve.sources.windows import Windows
+from swerve.sources.windows import Windows, frames_of
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformations.photometric import Brighten
 from swerve.values import Group, Image
@@ -43,6 +43,15 @@ def test_window_never_spans_two_drives() -> None:
     windows = Windows(drives(3, 4), 3)
     assert len(windows.keys()) == 6
     assert all(windows.group(key) == windows[key].group for key in windows.keys())
+
+
+def test_windows_name_their_frames() -> None:
+    source = drives(2, 6)
+    frames = source.keys()
+    windows = Windows(source, 3)
+    assert windows.holds(frames[8]) == tuple(frames[6:9])
+    assert Windows(windows, 3).holds(frames[11]) == tuple(frames[7:12])
+    assert frames_of(source, frames[4]) == (frames[4],)
 
 
 def test_short_drives_give_no_window() -> None:

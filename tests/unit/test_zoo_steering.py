@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from torch import nn
 from swerve.case import Case
 from swerve.coverage.layers import DEEPTEST_2018, DEFAULT, layout_of
 from swerve.errors import InputError
+from swerve.sources.windows import Windows
 from swerve.system import WhiteBox
 from swerve.values import Group, Image, Signal
 from swerve.world.source import World
@@ -216,27 +216,20 @@ def test_folding_keeps_answers():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_packaged_weights_steer(name):
-    """Loose on purpose: a few scenes, at another size than the network was trained on."""
-    if not (PACKAGED / f"{name}.safetensors").exists():
-        pytest.skip(f"{name} is not trained yet: swerve zoo train {name}")
+    """Loose on purpose: a few scenes no recipe has seen, at another size than the network was trained on."""
     system = STEERING[name]()
     frames = system.view.frames
-    drives = 6 if frames < 10 else 2  # a window of 100 frames takes a while to render
-    world = World(drives=drives, frames=frames, conditions="day", width=160, height=90)
-    cases = [_window(world, drive, frames) for drive in range(drives)]
+    drives = 12 if frames < 10 else 2  # a window of 100 frames takes a while to render
+    world = World(drives=drives, frames=frames + 20, conditions="day", width=160, height=90, seed=9)
+    asked = world if frames == 1 else Windows(world, frames)
+    cases = [asked[key] for key in list(asked.keys())[::10]]
     true, said = (np.array([degrees_of(row) for row in rows]) for rows in ([case.truth for case in cases], system(cases)))
-    assert np.sqrt(np.mean((said - true) ** 2)) < max(8.0, 0.5 * np.sqrt(np.mean(true**2)))
-
-
-def _window(world: World, drive: int, frames: int) -> Case:
-    keys = world.keys()[drive * frames : (drive + 1) * frames]
-    cases = [world[key] for key in keys]
-    images = tuple(case.inputs["camera"] for case in cases)
-    return Case(keys[-1], {"camera": images[0] if frames == 1 else Group(images)}, cases[-1].truth)
+    assert np.sqrt(np.mean((said - true) ** 2)) < 0.6 * np.sqrt(np.mean(true**2))
 
 
 def test_weights_have_cards():
     for name in NAMES:
-        if (PACKAGED / f"{name}.safetensors").exists():
-            assert Path(PACKAGED / f"{name}.md").exists()
-            assert Path(PACKAGED / f"{name}.json").exists()
+        size = (PACKAGED / f"{name}.safetensors").stat().st_size
+        assert size <= 8_000_000
+        assert (PACKAGED / f"{name}.md").exists()
+        assert (PACKAGED / f"{name}.json").exists()
