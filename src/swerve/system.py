@@ -48,7 +48,12 @@ class Traced:
 
 @runtime_checkable
 class WhiteBox(System, Protocol):
-    """A system whose activations can be read."""
+    """A system whose activations can be read.
+
+    The rows of a layer are in the order of the cases: all passes of the first, then as many of the second. Nothing in the
+    numbers tells whether they are, so a layer that takes the first frame of every window before the second, or has a row
+    per object found, must be brought into this order or left out. A layer that took no part is not in the trace.
+    """
 
     def layers(self) -> Sequence[str]:
         """The names of the layers that can be traced."""

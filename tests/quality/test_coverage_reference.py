@@ -13,15 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from swerve.case import Case
 from swerve.coverage.bits import Bits
 from swerve.coverage.boundary import NBC, SNAC
 from swerve.coverage.criterion import Coverage, Criterion, start
-from swerve.coverage.layers import DEFAULT, Layer, Layout
+from swerve.coverage.layers import DEFAULT, Layer, Layout, layout_of
 from swerve.coverage.neuron import NC, TopK
-from swerve.coverage.profile import Profile, Ranges
+from swerve.coverage.profile import Profile, Ranges, measure
 from swerve.coverage.sections import KMNC
 from swerve.system import Activations, Traced
 from swerve.systems.probe import probe
+from swerve.systems.torch import TorchSystem
+from swerve.testing import FakeSource
+from swerve.values import Image, Steering
 
 EXAMPLES = 10_000 if os.environ.get("SWERVE_SOAK") else 300
 CRITERIA: tuple[Criterion, ...] = (NC(), NC(0.5), TopK(2), SNAC(), NBC(), KMNC(1000), KMNC(7))
@@ -91,10 +95,11 @@ def ranges_of(seen: Example) -> Ranges:
 
 
 def plain_regions(criterion: Criterion, layer: list[list[float]], neuron: int, low: float, high: float) -> set[int]:
-    """The regions of one neuron that one input covers, by the papers' words."""
+    """The regions of one neuron that one input covers, by the papers' words, with our slack at the bounds."""
     own = value(layer[neuron])
+    every = [number for numbers in layer for number in numbers]
+    slack = 1e-6 * max(0.0, *every) - 1e-6 * min(0.0, *every)
     if isinstance(criterion, NC):
-        every = [number for numbers in layer for number in numbers]
         span = max(every) - min(every)
         scaled = [(number - min(every)) / span if span else 0.0 for number in layer[neuron]]
         return {0} if sum(scaled) / len(scaled) > criterion.threshold else set()
@@ -102,13 +107,14 @@ def plain_regions(criterion: Criterion, layer: list[list[float]], neuron: int, l
         ranked = sorted(range(len(layer)), key=lambda other: (-value(layer[other]), other))
         return {0} if neuron in ranked[: criterion.k] else set()
     if isinstance(criterion, NBC):
-        return {region for region, beyond in enumerate((own < low, own > high)) if beyond}
+        return {region for region, beyond in enumerate((low - own > slack, own - high > slack)) if beyond}
     if isinstance(criterion, SNAC):
-        return {0} if own > high else set()
+        return {0} if own - high > slack else set()
     assert isinstance(criterion, KMNC)
-    if low == high or not low <= own <= high:
+    if low == high or low - own > slack or own - high > slack:
         return set()
-    return {min(math.floor((own - low) / (high - low) * criterion.sections), criterion.sections - 1)}
+    place = min(max(own, low), high)
+    return {min(math.floor((place - low) / (high - low) * criterion.sections), criterion.sections - 1)}
 
 
 def plain_cover(criterion: Criterion, seen: Example, known: Ranges) -> list[set[int]]:
@@ -138,6 +144,62 @@ def test_coverage_equals_plain_code(kind, criterion: Criterion, seed: int) -> No
     assert [set(bits.numbers()) for bits in coverage.each(seen.traced)] == wanted
     assert set(coverage.touched(seen.traced).numbers()) == set().union(*wanted)
     assert any(wanted)
+
+
+def at_the_bounds(seed: int, inputs: int = 40, neurons: int = 12) -> tuple[Example, Ranges]:
+    """Numbers given by hand, most of them within three slacks of a bound on either side, and rows of very unlike spans."""
+    rng = np.random.default_rng(seed)
+    low, high = np.sort(rng.normal(0, 1, (2, neurons)).astype(np.float32).astype(float), axis=0)
+    scale = 10.0 ** rng.uniform(0, 3, (inputs, 1))
+    values = np.where(rng.random((inputs, neurons)) < 0.5, low, high) + 1e-6 * scale * rng.uniform(-3, 3, (inputs, neurons))
+    values[:, :1] = scale
+    values = values.astype(np.float32)
+    layer = Activations("dense", values, values.min(axis=1), values.max(axis=1))
+    return Example(nn.Identity(), {"dense": values[..., None].tolist()}, Traced([], {"dense": layer})), Ranges(low, high)
+
+
+@pytest.mark.parametrize("criterion", [SNAC(), NBC(), KMNC(1000), KMNC(7)], ids=repr)
+@pytest.mark.parametrize("seed", range(6))
+def test_slack_equals_plain_code(criterion: Criterion, seed: int) -> None:
+    seen, known = at_the_bounds(seed)
+    coverage = start(criterion, seen.layout, Profile(seen.layout, known, 1, "system", "source"))
+    wanted = plain_cover(criterion, seen, known)
+    assert [set(bits.numbers()) for bits in coverage.each(seen.traced)] == wanted
+    assert set(coverage.touched(seen.traced).numbers()) == set().union(*wanted)
+    assert any(wanted)
+
+
+# A network whose sums are long enough that torch rounds them in another order for another batch size.
+PICTURES = FakeSource(count=70)
+
+
+def read(case: Case) -> torch.Tensor:
+    image = case.inputs["camera"]
+    assert isinstance(image, Image)
+    return torch.from_numpy(image.pixels.copy()).permute(2, 0, 1) / 255 - 0.5
+
+
+def rounding() -> TorchSystem:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(11)
+        wide = (nn.Flatten(), nn.Linear(16 * 48, 600), nn.ReLU(), nn.Linear(600, 300), nn.ELU(), nn.Linear(300, 200))
+        net = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d((6, 8)), *wide)
+    return TorchSystem(net, read, lambda row: Steering(float(row[0])))
+
+
+@pytest.mark.parametrize("traced_at", [1, 3, 32])
+@pytest.mark.parametrize("profiled_at", [1, 32])
+def test_batch_size_makes_no_corner(traced_at: int, profiled_at: int) -> None:
+    system, cases = rounding(), [PICTURES[key] for key in PICTURES.keys()]
+    layout = layout_of(system, cases[0])
+    profile = measure(system, PICTURES, layout, batch=profiled_at)
+    beyond, above, within = (start(criterion, layout, profile) for criterion in (NBC(), SNAC(), KMNC()))
+    for first in range(0, len(cases), traced_at):
+        traced = system.trace(cases[first : first + traced_at], layout.names)
+        beyond, above, within = beyond.record(traced), above.record(traced), within.record(traced)
+    assert (beyond.covered, above.covered) == (0, 0)
+    sections = within.bits.flags().reshape(layout.neurons, -1)[~profile.ranges.constant()]
+    assert sections[:, [0, -1]].all()  # the inputs that gave the bounds are in the end sections
 
 
 # R62, on batches of small integers, where ties, bounds and constant layers are common.

@@ -18,6 +18,7 @@ from swerve.coverage.layers import (
     CoverageWarning,
     Layer,
     Layout,
+    Spanned,
     layout_of,
 )
 from swerve.coverage.neuron import NC, TopK
@@ -74,6 +75,30 @@ def test_span_of_maps_decides() -> None:
 
 def test_huge_spans_stay_finite() -> None:
     assert empty(NC()).touched(traced([-3e38, 0, 3e38])).numbers() == [1, 2]
+    huge = np.array([[-1.7e308, 1.7e308]])
+    batch = Traced([], {"dense": Activations("dense", huge, huge.min(axis=1), huge.max(axis=1))})
+    assert empty(NBC(), known=profile([-1, -1], [1, 1])).touched(batch).numbers() == [0, 3]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8])
+def test_integers_are_scaled_too(dtype) -> None:
+    def whole(*rows) -> Traced:
+        values = np.array(rows, dtype)
+        return Traced([], {"dense": Activations("dense", values, values.min(axis=1), values.max(axis=1))})
+
+    assert not empty(NC()).touched(whole([4, 4, 4]))
+    assert empty(NC()).touched(whole([0, 1, 4])).numbers() == [1, 2]
+    assert empty(NC()).touched(whole([0, 20, 101])).numbers() == [2]  # 20 is not above 20.2
+    assert empty(TopK(1)).touched(whole([0, 1, 4])).numbers() == [2]
+    assert empty(NBC(), known=profile([1, 0, 0], [9, 9, 3])).touched(whole([0, 1, 4])).numbers() == [0, 5]
+
+
+def test_later_rows_activate_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Once few neurons are left only those are looked at; here every row brings one of the last.
+    monkeypatch.setattr("swerve.coverage.neuron.CACHED", 1)
+    rows = np.zeros((20, 20), np.float32)
+    rows[0, 2:], rows[10, 1] = 1, 1
+    assert empty(NC(), 20).touched(traced(*rows)).numbers() == list(range(1, 20))
 
 
 def test_top_neurons_are_kept() -> None:
@@ -87,6 +112,55 @@ def test_bounds_themselves_are_inside() -> None:
     batch = traced([0, 1, 0.5], [-0.5, 1.5, 1])
     assert empty(NBC(), known=known).touched(batch).numbers() == [0, 3]  # below for the first, above for the second
     assert empty(SNAC(), known=known).touched(batch).numbers() == [1]
+
+
+# With 0 and 1000 in the layer its span is 1000, and the slack a millionth of that.
+WIDE = profile([0, 0, -5], [1000, 1000, 5])
+
+
+@pytest.mark.parametrize("nudge", [0.0, 0.0005, 0.00095])
+def test_rounding_is_no_corner(nudge: float) -> None:
+    batch = traced([0, 1000, 5 + nudge], [0, 1000, -5 - nudge])
+    assert not empty(NBC(), known=WIDE).touched(batch)
+    assert not empty(SNAC(), known=WIDE).touched(batch)
+    assert empty(KMNC(10), known=WIDE).touched(batch).numbers() == [0, 19, 20, 29]
+
+
+@pytest.mark.parametrize("nudge", [0.00106, 0.1, 100.0])
+def test_beyond_rounding_is_a_corner(nudge: float) -> None:
+    batch = traced([0, 1000, 5 + nudge], [0, 1000, -5 - nudge])
+    assert empty(NBC(), known=WIDE).touched(batch).numbers() == [4, 5]
+    assert empty(SNAC(), known=WIDE).touched(batch).numbers() == [2]
+    assert empty(KMNC(10), known=WIDE).touched(batch).numbers() == [0, 19]
+
+
+def test_slack_is_of_the_own_row() -> None:
+    # 5.0005 is rounding next to 1000 and a corner next to 5, whichever row is the larger or the first.
+    wide, narrow, coverage = [0, 1000, 5.0005], [0, 5, 5.0004], empty(NBC(), known=WIDE)
+    assert not coverage.touched(traced(wide))
+    for rows in ([narrow], [wide, narrow], [narrow, wide]):
+        assert coverage.touched(traced(*rows)).numbers() == [5]
+
+
+def test_slack_reaches_to_zero() -> None:
+    # All outputs between 1000 and 1001: in single precision the next number after 1000 is already 6e-5 away.
+    known = profile([1000, 1000], [1001, 1001])
+    assert not empty(NBC(), known=known).touched(traced([1000, np.nextafter(np.float32(1001), np.float32(2000))]))
+    assert empty(NBC(), known=known).touched(traced([1000, 1001.01])).numbers() == [3]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sections", [7, 10, 1000])
+def test_ends_are_never_lost(dtype, sections: int) -> None:
+    rng = np.random.default_rng(4)
+    one, other = rng.normal(size=2_000) * 10 ** rng.uniform(-12, 0, 2_000), rng.normal(size=2_000)
+    low, high = np.minimum(one, other).astype(dtype), np.maximum(one, other).astype(dtype)
+    coverage = empty(KMNC(sections), known=profile(low, high))
+    for values, section in ((high, sections - 1), (low, 0)):
+        batch = Traced([], {"dense": Activations("dense", values[None], values[None].min(axis=1), values[None].max(axis=1))})
+        found = coverage.touched(batch).flags().reshape(-1, sections)
+        assert found[:, section].all()
+        assert found.sum() == len(values)
 
 
 @pytest.mark.parametrize(("value", "section"), [(-0.5, []), (0, [0]), (0.0005, [0]), (1.0, [999]), (1.5, [])])
@@ -154,6 +228,16 @@ def test_places_name_the_layer() -> None:
 def test_unknown_models_are_refused() -> None:
     with pytest.raises(InputError, match="sub-model 'lst'; did you mean 'lstm'"):
         TWO.under("lst")
+    with pytest.raises(InputError, match="sub-model 'lst'; did you mean 'lstm'"):
+        start(NC(), TWO).count("lst")
+
+
+def test_nothing_traced_covers_nothing() -> None:
+    coverage = empty(NC())
+    assert coverage.record(Traced([], {})) == coverage
+    assert coverage.each(Traced([], {})) == []
+    with pytest.raises(InputError, match="layer 'dense' counts but was not traced"):
+        coverage.touched(Traced([()], {}))
 
 
 NAN, INF = float("nan"), float("inf")
@@ -167,6 +251,29 @@ def test_unsound_inputs_are_ignored(criterion: Criterion, bad: float) -> None:
         found = coverage.each(traced([0, 1, 3], [0, bad, 9]))
     assert found == [*coverage.each(traced([0, 1, 3])), Bits.none(found[0].size)]
     assert coverage.touched(traced([0, 1, 3], [0, bad, 9])) == coverage.touched(traced([0, 1, 3]))
+
+
+def hidden(kind: type[Activations], bad: float, low: float, high: float) -> Traced:
+    """A batch of one number that its span may or may not tell of, and a sound input."""
+    values = np.float32([[0, bad, 3e38], [0, 1, 3]])
+    return Traced([], {"dense": kind("dense", values, np.float32([low, 0]), np.float32([high, 3]))})
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        hidden(Spanned, NAN, NAN, NAN),
+        hidden(Spanned, INF, 0, INF),
+        hidden(Spanned, -INF, -INF, 3e38),
+        hidden(Spanned, 0, 0, INF),  # of the map, not of its mean
+        hidden(Spanned, INF, 0, 3e38),  # the mean of a map of such numbers overflows
+        hidden(Activations, NAN, 0, 3),  # a span of unknown make is not relied on
+        hidden(Activations, INF, 0, 3),
+    ],
+)
+def test_spans_hide_nothing(batch: Traced) -> None:
+    with pytest.warns(CoverageWarning, match="layer 'dense' put out numbers that are not finite"):
+        assert [len(found) for found in empty(TopK(2)).each(batch)] == [0, 2]
 
 
 def test_one_layer_spoils_its_input() -> None:
@@ -271,7 +378,8 @@ class Glass(FakeSystem):
         return list(self.parts)
 
     def trace(self, cases, layers) -> Traced:
-        return Traced(self(cases), {name: self.parts[name] for name in layers})
+        object.__setattr__(self, "asked", list(layers))
+        return Traced(self(cases), {name: part for name, part in self.parts.items() if name in layers and part.mean.size})
 
 
 def ones(kind: str, *shape: int) -> Activations:
@@ -317,6 +425,26 @@ def test_mean_over_time_counts() -> None:
 def test_nothing_to_count_is_said() -> None:
     with pytest.raises(InputError, match="no layer of Glass counts under 'default' \\(convolution, dense, recurrent\\)"):
         layout_of(Glass(out=ones("dense", 1)), CASE)
+
+
+IDLE = ones("dense", 0)  # takes no part in the forward pass
+
+
+def test_idle_layers_are_left_out() -> None:
+    net = Glass(conv=ones("convolution", 4), aux=IDLE, head=ones("dense", 3), spare=IDLE)
+    with pytest.warns(CoverageWarning, match="2 of 4 layers took no part in the forward pass of one; .* out aux, spare"):
+        layout = layout_of(net, CASE)
+    assert layout.names == ("conv", "head")
+
+
+def test_only_the_sub_model_is_traced() -> None:
+    net = Glass(**{"cnn.conv": ones("convolution", 4), "aux": IDLE, "cnn.out": ones("dense", 1)})
+    assert layout_of(net, CASE, under="cnn").names == ("cnn.conv",)  # the idle layer outside is no warning
+    assert net.asked == ["cnn.conv", "cnn.out"]
+    with pytest.raises(InputError, match="no layer belongs to the sub-model 'cn'; did you mean 'cnn'"):
+        layout_of(net, CASE, under="cn")
+    with pytest.raises(InputError, match=r"no layer of Glass in cnn\.out counts under 'default'"):
+        layout_of(net, CASE, under="cnn.out")
 
 
 def test_unknown_kinds_are_refused() -> None:

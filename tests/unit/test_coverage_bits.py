@@ -43,6 +43,12 @@ def test_sets_of_other_sizes_differ() -> None:
     assert bits({1}) != {1}
 
 
+@pytest.mark.parametrize("numbers", [[-1], [10], [3, -1, 4]])
+def test_strangers_are_refused(numbers: list[int]) -> None:
+    with pytest.raises(InputError, match="regions must be from 0 to 9, got"):
+        bits(numbers, 10)
+
+
 def test_other_sizes_never_merge() -> None:
     with pytest.raises(InputError, match="coverage of 9 regions and of 10 do not merge"):
         bits({1}, 9) | bits({1}, 10)
@@ -59,6 +65,10 @@ GOOD = bits({1, 2}, 20).to_bytes()
         (GOOD[:8] + b"nonsense", "incorrect header"),
         (GOOD[:-6], "expected 3 bytes of regions, got"),
         (bits({1, 2}, 40).to_bytes().replace(b"\x28", b"\x14", 1), "expected 3 bytes of regions, got 4"),
+        (GOOD[:-4], "break off before its end"),
+        (GOOD[:-1], "break off before its end"),
+        (GOOD + b"junk", "go on after its end"),
+        (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), "incorrect data check"),
         (b"\x13" + bits({19}, 20).to_bytes()[1:], "one past the last is set"),
     ],
 )

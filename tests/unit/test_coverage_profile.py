@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 
@@ -98,8 +99,9 @@ class Torn(FakeSource):
 
 def test_unreadable_cases_are_skipped() -> None:
     system, layout = parts()
-    assert measure(system, Torn(count=10), layout).inputs == 2
-    with pytest.raises(InputError, match="no case of Torn gave finite activations"):
+    with pytest.warns(CoverageWarning, match="8 of 10 cases of Torn do not read .* the first: fake-00000: torn"):
+        assert measure(system, Torn(count=10), layout).inputs == 2
+    with pytest.raises(InputError, match="no case of Torn gave finite activations to profile; 3 of 3 cases of Torn do not"):
         measure(system, Torn(count=3), layout)
 
 
@@ -159,6 +161,24 @@ def test_wrong_lengths_are_refused(saved: Path) -> None:
     system, layout = parts()
     Profile(layout, Ranges.none(2), 1, system.fingerprint(), SOURCE.fingerprint()).save(saved)
     refused(saved, "holds 2 neurons, expected 9")
+
+
+@pytest.mark.parametrize(("low", "high"), [(float("nan"), 1), (0, float("nan")), (-float("inf"), 1), (2, 1)])
+def test_senseless_bounds_are_refused(saved: Path, low: float, high: float) -> None:
+    system, layout = parts()
+    ranges = Ranges(np.full(layout.neurons, float(low)), np.full(layout.neurons, float(high)))
+    Profile(layout, ranges, 1, system.fingerprint(), SOURCE.fingerprint()).save(saved)
+    refused(saved, "a bound is not finite, or a low one above its high one")
+
+
+@pytest.mark.parametrize("inputs", [{}, {"inputs": "many"}, {"inputs": 0}, {"inputs": None}])
+def test_profiles_know_their_inputs(saved: Path, inputs: dict[str, object]) -> None:
+    system, layout = parts()
+    ranges = measure(system, SOURCE, layout).ranges
+    prints = {"system": system.fingerprint(), "source": SOURCE.fingerprint(), "layers": layout.fingerprint()}
+    told = {"format": "swerve coverage profile 1"} | prints | inputs
+    save_file({"low": ranges.low, "high": ranges.high}, saved, {"swerve": json.dumps(told)})
+    refused(saved, "'inputs' must say over how many it was measured")
 
 
 def test_missing_folders_are_said(tmp_path: Path) -> None:

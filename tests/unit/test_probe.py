@@ -6,9 +6,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from swerve.case import Case
+from swerve.coverage.layers import CoverageWarning, Spanned, layout_of
 from swerve.errors import InputError
-from swerve.system import Activations
+from swerve.system import Activations, Traced
 from swerve.systems.probe import INPUT, layers_of, probe
+from swerve.systems.torch import TorchSystem
+from swerve.values import Steering
 
 
 def randomly(net: nn.Module, seed: int = 0) -> nn.Module:
@@ -226,8 +230,12 @@ def test_broken_numbers_are_seen() -> None:
     batch = torch.ones(2, 1, 3, 3)
     batch[1, 0, 2, 2] = float("nan")
     found = probe(net, batch, ["0"])[1]["0"]
+    assert isinstance(found, Spanned)
     assert np.isfinite(found.low[0])
     assert np.isnan([found.low[1], found.high[1], *found.mean[1]]).all()
+    batch[1, 0, 2, 2] = float("inf")
+    found = probe(randomly(nn.Conv2d(1, 2, 1)), batch, ["Conv2d"])[1]["Conv2d"]
+    assert np.isinf([found.low[1], found.high[1]]).any()
 
 
 def test_dense_steps_are_averaged() -> None:
@@ -236,17 +244,158 @@ def test_dense_steps_are_averaged() -> None:
     np.testing.assert_allclose(found.mean, net(batch).detach().numpy().mean(axis=1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 8), (2, 5, 8), (2, 5, 6, 8), (2, 4, 5, 6, 8)])
+def test_dense_units_come_last(shape: tuple[int, ...]) -> None:
+    net, batch = randomly(nn.Sequential(nn.Linear(8, 16), nn.GELU())), noise(*shape)
+    found = probe(net, batch, ["0"])[1]["0"]
+    wanted = net(batch).detach().numpy().reshape(2, -1, 16).mean(axis=1)
+    np.testing.assert_allclose(found.mean, wanted, rtol=1e-4, atol=1e-6)
+
+
+class Branches(nn.Module):
+    """A convolution, a dense layer of something else, then dropouts of what each of them said, and of neither."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look, self.feel = nn.Conv2d(3, 6, 3), nn.Linear(3, 5)
+        self.seen, self.felt, self.turned = nn.Dropout(), nn.Dropout(), nn.Dropout()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        seen, felt = self.look(x).relu(), self.feel(x.permute(0, 2, 3, 1)).relu()
+        seen, felt = self.seen(seen), self.felt(felt)
+        return self.turned(seen.flatten(2).transpose(1, 2)).sum((1, 2)) + felt.sum((1, 2, 3))
+
+
+DROPPED = (
+    (nn.Sequential(nn.Conv1d(3, 6, 3), nn.ReLU(), nn.Dropout()), (2, 3, 20), {"2": 6}),
+    (nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.Dropout2d()), (2, 3, 9, 9), {"2": 6}),
+    (nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Dropout()), (2, 7, 3), {"2": 6}),
+    (nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Dropout()), (2, 7, 8, 3), {"2": 6}),
+    (nn.Sequential(nn.Conv2d(3, 6, 3), nn.Flatten(), nn.Dropout()), (2, 3, 5, 5), {"2": 54}),
+    (nn.Sequential(nn.Dropout2d(), nn.Conv2d(3, 6, 3)), (2, 3, 5, 7), {"0": 3}),
+    (Branches(), (2, 3, 11, 11), {"seen": 6, "felt": 5, "turned": 6}),
+)
+
+
+@pytest.mark.parametrize(("net", "shape", "units"), DROPPED)
+def test_dropout_follows_its_layer(net: nn.Module, shape: tuple[int, ...], units: dict[str, int]) -> None:
+    for layers in (list(units), layers_of(net)):  # whether the layer before is traced or not
+        found = probe(randomly(net), noise(*shape), layers)[1]
+        assert {name: found[name].mean.shape for name in units} == {name: (2, width) for name, width in units.items()}
+
+
+ACTIVE = (
+    *(nn.LogSigmoid(), nn.Threshold(0.1, -1.0), nn.Threshold(0.1, -1.0, True), nn.Hardshrink(), nn.Softshrink()),
+    *(nn.Tanhshrink(), nn.Softmin(1), nn.Softmax(1), nn.PReLU(), nn.ReLU6(True), nn.Softsign(), nn.Hardswish(True)),
+    *(nn.GELU(), nn.SiLU(True), nn.Mish(), nn.CELU(), nn.Softplus(), nn.Hardtanh(), nn.LeakyReLU(0.1, True)),
+)
+
+
+@pytest.mark.parametrize("activation", ACTIVE, ids=lambda module: type(module).__name__)
+def test_every_activation_is_followed(activation: nn.Module) -> None:
+    net = randomly(nn.Sequential(nn.Conv2d(3, 4, 1), activation))
+    output, found = probe(net, noise(2, 3, 5, 5), ["0"])
+    same(found["0"], output)
+
+
+FLAT = {
+    "flatten": [nn.Flatten()],
+    "normalised": [nn.Flatten(), nn.BatchNorm1d(24), nn.Dropout()],
+    "unflattened": [nn.Flatten(), nn.Unflatten(1, (8, 3))],
+    "pooled first": [nn.MaxPool2d(2, 1, 1), nn.Flatten()],
+}
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+@pytest.mark.parametrize("between", FLAT.values(), ids=FLAT)
+def test_activation_may_follow_flat(between: list[nn.Module], inplace: bool) -> None:
+    size = 3 if isinstance(between[0], nn.MaxPool2d) else 2
+    net = randomly(nn.Sequential(nn.Conv2d(3, 6, 1), *between, nn.ReLU(inplace)))
+    output, found = probe(net, noise(2, 3, 2, 2), ["0"])
+    same(found["0"], output.reshape(2, 6, size, size))
+
+
+def test_flat_pooling_ends_the_search() -> None:
+    net = randomly(nn.Sequential(nn.Conv2d(3, 6, 1), nn.Flatten(), nn.Unflatten(1, (1, 24)), nn.MaxPool1d(2), nn.ReLU()))
+    _, found = probe(net, noise(2, 3, 2, 2), ["0"])
+    same(found["0"], net[0](noise(2, 3, 2, 2)).detach())
+
+
+class Aside(nn.Module):
+    """Looks at a flat view of what it said, or changes it through one, before the activation."""
+
+    def __init__(self, change: bool) -> None:
+        super().__init__()
+        self.look, self.change = nn.Conv2d(3, 4, 1), change
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        said = self.look(x)
+        self.own = said.clone()
+        flat = said.view(len(x), -1)
+        return flat.mul_(3) if self.change else said.relu() + flat.mean()
+
+
+def test_views_aside_take_nothing() -> None:
+    net, batch = randomly(Aside(change=False)), noise(2, 3, 5, 5)
+    _, found = probe(net, batch, ["look"])
+    same(found["look"], net.own.relu())
+
+
+def test_change_through_views_comes_later() -> None:
+    net, batch = randomly(Aside(change=True)), noise(2, 3, 5, 5)
+    _, found = probe(net, batch, ["look"])
+    same(found["look"], net.own)
+
+
+def test_long_rows_have_one_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swerve.systems.probe.CACHED", 40)
+    net, batch = randomly(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Tanh())), noise(7, 3, 2, 2)
+    output, found = probe(net, batch, ["0"])
+    same(found["0"], output)
+
+
 def test_unknown_layers_are_refused() -> None:
     with pytest.raises(InputError, match=r"Modular has no layer 'look\.1'; did you mean 'look\.5'"):
         probe(Modular(), noise(1, 3, 14, 14), ["look.1"])
 
 
-def test_idle_layers_are_named() -> None:
-    net = nn.Sequential(nn.Linear(3, 3))
-    net.add_module("spare", nn.Linear(3, 3))
-    net.forward = net[0].forward
-    with pytest.raises(InputError, match="layer 'spare' took no part in the forward pass"):
-        probe(net, noise(1, 3), ["spare"])
+class Attentive(nn.Module):
+    """An attention, whose last projection torch never calls, and a head that is for training only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look, self.attend = nn.Conv2d(3, 8, 3), nn.MultiheadAttention(8, 2, batch_first=True)
+        self.aux, self.out = nn.Linear(8, 4), nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = self.look(x).relu().flatten(2).transpose(1, 2)
+        return self.out(self.attend(tokens, tokens, tokens)[0].mean(1))
+
+
+def system_of(net: nn.Module, batch: torch.Tensor) -> TorchSystem:
+    """The network on one picture after the other, known by their numbers."""
+    return TorchSystem(randomly(net), lambda case: batch[int(case.key)], lambda row: Steering(float(row.flatten()[0])))
+
+
+def test_idle_layers_are_left_out() -> None:
+    net, batch = randomly(Attentive()), noise(1, 3, 6, 6)
+    assert list(probe(net, batch, layers_of(net))[1]) == [INPUT, "look", "out"]
+    with pytest.warns(CoverageWarning, match=r"coverage leaves out attend\.out_proj, aux"):
+        layout = layout_of(system_of(net, batch), Case("0", {}))
+    assert layout.names == ("look", "out")
+    assert layout_of(system_of(net, batch), Case("0", {}), under="look").neurons == 8
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_stacks_are_told(kind) -> None:
+    with pytest.warns(CoverageWarning, match="layer '.*' stacks 3 layers and shows the outputs of the last alone"):
+        probe(kind(3, 4, num_layers=3, batch_first=True), noise(2, 5, 3), [kind.__name__])
+
+
+def test_empty_batches_trace_nothing() -> None:
+    system = system_of(Modular(), noise(1, 3, 14, 14))
+    assert list(system([])) == []
+    assert system.trace([], system.layers()) == Traced([], {})
 
 
 def test_packed_sequences_are_refused() -> None:

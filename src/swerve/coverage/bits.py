@@ -31,8 +31,11 @@ class Bits:
     @classmethod
     def of(cls, numbers: Iterable[int], size: int) -> Bits:
         """The set of `numbers`, each below `size`."""
+        members = list(numbers)
+        if members and not 0 <= min(members) <= max(members) < size:
+            raise InputError(f"regions must be from 0 to {size - 1}, got {min(members)} to {max(members)}")
         flags = np.zeros(size, bool)
-        flags[list(numbers)] = True
+        flags[members] = True
         return cls.where(flags)
 
     @classmethod
@@ -93,13 +96,16 @@ class Bits:
 
 
 def _inflated(data: bytes, length: int) -> bytes:
+    stream = zlib.decompressobj()
     try:
         # One byte more than it may be: what would inflate without end is not let to.
-        content = zlib.decompressobj().decompress(data, length + 1)
+        content = stream.decompress(data, length + 1)
     except zlib.error as error:
         raise InputError(f"these bytes are no coverage: {error}") from error
     if len(content) != length:
         raise InputError(f"these bytes are no coverage: expected {length} bytes of regions, got {len(content)}")
+    if not stream.eof or stream.unused_data:  # zlib compares the checksum only where it comes to the end
+        raise InputError(f"these bytes are no coverage: they {'go on after' if stream.eof else 'break off before'} its end")
     return content
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from swerve.coverage.layers import Reading
 from swerve.coverage.profile import Ranges
 from swerve.values import Array
 
-# Some input lies above the range if the largest does, so a batch is reduced to its extremes before it is compared.
-
 
 @dataclass(frozen=True)
 class NBC:
-    """Two regions per neuron: strictly below the lowest value of the profiling run, and strictly above the highest."""
+    """Two regions per neuron: below the lowest value of the profiling run, and above the highest, by more than rounding."""
 
     short: ClassVar[str] = "NBC"
     profiled: ClassVar[bool] = True
@@ -22,13 +22,13 @@ class NBC:
     regions: ClassVar[int] = 2
 
     def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
-        flags[:, 0] |= reading.values.min(axis=0) < ranges.low
-        flags[:, 1] |= reading.values.max(axis=0) > ranges.high
+        flags[:, 0] |= _below(reading, ranges.low)
+        flags[:, 1] |= _above(reading, ranges.high)
 
 
 @dataclass(frozen=True)
 class SNAC:
-    """Strong activation: strictly above the highest value of the profiling run."""
+    """Strong activation: above the highest value of the profiling run by more than rounding."""
 
     short: ClassVar[str] = "SNAC"
     profiled: ClassVar[bool] = True
@@ -36,4 +36,24 @@ class SNAC:
     regions: ClassVar[int] = 1
 
     def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
-        flags[:, 0] |= reading.values.max(axis=0) > ranges.high
+        flags[:, 0] |= _above(reading, ranges.high)
+
+
+def _below(reading: Reading, low: Array) -> Array:
+    return _beyond(reading, reading.values.min(axis=0), low, -1.0)
+
+
+def _above(reading: Reading, high: Array) -> Array:
+    return _beyond(reading, reading.values.max(axis=0), high, 1.0)
+
+
+def _beyond(reading: Reading, furthest: Array, bound: Array, side: float) -> Array:
+    """Which neurons some row puts beyond `bound` by more than the slack of that row."""
+    slack = reading.slack()
+    by = side * np.subtract(furthest, bound, dtype=np.float64)
+    # The furthest value decides, unless it lies between the slacks of the batch: then each row does.
+    beyond = by > slack.max()
+    close = (by > slack.min()) & ~beyond
+    by_row = side * np.subtract(reading.values[:, close], bound[close], dtype=np.float64)
+    beyond[close] = (by_row > slack[:, None]).any(axis=0)
+    return np.asarray(beyond)

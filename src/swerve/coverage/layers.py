@@ -16,10 +16,17 @@ from swerve.values import Array
 
 KINDS = ("input", "convolution", "dense", "recurrent", "dropout")
 CHUNK = 1 << 20  # numbers handled at a time, so that memory does not grow with the batch
+SLACK = 1e-6  # of a layer's span; the same input in batches of other sizes gave values up to 3e-7 of it apart
+SAFE = 1e30  # the mean of a map of such numbers is finite, in single precision too
 
 
 class CoverageWarning(UserWarning):
-    """Coverage left something out; said once per layer."""
+    """Coverage left something out."""
+
+
+@dataclass(frozen=True)
+class Spanned(Activations):
+    """Activations whose span was taken over every number of the layer, so that it alone tells whether all are finite."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,8 @@ class Counting:
         return activations.kind in self.kinds and (self.scalars or not alone)
 
     def values(self, activations: Activations) -> Array:
-        """One row per pass, one column per neuron."""
-        mean = activations.mean
+        """One row per pass, one column per neuron, as floating-point numbers."""
+        mean = activations.mean if activations.mean.dtype.kind == "f" else activations.mean.astype(np.float64)
         if mean.ndim == 2:
             return mean
         with np.errstate(all="ignore"):  # what is not finite is found later, and said in a sentence
@@ -63,10 +70,15 @@ class Layer:
     kind: str
     neurons: int
 
-    def belongs(self, model: str) -> bool:
-        """Whether it is part of the sub-model `model`, given as `cnn` or `cnn.`; everything is part of ''."""
-        stem = model.removesuffix(".")
-        return not stem or self.name == stem or self.name.startswith(f"{stem}.")
+
+def names_under(model: str, names: Sequence[str]) -> list[str]:
+    """The layers of the sub-model `model`, given as `cnn` or `cnn.`; everything is part of ''."""
+    stem = model.removesuffix(".")
+    chosen = [name for name in names if not stem or name == stem or name.startswith(f"{stem}.")]
+    if names and not chosen:
+        known = {name.split(".")[0] for name in names}
+        raise InputError(f"no layer belongs to the sub-model '{model}'; {did_you_mean(model, known)}")
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,7 @@ class Reading:
     low: Array
     high: Array
     passes: int  # rows per input
+    spanned: bool  # whether the span tells of every number that is not finite
 
     @property
     def inputs(self) -> int:
@@ -93,16 +106,26 @@ class Reading:
         """The rows of the inputs from `start` to before `stop`."""
         return self.rows(slice(start * self.passes, stop * self.passes))
 
+    def slack(self) -> Array:
+        """How far beyond a bound a value of each row may be and still count as on it, as rounding may have put it there."""
+        low, high = np.minimum(self.low, 0.0, dtype=np.float64), np.maximum(self.high, 0.0, dtype=np.float64)
+        return np.asarray(SLACK * high - SLACK * low)
+
     def sound(self) -> Array:
         """Which inputs have finite numbers only."""
-        with np.errstate(all="ignore"):
-            # A NaN or an infinity never leaves a sum, here the fastest there is, that of squares; only one that is not
-            # finite is worth a second look.
-            flat = self.values.reshape(-1)
-            if np.isfinite(np.dot(flat, flat) + self.low.sum() + self.high.sum()):
-                return np.ones(self.inputs, bool)
+        if self._all_sound():
+            return np.ones(self.inputs, bool)
         rows = np.isfinite(self.values).all(axis=1) & np.isfinite(self.low) & np.isfinite(self.high)
         return np.asarray(rows.reshape(-1, self.passes).all(axis=1))
+
+    def _all_sound(self) -> bool:
+        """Whether one quick look says so; if not, a closer one is due."""
+        if self.spanned:
+            return bool(np.abs([self.low, self.high]).max() < SAFE)
+        with np.errstate(all="ignore"):
+            # A NaN or an infinity never leaves a sum, here the fastest there is, that of squares.
+            flat = self.values.reshape(-1)
+            return bool(np.isfinite(np.dot(flat, flat) + self.low.sum() + self.high.sum()))
 
 
 @dataclass(frozen=True)
@@ -125,15 +148,13 @@ class Layout:
 
     def under(self, model: str) -> Layout:
         """The layers of one sub-model, `cnn` for all that start with `cnn.`."""
-        chosen = tuple(layer for layer in self.layers if layer.belongs(model))
-        if not chosen:
-            known = {name.split(".")[0] for name in self.names}
-            raise InputError(f"no counted layer belongs to the sub-model '{model}'; {did_you_mean(model, known)}")
-        return Layout(self.counting, chosen)
+        chosen = names_under(model, self.names)
+        return Layout(self.counting, tuple(layer for layer in self.layers if layer.name in chosen))
 
     def members(self, model: str) -> Array:
         """One truth value per neuron: whether it is part of the sub-model."""
-        return np.repeat([layer.belongs(model) for layer in self.layers], [layer.neurons for layer in self.layers])
+        chosen = names_under(model, self.names)
+        return np.repeat([layer.name in chosen for layer in self.layers], [layer.neurons for layer in self.layers])
 
     def fingerprint(self) -> str:
         """A hash of what is counted and how."""
@@ -153,7 +174,7 @@ class Layout:
         Inputs with a number that is not finite are left out, with a warning once per layer (R21).
         """
         whole = self._readings(traced)
-        first, stop = (0, whole[0].inputs) if only is None else (only, only + 1)
+        first, stop = (0, _inputs(whole)) if only is None else (only, only + 1)
         step = max(1, CHUNK // self.neurons)
         for start in range(first, stop, step):
             part = tuple(reading.between(start, min(start + step, stop)) for reading in whole)
@@ -165,21 +186,26 @@ class Layout:
 
     def inputs(self, traced: Traced) -> int:
         """How many inputs a batch holds."""
-        return self._readings(traced)[0].inputs
+        return _inputs(self._readings(traced))
 
     def _readings(self, traced: Traced) -> tuple[Reading, ...]:
+        if not traced.answers and not traced.layers:  # no inputs, and so no layer that took part
+            return ()
         readings, start = [], 0
         for layer in self.layers:
             part = self._found(traced, layer)
             values = self.counting.values(part)
             place = slice(start, start := start + layer.neurons)
-            readings.append(Reading(layer, place, values, part.low, part.high, part.passes))
+            spanned = isinstance(part, Spanned)
+            readings.append(Reading(layer, place, values, part.low, part.high, part.passes, spanned))
         _check(readings)
         return tuple(readings)
 
     def _found(self, traced: Traced, layer: Layer) -> Activations:
         if layer.name not in traced.layers:
-            raise InputError(f"layer '{layer.name}' counts but was not traced; trace {', '.join(self.names)}")
+            raise InputError(
+                f"layer '{layer.name}' counts but was not traced, or took no part this time; trace {', '.join(self.names)}"
+            )
         return traced.layers[layer.name]
 
     def _sound(self, readings: Sequence[Reading]) -> Array:
@@ -196,6 +222,10 @@ class Layout:
             self._warned.add(layer.name)
             said = f"layer '{layer.name}' put out numbers that are not finite; coverage leaves those inputs out"
             warnings.warn(said, CoverageWarning, stacklevel=2)
+
+
+def _inputs(readings: Sequence[Reading]) -> int:
+    return readings[0].inputs if readings else 0
 
 
 def _check(readings: Sequence[Reading]) -> None:
@@ -224,9 +254,15 @@ def white(system: System) -> WhiteBox:
 def layout_of(system: System, case: Case, *, counting: Counting = DEFAULT, under: str = "") -> Layout:
     """The neurons of `system` under a counting rule, found by tracing one case; `under` picks a sub-model (TA-8)."""
     box = white(system)
-    traced = box.trace([case], box.layers())
+    names = names_under(under, box.layers())
+    traced = box.trace([case], names)
+    idle = [name for name in names if name not in traced.layers]
+    if idle:
+        said = f"took no part in the forward pass of {case.key}; coverage leaves out {', '.join(idle)}"
+        warnings.warn(f"{len(idle)} of {len(names)} layers {said}", CoverageWarning, stacklevel=2)
     chosen = {name: part for name, part in traced.layers.items() if counting.takes(part)}
     layers = tuple(Layer(name, part.kind, counting.values(part).shape[1]) for name, part in chosen.items())
     if not layers:
-        raise InputError(f"no layer of {type(system).__name__} counts under '{counting.name}' ({', '.join(counting.kinds)})")
-    return Layout(counting, layers).under(under)
+        whole = f"{type(system).__name__}{f' in {under}' if under else ''}"
+        raise InputError(f"no layer of {whole} counts under '{counting.name}' ({', '.join(counting.kinds)})")
+    return Layout(counting, layers)

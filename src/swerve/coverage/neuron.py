@@ -12,6 +12,9 @@ from swerve.coverage.profile import Ranges
 from swerve.errors import InputError
 from swerve.values import Array
 
+CACHED = 1 << 18  # numbers compared at a time
+FEW = 8  # where less than one column in so many is left, to copy and compare those is cheaper than to compare all
+
 
 @dataclass(frozen=True)
 class NC:
@@ -30,8 +33,15 @@ class NC:
 
     def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
         del ranges
-        limit = self._limit(reading).astype(reading.values.dtype)
-        flags[:, 0] |= (reading.values > limit[:, None]).any(axis=0)
+        values, limit = reading.values, self._limit(reading).astype(reading.values.dtype)[:, None]
+        step = max(1, CACHED // len(flags))
+        for start in range(0, len(values), step):
+            # A neuron that earlier rows have found active needs no second look.
+            if FEW * (len(flags) - np.count_nonzero(flags)) < len(flags):
+                idle = np.flatnonzero(~flags[:, 0])
+                flags[idle, 0] = (values[start:, idle] > limit[start:]).any(axis=0)
+                return
+            flags[:, 0] |= (values[start : start + step] > limit[start : start + step]).any(axis=0)
 
     def _limit(self, reading: Reading) -> Array:
         """The threshold of each row before scaling: scaling a map and taking its mean may change places (D-4)."""

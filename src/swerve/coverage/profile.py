@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from safetensors.numpy import load as tensors_in
 from safetensors.numpy import save as bytes_of
 
 from swerve.case import Case, Source
-from swerve.coverage.layers import Layout, white
+from swerve.coverage.layers import CoverageWarning, Layout, white
 from swerve.errors import InputError, UnreadableCase
 from swerve.files import write_whole
 from swerve.system import System, Traced
@@ -80,22 +81,27 @@ def _bound(system: str, source: str, layout: Layout) -> dict[str, str]:
 
 
 def measure(system: System, source: Source, layout: Layout, *, batch: int = 32) -> Profile:
-    """The ranges of every neuron over `source`, one pass in batches; cases that do not read are left out."""
+    """The ranges of every neuron over `source`, one pass in batches; cases that do not read are left out with a warning."""
     box, ranges, inputs = white(system), Ranges.none(layout.neurons), 0
-    for cases in _batches(source, batch):
+    torn: list[UnreadableCase] = []
+    for cases in _batches(source, batch, torn):
         ranges, sound = ranges.widened(layout, box.trace(cases, layout.names))
         inputs += sound
+    left_out = f"{len(torn)} of {len(source.keys())} cases of {type(source).__name__} do not read"
     if not inputs:
-        raise InputError(f"no case of {type(source).__name__} gave finite activations to profile")
+        raise InputError(f"no case of {type(source).__name__} gave finite activations to profile; {left_out}")
+    if torn:
+        warnings.warn(f"{left_out} and are not in the profile; the first: {torn[0]}", CoverageWarning, stacklevel=2)
     return Profile(layout, ranges, inputs, system.fingerprint(), source.fingerprint())
 
 
-def _batches(source: Source, size: int) -> Iterator[Sequence[Case]]:
+def _batches(source: Source, size: int, torn: list[UnreadableCase]) -> Iterator[Sequence[Case]]:
     held: list[Case] = []
     for key in source.keys():
         try:
             held.append(source[key])
-        except UnreadableCase:
+        except UnreadableCase as error:
+            torn.append(error)
             continue
         if len(held) == size:
             yield held
@@ -116,7 +122,12 @@ def load(path: Path, *, system: System, source: Source, layout: Layout) -> Profi
     ranges = Ranges(tensors["low"], tensors["high"])
     if not ranges.low.shape == ranges.high.shape == (layout.neurons,):
         raise InputError(f"{path}: no coverage profile: it holds {ranges.low.size} neurons, expected {layout.neurons}")
-    return Profile(layout, ranges, int(told["inputs"]), now["system"], now["source"])
+    if not (np.isfinite([ranges.low, ranges.high]).all() and (ranges.low <= ranges.high).all()):
+        raise InputError(f"{path}: no coverage profile: a bound is not finite, or a low one above its high one")
+    inputs = told.get("inputs")
+    if not isinstance(inputs, int) or inputs < 1:
+        raise InputError(f"{path}: no coverage profile: 'inputs' must say over how many it was measured, got {inputs!r}")
+    return Profile(layout, ranges, inputs, now["system"], now["source"])
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:

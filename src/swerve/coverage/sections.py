@@ -17,7 +17,10 @@ CACHED = 1 << 16  # numbers handled at a time: a core's cache holds them with al
 
 @dataclass(frozen=True)
 class KMNC:
-    """`sections` equal parts of each neuron's range, the last one closed; what lies outside is NBC's (D-26)."""
+    """`sections` equal parts of each neuron's range, the last one closed; what lies outside is NBC's (D-26).
+
+    A value beyond an end by no more than rounding is in the section at that end.
+    """
 
     sections: int = 1000
 
@@ -37,20 +40,23 @@ class KMNC:
         varying = ranges.high > ranges.low
         low, width = np.where(varying, ranges.low, np.inf), np.where(varying, ranges.high - ranges.low, 1.0)
         first = np.arange(len(flags)) * self.sections
+        slack = reading.slack()[:, None]
         step = max(1, CACHED // len(flags))
         for start in range(0, len(reading.values), step):
-            place = self._place(reading.values[start : start + step], low, width)
-            inside = (place >= 0) & (place <= self.sections)
-            with np.errstate(invalid="ignore"):  # what lies outside may be too large to be a number of sections
-                section = np.minimum(place, self.sections - 0.5).astype(np.intp)
+            rows = slice(start, start + step)
+            with np.errstate(over="ignore"):  # what lies outside may be too large to be a number of sections
+                # Minus infinity for a constant neuron, whose `low` is infinite.
+                over_low = np.subtract(reading.values[rows], low, dtype=np.float64)
+                over_high = np.subtract(reading.values[rows], ranges.high, dtype=np.float64)
+                inside = (over_low >= -slack[rows]) & (over_high <= slack[rows])
+                section = self._section(over_low, width)
             section += first
             flags.reshape(-1)[section[inside]] = True
 
-    def _place(self, values: Array, low: Array, width: Array) -> Array:
-        """How many sections lie below each value; minus infinity for a constant neuron, whose `low` is infinite."""
-        with np.errstate(over="ignore"):
-            # Times k first, in double precision: for single-precision activations this is the true section, edges included.
-            place = np.subtract(values, low, dtype=np.float64)
-            place *= self.sections
-            place /= width
-        return np.asarray(place)
+    def _section(self, place: Array, width: Array) -> Array:
+        """The section at a place above the lowest value; the first or the last one for what lies outside."""
+        # Times k first, in double precision: for single-precision activations of like size this is the true section, edges
+        # included.
+        place *= self.sections
+        place /= width
+        return np.clip(place, 0, self.sections - 0.5, out=place).astype(np.intp)

@@ -2,11 +2,12 @@
 
 A layer is a convolution, a dense or a recurrent module, known by its type. What it says is the output of the activation
 that follows it, be that a module or a function, with normalisation, pooling or dropout in between; where none follows,
-its own output, normalised where a normalisation follows.
+its own output, normalised where a normalisation follows. Flattening in between changes nothing.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from swerve.coverage.layers import CoverageWarning, Spanned
 from swerve.errors import InputError, did_you_mean
 from swerve.system import Activations
 from swerve.values import Array
 
+CACHED = 1 << 19  # numbers looked at twice in a row
 INPUT = "(input)"  # the channels of the picture, for those who count them
 MODULES: dict[str, tuple[type[nn.Module], ...]] = {
     "convolution": (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
@@ -27,17 +30,20 @@ MODULES: dict[str, tuple[type[nn.Module], ...]] = {
     "recurrent": (nn.RNNBase, nn.RNNCellBase),
     "dropout": (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout),
 }
+AXES = {"input": 1, "convolution": 1, "dense": -1, "recurrent": -1}  # where the units are in what a layer puts out
 # Names of torch functions and methods; a module of the same purpose calls one of them.
 ACTIVATIONS = frozenset(
     (
         *("relu", "relu6", "elu", "selu", "celu", "gelu", "silu", "mish", "leaky_relu", "rrelu", "prelu", "tanh", "sigmoid"),
-        *("hardtanh", "hardswish", "hardsigmoid", "softplus", "softsign", "logsigmoid", "softmax", "log_softmax", "atan"),
+        *("hardtanh", "hardswish", "hardsigmoid", "softplus", "softsign", "softmax", "log_softmax", "softmin", "atan"),
+        *("logsigmoid", "log_sigmoid", "threshold", "_threshold", "hardshrink", "softshrink", "tanhshrink"),
     )
 )
 NORMALISATIONS = frozenset(("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm", "local_response_norm"))
 BETWEEN = frozenset(("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")) | {
     f"{kind}_pool{rank}d" for kind in ("max", "avg", "adaptive_max", "adaptive_avg", "lp") for rank in (1, 2, 3)
 }
+RESHAPES = frozenset(("flatten", "unflatten", "view", "view_as", "reshape", "reshape_as", "squeeze", "unsqueeze"))
 
 
 def layers_of(net: nn.Module) -> list[str]:
@@ -56,10 +62,14 @@ def _kind_of(module: nn.Module) -> str:
 
 
 def probe(net: nn.Module, batch: Tensor, layers: Sequence[str]) -> tuple[Any, dict[str, Activations]]:
-    """The network's output for `batch` and the activations of `layers`, from one forward pass without gradients."""
+    """The network's output for `batch` and the activations of `layers`, from one forward pass without gradients.
+
+    A layer that took no part in the pass is left out.
+    """
     modules = _chosen(net, layers)
     watch = _Watch()
     hooks = [module.register_forward_hook(watch.hook(name, module)) for name, module in modules.items()]
+    hooks += [module.register_forward_hook(watch.passed) for module in net.modules() if _kind_of(module) in AXES]
     try:
         with torch.inference_mode(), watch:
             output = net(batch)
@@ -68,7 +78,7 @@ def probe(net: nn.Module, batch: Tensor, layers: Sequence[str]) -> tuple[Any, di
             hook.remove()
     with torch.inference_mode():
         said = watch.said() | ({INPUT: [_input(batch)]} if INPUT in layers else {})
-    return output, {name: _joined(name, said, inputs=len(batch)) for name in layers}
+    return output, {name: _joined(name, said[name], inputs=len(batch)) for name in layers if name in said}
 
 
 def _chosen(net: nn.Module, layers: Sequence[str]) -> Mapping[str, nn.Module]:
@@ -85,12 +95,12 @@ class _Call:
 
     layer: str
     kind: str
+    axis: int
     output: Tensor | None  # None once settled
     activations: Activations | None = None
 
     def settle(self, output: Tensor) -> None:
-        if self.output is not None:
-            self.activations, self.output = _reduced(self.kind, output), None
+        self.activations, self.output = _reduced(self.kind, output, self.axis), None
 
 
 class _Watch(TorchFunctionMode):
@@ -99,7 +109,9 @@ class _Watch(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[_Call] = []
-        self.waiting: dict[int, tuple[_Call, Tensor]] = {}  # by the tensor's id; holding the tensor keeps the id its own
+        # By the tensor's id, and holding the tensor keeps the id its own; with the shape it had before it was flattened.
+        self.waiting: dict[int, tuple[_Call, Tensor, torch.Size]] = {}
+        self.units: list[tuple[int, int]] = []  # axis and number of every layer's so far, traced or not
 
     def hook(self, name: str, module: nn.Module) -> Callable[[nn.Module, Any, Any], None]:
         kind = _kind_of(module)
@@ -109,14 +121,26 @@ class _Watch(TorchFunctionMode):
         def after(module: nn.Module, inputs: Any, output: Any) -> None:
             del inputs
             said = _sequence(name, module, output) if kind == "recurrent" else output
-            call = _Call(name, kind, said)
+            call = _Call(name, kind, AXES[kind] if kind in AXES else self._axis(said), said)
             self.calls.append(call)
             if waits:
-                self.waiting[id(said)] = call, said
+                self.waiting[id(said)] = call, said, said.shape
             else:
                 call.settle(said)
 
         return after
+
+    def passed(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        """Note where a layer has its units, for the dropout that may follow."""
+        del inputs
+        axis, said = AXES[_kind_of(module)], output[0] if isinstance(output, tuple) else output
+        if isinstance(said, Tensor):
+            self.units.append((axis, said.shape[axis]))
+
+    def _axis(self, output: Tensor) -> int:
+        """Where a dropout has its units: where the last layer with as many has them."""
+        found = (axis for axis, units in reversed(self.units) if output.shape[axis] == units)
+        return next(found, 1 if output.ndim > 3 else -1)
 
     def __torch_function__(  # type: ignore[no-untyped-def]
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -137,18 +161,26 @@ class _Watch(TorchFunctionMode):
         """An output that is about to be changed in place, other than by its activation, is settled first."""
         in_place = function.endswith("_") and not function.endswith("__")
         if function == "__setitem__" or (in_place and function.removesuffix("_") not in ACTIVATIONS):
-            call, _ = self.waiting.pop(id(given))
-            if call.output is not None and given is call.output:
-                call.settle(call.output)
+            call = self.waiting[id(given)][0]
+            assert call.output is not None
+            self._settle(call, call.output)
 
     def _after(self, function: str, given: Any, result: Tensor) -> None:
+        call, _, shape = self.waiting[id(given)]
         if function in ACTIVATIONS:
-            self.waiting.pop(id(given))[0].settle(result)
+            self._settle(call, result.reshape(shape))
+        elif function in RESHAPES:
+            self.waiting[id(result)] = call, result, shape  # next to the one it was made of: either may be activated
         elif function in NORMALISATIONS or function in BETWEEN:
-            call, _ = self.waiting.pop(id(given))
+            del self.waiting[id(given)]
             if function in NORMALISATIONS and given is call.output:
                 call.output = result
-            self.waiting[id(result)] = call, result
+            if given.shape in (shape, result.shape):  # pooled when flat, its shape is lost
+                self.waiting[id(result)] = call, result, result.shape if given.shape == shape else shape
+
+    def _settle(self, call: _Call, output: Tensor) -> None:
+        call.settle(output)
+        self.waiting = {key: entry for key, entry in self.waiting.items() if entry[0] is not call}
 
     def said(self) -> dict[str, list[Activations]]:
         """The activations of every call, by layer."""
@@ -164,6 +196,9 @@ class _Watch(TorchFunctionMode):
 def _sequence(name: str, module: nn.Module, output: Any) -> Tensor:
     """The outputs of a recurrent module as inputs x steps x units; one call of a cell is one step."""
     first = output[0] if isinstance(output, tuple) else output
+    if isinstance(module, nn.RNNBase) and module.num_layers > 1:
+        said = f"stacks {module.num_layers} layers and shows the outputs of the last alone; coverage leaves the others out"
+        warnings.warn(f"layer '{name}' {said}: make it of modules with one layer each", CoverageWarning, stacklevel=2)
     if isinstance(module, nn.RNNCellBase):
         return first[:, None]  # type: ignore[no-any-return]
     if not isinstance(first, Tensor) or first.ndim != 3:
@@ -171,17 +206,21 @@ def _sequence(name: str, module: nn.Module, output: Any) -> Tensor:
     return first if module.batch_first else first.transpose(0, 1)
 
 
-def _reduced(kind: str, output: Tensor) -> Activations:
+def _reduced(kind: str, output: Tensor, axis: int) -> Activations:
     numbers = output if output.dtype in (torch.float32, torch.float64) else output.float()
+    low, high = span(numbers)
+    others = [other for other in range(1, numbers.ndim) if other != axis % numbers.ndim]
+    mean = numbers.mean(others) if others and kind != "recurrent" else numbers
+    return Spanned(kind, _array(mean), _array(low), _array(high))
+
+
+def span(numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest number of each row."""
     flat = numbers.flatten(1)
-    low, high = flat.amin(1), flat.amax(1)
-    if kind == "recurrent":
-        mean = numbers
-    elif kind in ("convolution", "input") or numbers.ndim > 3:
-        mean = numbers.flatten(2).mean(2) if numbers.ndim > 2 else numbers
-    else:
-        mean = numbers.flatten(1, -2).mean(1) if numbers.ndim > 2 else numbers
-    return Activations(kind, _array(mean), _array(low), _array(high))
+    # As many rows at a time as stay in the cache for the second look; torch's aminmax, one look, is six times slower.
+    parts = [(rows.amin(1), rows.amax(1)) for rows in torch.split(flat, max(1, CACHED // flat.shape[1]))]
+    low, high = zip(*parts, strict=True)
+    return torch.cat(low), torch.cat(high)
 
 
 def _array(tensor: Tensor) -> Array:
@@ -190,14 +229,11 @@ def _array(tensor: Tensor) -> Array:
 
 
 def _input(batch: Tensor) -> Activations:
-    return _reduced("input", batch.flatten(0, 1) if batch.ndim == 5 else batch)
+    return _reduced("input", batch.flatten(0, 1) if batch.ndim == 5 else batch, AXES["input"])
 
 
-def _joined(name: str, said: Mapping[str, Sequence[Activations]], *, inputs: int) -> Activations:
+def _joined(name: str, calls: Sequence[Activations], *, inputs: int) -> Activations:
     """The calls of one layer as one: further steps of a recurrent layer, further passes of any other."""
-    if name not in said:
-        raise InputError(f"layer '{name}' took no part in the forward pass; leave it out of the layers to trace")
-    calls = said[name]
     rows = {len(call.mean) for call in calls}
     if any(count % inputs for count in rows):
         raise InputError(
@@ -206,10 +242,10 @@ def _joined(name: str, said: Mapping[str, Sequence[Activations]], *, inputs: int
     if calls[0].kind == "recurrent":
         mean = np.concatenate([call.mean for call in calls], axis=1)
         low, high = np.min([call.low for call in calls], axis=0), np.max([call.high for call in calls], axis=0)
-        return Activations("recurrent", mean, low, high, len(mean) // inputs)
+        return Spanned("recurrent", mean, low, high, len(mean) // inputs)
     mean, low, high = (
         np.concatenate([getattr(call, what).reshape(inputs, -1, *getattr(call, what).shape[1:]) for call in calls], axis=1)
         for what in ("mean", "low", "high")
     )
     passes = mean.shape[1]
-    return Activations(calls[0].kind, mean.reshape(inputs * passes, -1), low.reshape(-1), high.reshape(-1), passes)
+    return Spanned(calls[0].kind, mean.reshape(inputs * passes, -1), low.reshape(-1), high.reshape(-1), passes)

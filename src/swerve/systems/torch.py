@@ -43,6 +43,8 @@ class TorchSystem:
 
     def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
         """Answers and activations of one forward pass."""
+        if not cases:
+            return Traced([], {})
         self.net.eval()
         rows, activations = probe(self.net, torch.stack([self.read(case) for case in cases]), layers)
         who = type(self.net).__name__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -177,7 +177,7 @@ def _together(parts: Sequence[Traced]) -> Traced:
 
 def _stacked(parts: Sequence[Activations]) -> Activations:
     mean, low, high = (np.concatenate([getattr(part, what) for part in parts]) for what in ("mean", "low", "high"))
-    return Activations(parts[0].kind, mean, low, high, parts[0].passes)
+    return replace(parts[0], mean=mean, low=low, high=high)
 
 
 @dataclass(frozen=True)
