@@ -179,7 +179,7 @@ def blurring(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
             "imaug": by_imaug(iaa.MotionBlur(15, angle=90 - angle, direction=0), pixels),
             "kornia": lambda a=angle: filters.motion_blur(tensor, 15, float(a), 0.0),
         }
-        # Off the axes the peers draw three different lines; ours, each point shared out among its pixels, is imaug's.
+        # Off the axes the peers draw three different lines; ours, a row of pixels that is turned, is imaug's.
         yield Row(f"motion 15 at {angle}", MotionBlur(15, angle), peers, SAME if angle == 0 else ("imaug",), ALL)
 
 

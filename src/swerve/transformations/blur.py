@@ -131,19 +131,18 @@ def line_kernel(size: int, angle: float) -> Array:
 
     Rows and columns that the line does not reach are cut off: OpenCV leaves the zeros of a small kernel out.
     """
-    steps = np.linspace(-(size - 1) / 2, (size - 1) / 2, size)
-    points = np.column_stack([steps * math.cos(math.radians(angle)), -steps * math.sin(math.radians(angle))])
-    reach = np.ceil(np.abs(points).max(axis=0) - 1e-9).astype(int)
-    kernel = np.zeros(2 * reach[::-1] + 1)
-    low = np.floor(points + 1e-9)
-    for right, below in ((0, 0), (1, 0), (0, 1), (1, 1)):  # each point shared out among the four pixels around it
-        weight = np.abs(1 - right - (points - low)[:, 0]) * np.abs(1 - below - (points - low)[:, 1])
-        held = weight > 1e-6
-        columns, rows = (low[held] + (right, below) + reach).astype(int).T
-        np.add.at(kernel, (rows, columns), weight[held])
-    balanced: Array = ((kernel + kernel[::-1, ::-1]) / kernel.sum() / 2).astype(np.float32)
-    balanced.flags.writeable = False
-    return balanced
+    reach = size // 2
+    across = np.arange(-reach, reach + 1, dtype=np.float64)
+    down = across[:, None]
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    along, aside = across * cos - down * sin, across * sin + down * cos
+    # A row of pixels, turned: read between them, so it ends and thins out over one pixel.
+    kernel = np.clip((size + 1) / 2 - np.abs(along), 0, 1) * np.clip(1 - np.abs(aside), 0, 1)
+    kernel[kernel < 1e-6] = 0
+    rows, columns = kernel.any(axis=1), kernel.any(axis=0)
+    weights: Array = (kernel[rows][:, columns] / kernel.sum()).astype(np.float32)
+    weights.flags.writeable = False
+    return weights
 
 
 def motion_blur() -> Over:
