@@ -1,6 +1,20 @@
 """What all tests share."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("swerve", deadline=None)  # a busy machine is no fault
 settings.load_profile("swerve")
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: the same sums in the same order on any machine."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
