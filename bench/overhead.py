@@ -28,8 +28,9 @@ from torch import nn
 
 from swerve.campaign import Campaign
 from swerve.case import Case
-from swerve.engine import Threads
-from swerve.execute.local import run_into, settle_threads
+from swerve.evaluation import Threads
+from swerve.execute.local import run_into
+from swerve.execute.threads import settle_threads
 from swerve.methods.demo import demo
 from swerve.spec import Loaded
 from swerve.systems.torch import TorchSystem

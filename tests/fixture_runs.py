@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from swerve.campaign import Observation, Record, Trial
-from swerve.engine import Summary, Tally
 from swerve.files import json_bytes, sensor_file
 from swerve.identity import FORMAT
 from swerve.journal import Journal
@@ -19,6 +18,7 @@ from swerve.relations.steering import AngleWithin
 from swerve.rows import observation_row, record_row
 from swerve.seeding import digest_of, rng_for
 from swerve.store import CAMPAIGN, JOURNAL, ORIGIN, Run
+from swerve.summary import Summary, Tally
 from swerve.testing import FakeSource
 from swerve.transformation import Transformation
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate

@@ -15,20 +15,21 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Downwards only: a layer may import its own and those after it (DESIGN §9). A module not named here belongs to the core.
 LAYERS = (
     ("cli",),
-    ("api", "__init__"),
+    ("api", "__init__", "pytest_plugin"),
     ("methods",),
     ("execute", "report", "zoo", "retrain", "review", "testing"),
+    ("health",),
     ("analysis", "gates", "search"),
     ("relations", "transformations"),
     ("explain", "translation"),
     ("coverage", "sources", "systems", "world"),
-    ("keep", "listing", "replay", "store"),
+    ("keep", "listing", "reproduce", "shrink", "store"),
     ("identity", "rows", "spec"),
     ("core",),
 )
 CORE = (
-    *("campaign", "case", "codec", "convention", "engine", "errors", "files", "journal", "load"),
-    *("relation", "seeding", "space", "system", "transformation", "values"),
+    *("campaign", "case", "codec", "convention", "engine", "errors", "evaluation", "files", "journal", "limits", "load"),
+    *("relation", "seeding", "space", "summary", "system", "transformation", "values"),
 )
 FREE_OF_LIBRARIES = set(CORE) - {"files"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

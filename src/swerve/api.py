@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from swerve.campaign import Campaign
-    from swerve.replay import Replayed
+    from swerve.reproduce import Replayed
 
 
 def run(campaign: Campaign, into: str | Path, *, report: bool = True) -> dict[str, Any]:
@@ -25,8 +25,8 @@ def run(campaign: Campaign, into: str | Path, *, report: bool = True) -> dict[st
 
 def replay(folder: str | Path, finding: str, *, campaign: Campaign | None = None) -> Replayed:
     """Run one finding of a run folder again, alone; `campaign` where the folder cannot rebuild it."""
-    from swerve.execute.local import settle_threads
-    from swerve.replay import replay as replay_alone
+    from swerve.execute.threads import settle_threads
+    from swerve.reproduce import replay as replay_alone
 
     settle_threads()
     return replay_alone(Path(folder), finding, campaign=campaign)

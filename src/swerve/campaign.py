@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from swerve.case import Fact, Source
+from swerve.case import Case, Fact, Source
 from swerve.codec import encode_change
 from swerve.relation import Gate, Relation, Rule, Verdict, calibrated
 from swerve.seeding import digest_of
@@ -15,6 +15,7 @@ from swerve.system import Answer, System
 from swerve.transformation import Transformation
 
 ID_LENGTH = 16
+Gain = Mapping[str, Mapping[str, Any]]  # what an input covers, by criterion; plain enough for a journal line
 CUSTOM = "custom"  # the method of a campaign that no paper describes
 
 
@@ -44,6 +45,7 @@ class Observation:
     input_sha: str = ""
     fault: str = ""
     readable: bool = True
+    gain: Gain | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Record:
     after: Answer = ()
     truth: Answer = ()  # mapped by the change
     introduced: bool | None = None  # None: no truth to tell by
-    gain: Mapping[str, object] | None = None
+    gain: Gain | None = None
     source_sha: str = ""
     input_sha: str = ""  # of the follow-up; only where the trial did not hold
     facts: Mapping[str, Fact] = field(default_factory=dict)
@@ -77,10 +79,28 @@ class Plan:
     seed: int
     baseline: Mapping[str, Observation]
     inference_batch: int
+    coverage: Meter | None = None
+
+
+class Meter(Protocol):
+    """Measures what inputs cover inside a system, in the pass that answers them."""
+
+    def measured(self, system: System, cases: Sequence[Case]) -> tuple[Sequence[Answer], Sequence[Gain]]:
+        """Answers, and what each case covers by itself."""
+
+    def joined(self, gains: Iterable[Gain | None]) -> Gain:
+        """What some inputs cover together."""
+
+    def counts(self, gain: Gain) -> Mapping[str, Mapping[str, int]]:
+        """Covered and total by criterion."""
 
 
 class Session(Protocol):
-    """A search under way. One that never asks the same change of a case twice, across asks, may say `distinct = True`."""
+    """A search under way.
+
+    One that never asks the same change of a case twice, across asks, may say `distinct = True`; one whose asks do not depend
+    on what it is told, `learns = False`: it is then asked ahead.
+    """
 
     @property
     def total(self) -> int | None:
@@ -110,6 +130,7 @@ class Campaign:
     rules: tuple[Rule, ...]
     search: Search
     gate: Gate | None = None
+    coverage: Meter | None = None
     seed: int = 0
     inference_batch: int = 16
     method: str = CUSTOM

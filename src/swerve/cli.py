@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from swerve import __version__
+from swerve import __version__, limits
 from swerve.errors import EnvironmentFault, InputError, SwerveError, printable
+from swerve.report.cli import add_parsers as add_sharing
 from swerve.retrain.cli import add_parser as add_retrain
 from swerve.review.cli import ABOUT as ABOUT_REVIEW
 from swerve.review.cli import add_options as add_review_options
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from swerve.spec import Loaded
     from swerve.store import Run
 
-HELD, FOUND, MODEL_FAILED = 0, 1, 3
+HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
 EPILOG = """exit codes:
   0  all held (demo, report, show, list, retrain, review, world, zoo: it ran through; replay: reproduced)
   1  findings (replay: not reproduced)
@@ -54,7 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except (Exception, SystemExit) as error:  # ours or somebody else's: never mistaken for findings
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # rich's way to say that nobody reads on
+            sys.stderr.close()
+            return 0
+        return _fail(EnvironmentFault(f"unexpected SystemExit: {ended}; --debug shows where"), options.debug)
+    except Exception as error:  # ours or somebody else's: never mistaken for findings
         return _fail(EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where"), options.debug)
 
 
@@ -98,7 +104,15 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("campaign", metavar="FILE", help="a campaign file (.toml), or module:factory that returns a Campaign")
     run.add_argument("--into", type=Path, required=True, metavar="DIR", help="run folder; the same folder continues the run")
     run.add_argument("--no-report", action="store_true", help="leave the HTML report out (make it later: swerve report DIR)")
+    run.add_argument("--repair", action="store_true", help="go on from the good part of a damaged journal; a copy is kept")
+    _working(run)
+    run.add_argument("--anyway", action="store_true", help="run what `swerve check` refuses")
     _trusting(run)
+
+    check = _verb(verbs, "check", _check, "measure the untouched system and tell whether a campaign can find anything")
+    check.add_argument("campaign", metavar="FILE", help="a campaign file (.toml), or module:factory that returns a Campaign")
+    check.add_argument("--json", action="store_true", help="as JSON")
+    _trusting(check)
 
     report = _verb(verbs, "report", _report, "write the HTML report of a run, finished or not")
     _folder(report)
@@ -111,11 +125,24 @@ def parser() -> argparse.ArgumentParser:
         "--most", type=_count, default=20, metavar="N", help="findings listed (default: %(default)s; --json: all)"
     )
     show.add_argument("--json", action="store_true", help="as JSON")
+    show.add_argument("--flat", action="store_true", help="every finding by itself, not the worst of each group")
+    packed = "write a zip of the finding for a ticket: pictures, change, versions, hashes, replay line"
+    show.add_argument("--pack", action="store_true", help=packed)
+    _trusting(show)
 
     replay = _verb(verbs, "replay", _replay, "run one finding again, alone, and say what differs")
     _folder(replay)
     replay.add_argument("id", metavar="ID", help="a finding's id, or the start of it")
     _trusting(replay)
+
+    replay.add_argument("--shrunk", action="store_true", help="the smallest change that swerve shrink found for it")
+
+    smaller = _verb(verbs, "shrink", _shrink, "find the smallest change that still fails, of one finding or of all")
+    _folder(smaller)
+    smaller.add_argument("id", nargs="?", metavar="ID", help="a finding's id, or the start of it")
+    smaller.add_argument("--all", action="store_true", help="every finding of the run")
+    _working(smaller)
+    _trusting(smaller)
 
     world = _verb(verbs, "world", _world, "write frames of the embedded world as a data set, with a contact sheet")
     world.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
@@ -131,15 +158,29 @@ def parser() -> argparse.ArgumentParser:
     zoo.add_argument("words", nargs=argparse.REMAINDER, metavar="list|render|train …", help="see: swerve zoo train --help")
 
     add_retrain(verbs)
+    add_sharing(verbs)
+
+    unpacking = _verb(
+        verbs, "unpack", _unpack, "unpack a data set's archive (zip, tar) where nothing can lead out of its folder"
+    )
+    unpacking.add_argument("archive", type=Path, metavar="FILE")
+    unpacking.add_argument("--into", type=Path, required=True, metavar="DIR", help="a new folder")
 
     looking = _verb(verbs, "review", _review, ABOUT_REVIEW)
     _folder(looking)
     add_review_options(looking)
 
     listing = _verb(verbs, "list", _list, "list what a campaign file can use")
-    listing.add_argument("kind", nargs="?", metavar="KIND", help="sources, systems, transformations, relations, …")
+    listing.add_argument(
+        "kind", nargs="?", metavar="KIND", help="sources, systems, steps, decoders, transformations, relations, …, or limits"
+    )
     listing.add_argument("--json", action="store_true", help="as JSON")
     return top
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _verb(verbs: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
@@ -156,6 +197,35 @@ def _folder(verb: argparse.ArgumentParser) -> None:
 def _trusting(verb: argparse.ArgumentParser) -> None:
     about = "run this Python file where the campaign names it; may be repeated"
     verb.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help=about)
+
+
+def _working(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--workers",
+        type=_number,
+        default=cores(),
+        metavar="N",
+        help="processes that do the work; 0: none but this one, and no limits (default: one per core, here %(default)s)",
+    )
+    verb.add_argument(
+        "--on", metavar="WHERE", help="ray: workers on a local Ray cluster; ray://HOST:PORT: on another (docs/workers.md)"
+    )
+    verb.add_argument(
+        "--timeout", type=float, default=limits.SECONDS, metavar="S", help="seconds a case may take (default: %(default)g)"
+    )
+    verb.add_argument(
+        "--memory",
+        type=float,
+        default=limits.MEMORY / limits.GIGA,
+        metavar="GB",
+        help="memory a worker may ask for (default: %(default)g)",
+    )
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number, got '{text}'")
+    return int(text)
 
 
 def _count(text: str) -> int:
@@ -175,19 +245,53 @@ def _demo(options: argparse.Namespace) -> int:
     from swerve.methods.demo import demo
     from swerve.spec import ANYWHERE, Loaded
 
-    _carry_out(Loaded(demo(), ANYWHERE), options.into, shlex.join(["swerve", "demo", "--into", str(options.into)]))
+    again = shlex.join(["swerve", "demo", "--into", str(options.into)])
+    _carry_out(Loaded(demo(), ANYWHERE), options.into, again, workers=cores())
     return HELD
 
 
 def _run(options: argparse.Namespace) -> int:
+    from swerve.execute.processes import Allowance
     from swerve.spec import load_campaign
 
     loaded = load_campaign(options.campaign, options.trust)
     trust = [word for file in options.trust for word in ("--trust", str(file))]
     command = ["swerve", "run", options.campaign, "--into", str(options.into), *trust]
     again = shlex.join([*command, "--no-report"] if options.no_report else command)
-    counts = _carry_out(loaded, options.into, again, trusted=options.trust, report=not options.no_report)
+    again += " --anyway" if options.anyway else ""
+    counts = _carry_out(
+        loaded,
+        options.into,
+        again,
+        report=not options.no_report,
+        trusted=options.trust,
+        anyway=options.anyway,
+        mend=options.repair,
+        workers=options.workers,
+        on=options.on,
+        allowance=Allowance(options.timeout, int(options.memory * limits.GIGA)),
+    )
     return _verdict_on(counts)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from swerve.engine import Here, observe
+    from swerve.execute.threads import settle_threads
+    from swerve.health import examine
+    from swerve.report.terminal import RichProgress, print_health
+    from swerve.spec import load_campaign
+    from swerve.testing import MemoryLedger
+
+    campaign = load_campaign(options.campaign, options.trust).campaign
+    settle_threads()
+    with RichProgress(Console(stderr=True, quiet=not sys.stderr.isatty())) as progress:
+        here = Here(campaign)
+        health = examine(campaign, observe(campaign, MemoryLedger(), progress, here), here)
+    if options.json:
+        print(json.dumps(health.as_dict(), indent=2))
+    else:
+        print_health(health, Console())
+    return BAD_INPUT if health.refusals else HELD
 
 
 def _verdict_on(counts: Mapping[str, Any]) -> int:
@@ -204,9 +308,7 @@ def _verdict_on(counts: Mapping[str, Any]) -> int:
     return HELD
 
 
-def _carry_out(
-    loaded: Loaded, folder: Path, again: str, *, trusted: Sequence[Path] = (), report: bool = True
-) -> dict[str, Any]:
+def _carry_out(loaded: Loaded, folder: Path, again: str, *, report: bool = True, **how: Any) -> dict[str, Any]:
     """Run the campaign under a progress bar; if stopped, say how to go on."""
     from swerve.execute.local import run_into
     from swerve.report.html import write_report
@@ -218,7 +320,7 @@ def _carry_out(
     bars = Console(stderr=True) if sys.stderr.isatty() else console
     try:
         with RichProgress(bars) as progress:
-            summary = run_into(loaded, folder, progress=progress, trusted=trusted)
+            summary = run_into(loaded, folder, progress=progress, **how)
     except (KeyboardInterrupt, Stopped):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print(f"stopped; what is done is safe. To go on: {printable(again)}", file=sys.stderr)
@@ -243,44 +345,52 @@ def _report(options: argparse.Namespace) -> int:
 
 def _make_pictures(run: Run, trusted: Sequence[Path]) -> None:
     """The pictures of a run that was stopped before it made them; the report does without where they cannot be had."""
+    from swerve.analysis.groups import worth_keeping
     from swerve.keep import keep_pictures
-    from swerve.replay import rebuild
+    from swerve.reproduce import rebuild
     from swerve.store import locked
 
     try:
         with locked(run.folder):
-            keep_pictures(run, rebuild(run, trusted), run.best(), trusted=trusted)
+            keep_pictures(run, rebuild(run, trusted), worth_keeping(run), trusted=trusted)
     except SwerveError as error:
         print(f"no pictures: {error}", file=sys.stderr)
 
 
 def _show(options: argparse.Namespace) -> int:
-    from swerve.report.terminal import print_finding, print_findings
+    from swerve.report.pack import pack
+    from swerve.report.terminal import print_finding, print_findings, print_groups
     from swerve.rows import finding_of
     from swerve.store import Run
 
     run = Run(options.folder)
     if options.id:
         finding = finding_of(run.row(options.id))
-        if options.json:
+        if options.pack:
+            print(pack(run, finding.id, Path(f"{finding.id}.zip"), trusted=options.trust))
+        elif options.json:
             print(json.dumps(finding.as_dict(), indent=2))
         else:
             print_finding(run, finding, Console())
         return HELD
+    if options.pack:
+        raise InputError("swerve show --pack wants the id of one finding")
     if options.json:
         findings = sorted(run.findings(), key=lambda finding: (-finding.margin, finding.id))
         print(json.dumps([finding.as_dict() for finding in findings], indent=2))
-    else:
+    elif options.flat:
         print_findings(run, Console(), options.most)
+    else:
+        print_groups(run, Console(), options.most)
     return HELD
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from swerve.execute.local import settle_threads
-    from swerve.replay import replay
+    from swerve.execute.threads import settle_threads
+    from swerve.reproduce import replay
 
     settle_threads()
-    result = replay(options.folder, options.id, trusted=options.trust)
+    result = replay(options.folder, options.id, shrunk=options.shrunk, trusted=options.trust)
     console = Console()
     console.print(Text(f"{result.finding.id}  {printable(result.finding.rule)}: {printable(result.finding.words)}"))
     console.print(Text(f"  {printable(result.verdict.why)}"))
@@ -288,6 +398,12 @@ def _replay(options: argparse.Namespace) -> int:
         console.print(Text(f"  {printable(line)}"))
     console.print(Text("reproduced" if result.reproduced else "not reproduced", style="bold"))
     return HELD if result.reproduced else FOUND
+
+
+def _shrink(options: argparse.Namespace) -> int:
+    from swerve.execute.cli import shrink_findings
+
+    return shrink_findings(options)
 
 
 def _world(options: argparse.Namespace) -> int:
@@ -327,11 +443,28 @@ def _list(options: argparse.Namespace) -> int:
     from swerve.listing import listing
     from swerve.report.terminal import print_names
 
+    if options.kind == "limits":
+        return _list_limits(options.json)
     found = listing(options.kind)
     if options.json:
         print(json.dumps(found, indent=2))
     else:
         print_names(found, Console())
+    return HELD
+
+
+def _list_limits(as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(dict(limits.LIMITS), indent=2))
+    else:
+        print("\n".join(f"{limit:>14,}  {what}" for what, limit in limits.LIMITS.items()))
+    return HELD
+
+
+def _unpack(options: argparse.Namespace) -> int:
+    from swerve.sources.archive import unpack
+
+    print(f"{unpack(options.archive, options.into):,} files in {options.into}")
     return HELD
 
 

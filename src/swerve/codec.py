@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import math
 import os
+import types
 import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -75,9 +77,11 @@ def _once(thing: Any, make: Callable[[Any], JSON]) -> JSON:
 
 
 def _fields(thing: Any, base: Path | None = None) -> dict[str, JSON]:
-    floats = _float_fields(type(thing))
+    floats, functions = _float_fields(type(thing)), _function_fields(type(thing))
     given = {name: getattr(thing, name) for name in _field_names(type(thing))}
-    return {name: encode(float(item) if name in floats and _is_whole(item) else item, base) for name, item in given.items()}
+    named = {name: name_of(given[name]) for name in functions if _is_importable(given[name])}
+    plain = {name: float(item) if name in floats and _is_whole(item) else item for name, item in given.items()}
+    return {name: named[name] if name in named else encode(item, base) for name, item in plain.items()}
 
 
 @remembered
@@ -93,6 +97,29 @@ def _float_fields(kind: type[Any]) -> frozenset[str]:
     except (NameError, TypeError):  # an annotation that only a type checker can resolve
         return frozenset()
     return frozenset(name for name, hint in hints.items() if hint is float)
+
+
+@remembered
+def _function_fields(kind: type[Any]) -> frozenset[str]:
+    """Fields declared as functions: one that can be imported is told by its name, and found again by it."""
+    try:
+        hints = typing.get_type_hints(kind)
+    except (NameError, TypeError):
+        return frozenset()
+    return frozenset(name for name in _field_names(kind) if any(map(_is_callable, _options(hints.get(name)))))
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+
+
+def _is_callable(hint: Any) -> bool:
+    return typing.get_origin(hint) is collections.abc.Callable
+
+
+def _is_importable(thing: object) -> bool:
+    name = getattr(thing, "__qualname__", "")
+    return callable(thing) and name.isidentifier() and getattr(thing, "__module__", "__main__") != "__main__"
 
 
 def _is_whole(item: object) -> bool:
@@ -167,9 +194,22 @@ def decode_value(row: Mapping[str, JSON]) -> Value | None:
     try:
         kind = KINDS[row["slot"]]
         names = {"degrees", "value"} & given.keys()
-        return kind(**{**given, **{name: float(given[name]) for name in names}})
+        return _built(kind, {**given, **{name: float(given[name]) for name in names}})
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"a value does not read: {error}") from error
+
+
+def _built(kind: type[Value], given: Mapping[str, Any]) -> Value:
+    try:
+        return kind(**given)
+    except TypeError:  # numbers that JSON has no word for stand there as texts
+        return kind(**{name: _numbers_of(item) for name, item in given.items()})
+
+
+def _numbers_of(item: JSON) -> JSON:
+    if isinstance(item, list):
+        return [_numbers_of(part) for part in item]
+    return float(item) if item in ("nan", "inf", "-inf") else item
 
 
 def decode_values(rows: list[Mapping[str, JSON]]) -> tuple[Value, ...]:

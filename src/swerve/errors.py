@@ -6,7 +6,10 @@ SwerveError
 │   ├── UnmappedError         a change that does not say what it does to a value
 │   ├── UnreadableCase        one case that does not read (a counted skip, not a stop)
 │   └── StoreError            a run folder that is another campaign's, torn or not one
-├── ModelError            3   the system under test failed on every case
+├── ModelError            3   the system under test failed, on one case or on every one
+│   ├── Timeout               it took too long and was ended
+│   ├── OutOfMemory           it asked for more memory than it may have
+│   └── Killed                it died by a signal
 ├── EnvironmentFault      4   disk, permission, lock, missing package
 └── NotApplicable         -   a change that cannot be made to this case (a counted skip)
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import ClassVar
 
 LONGEST_MESSAGE = 300
 
@@ -49,9 +53,28 @@ class StoreError(InputError):
 
 
 class ModelError(SwerveError):
-    """The system under test could not answer a single case."""
+    """The system under test could not answer; `kind` says how, in the words of `relation.Fault`."""
 
     exit_code = 3
+    kind: ClassVar[str] = "model"
+
+
+class Timeout(ModelError):
+    """The system under test took too long and was ended."""
+
+    kind = "timeout"
+
+
+class OutOfMemory(ModelError):
+    """The system under test asked for more memory than it may have."""
+
+    kind = "oom"
+
+
+class Killed(ModelError):
+    """The system under test died by a signal."""
+
+    kind = "signal"
 
 
 class EnvironmentFault(SwerveError):

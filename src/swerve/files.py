@@ -25,35 +25,62 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A neighbour of `path` to write to, synced and renamed at the end: a reader sees the old file or the new one."""
+def whole_file(path: Path, size: int | None = None) -> Iterator[BinaryIO]:
+    """A neighbour of `path` to write to, synced and renamed at the end: a reader sees the old file or the new one.
+
+    Its `size`, where that is known before, is told when the disk has no room for it.
+    """
     # One fixed name: what a killed process left behind is written over, not left lying about.
     partial = path.with_name(f".{path.name}{PARTIAL}")
+    what = "cannot be written"
     try:
         try:
             with partial.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
+                try:
+                    yield file
+                    sync(file)
+                finally:
+                    what = f"cannot write {file.tell() if size is None else size} bytes"
             partial.replace(path)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
     except OSError as error:
-        raise EnvironmentFault(f"{path}: cannot be written: {error.strerror}") from error
+        raise EnvironmentFault(f"{path}: {what}: {error.strerror}") from error
 
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write `data` to `path`, whole or not at all."""
-    with whole_file(path) as file:
+    with whole_file(path, len(data)) as file:
         file.write(data)
 
 
-def make_folder(folder: Path) -> None:
-    """Make `folder` if it is not there."""
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file that is of use only once its folder is renamed: on disk, but without a rename of its own."""
     try:
-        folder.mkdir(exist_ok=True)
+        with path.open("wb") as file:
+            file.write(data)
+            sync(file)
+    except OSError as error:
+        raise EnvironmentFault(f"{path}: cannot write {len(data)} bytes: {error.strerror}") from error
+
+
+def sync(file: BinaryIO) -> None:
+    """Make what was written survive a power cut."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def make_folder(folder: Path, *, parents: bool = False) -> None:
+    """Make `folder` if it is not there, so that it survives a power cut; those above it too, if `parents`."""
+    try:
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=parents, exist_ok=True)
+        for path in missing:
+            sync_folder(path.parent)
+    except FileExistsError:
+        raise EnvironmentFault(f"{folder}: is a file, not a folder") from None
     except OSError as error:
         raise EnvironmentFault(f"{folder}: cannot be made: {error.strerror}") from error
 
@@ -95,10 +122,15 @@ def sensor_file(value: Value) -> tuple[str, bytes] | None:
     if isinstance(value, Image):
         return ".png", png_bytes(value.pixels)
     if isinstance(value, PointCloud):
-        buffer = io.BytesIO()
-        np.save(buffer, value.xyzi, allow_pickle=False)
-        return ".npy", buffer.getvalue()
+        return ".npy", npy_bytes(value.xyzi)
     return None
+
+
+def npy_bytes(numbers: Array) -> bytes:
+    """An array as the content of an .npy file."""
+    buffer = io.BytesIO()
+    np.save(buffer, numbers, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def png_bytes(pixels: Array) -> bytes:

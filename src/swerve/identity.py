@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from swerve.system import System
 from swerve.transformation import Chain, Transformation, params_of
 
 FORMAT = 1
+NAMED = re.compile(r"[\w./-]+:\w+")  # module:Name, as functions are given by
 LIBRARIES = ("numpy", "opencv-python-headless", "torch")
 WORDS = {"system": "weights", "source": "data", "package": "swerve's code", "code": "your code"}
 
@@ -92,7 +94,7 @@ def _targets_in(described: Any) -> Iterator[str]:
     if isinstance(described, Mapping):
         yield from (str(described[key]) for key in ("use", "live") if key in described)
         for item in described.values():
-            yield from _targets_in(item)
+            yield from [item] if isinstance(item, str) and NAMED.fullmatch(item) else _targets_in(item)
     elif isinstance(described, list):
         for item in described:
             yield from _targets_in(item)

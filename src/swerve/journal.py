@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.errors import EnvironmentFault, StoreError
+from swerve.files import sync_folder, write_whole
 
 Row = Mapping[str, Any]
 COMMIT = "commit"
@@ -45,11 +46,11 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._count = 0
-        self._end = 0  # the byte after the last commit read or written
+        self.end = 0  # the byte after the last commit read or written
 
     def batches(self) -> Iterator[list[dict[str, Any]]]:
         """Every committed batch, in order."""
-        self._count = self._end = 0
+        self._count = self.end = 0
         if not self.path.exists():
             return
         rows: list[dict[str, Any]] = []
@@ -60,30 +61,58 @@ class Journal:
                     return  # torn: the process died while writing this line
                 row = unseal(line[:-1])
                 if row is None:
-                    raise StoreError(f"{self.path}: record {number} at byte {position} is damaged; earlier records are good")
+                    raise self._damage(number, position, "is damaged")
+                if row["kind"] == COMMIT and (row["batch"] != self._count or row["rows"] != len(rows)):
+                    raise self._damage(number, position, f"says that batch {row['batch']} is incomplete or out of order")
                 position += len(line)
                 if row["kind"] != COMMIT:
                     rows.append(row)
                     continue
-                if row["batch"] != self._count or row["rows"] != len(rows):
-                    raise StoreError(f"{self.path}: record {number}: batch {row['batch']} is incomplete or out of order")
-                self._count, self._end = self._count + 1, position
+                self._count, self.end = self._count + 1, position
                 yield rows
                 rows = []
+
+    def _damage(self, record: int, position: int, what: str) -> StoreError:
+        return StoreError(
+            f"{self.path}: record {record} at byte {position} {what}; earlier records are good, "
+            "and 'swerve run … --repair' goes on from there"
+        )
 
     def append(self, rows: Sequence[Row]) -> None:
         """Commit one batch: a single write and a single fsync; all committed batches must have been read before."""
         commit = {"kind": COMMIT, "batch": self._count, "rows": len(rows)}
         data = b"".join(map(seal, (*rows, commit)))
         try:
-            with self.path.open("r+b" if self.path.exists() else "xb", buffering=0) as file:
-                file.truncate(self._end)
-                file.seek(self._end)
+            new = not self.path.exists()
+            with self.path.open("xb" if new else "r+b", buffering=0) as file:
+                file.truncate(self.end)
+                file.seek(self.end)
                 _write_all(file.fileno(), data)
                 os.fsync(file.fileno())
+            if new:
+                sync_folder(self.path.parent)
         except OSError as error:
             raise EnvironmentFault(f"{self.path}: cannot write {len(data)} bytes: {error.strerror}") from error
-        self._count, self._end = self._count + 1, self._end + len(data)
+        self._count, self.end = self._count + 1, self.end + len(data)
+
+
+def repair(path: Path) -> Path | None:
+    """Cut a damaged journal back to its last good batch; returns the copy of what was there, None if it is sound."""
+    journal = Journal(path)
+    try:
+        for _ in journal.batches():
+            pass
+    except StoreError:
+        copy = path.with_suffix(".damaged.jsonl")
+        try:
+            write_whole(copy, path.read_bytes())
+            with path.open("r+b") as file:
+                file.truncate(journal.end)
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise EnvironmentFault(f"{path}: cannot be repaired: {error.strerror}") from error
+        return copy
+    return None
 
 
 def _write_all(handle: int, data: bytes) -> None:

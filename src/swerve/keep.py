@@ -2,27 +2,43 @@
 
 A picture is named by what it shows: `findings/<first digits of the input's sha256>-<sensor>.png`. Findings that share a
 source or a follow-up share its picture, and the journal tells every finding's hashes.
+
+While the pictures are made, a white-box system is asked what the changes did inside it, to tell ways of failing apart:
+`findings/features.npy` holds the direction in which a change moved the system's last layer but one. That is the last but
+one of `layers()` that is a convolution, dense or recurrent, as its mean over passes and steps. Systems with fewer than two
+such layers, or that fail to be traced, have no such file.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Iterator
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from swerve.campaign import Campaign
 from swerve.case import Case
-from swerve.engine import Progress, Silent, read_case
+from swerve.engine import Progress, Silent
 from swerve.errors import EnvironmentFault, StoreError
-from swerve.files import sensor_file
+from swerve.evaluation import FOREIGN, read_case
+from swerve.files import npy_bytes, sensor_file, sync_folder, write_synced
 from swerve.rows import Finding
 from swerve.spec import build_change
 from swerve.store import Run
+from swerve.system import WhiteBox
+from swerve.values import Array
 
 FINDINGS = "findings"
 PARTIAL = "findings.partial"
 SHA_DIGITS = 16
+FEATURES = "features.npy"
+LOOKED_INTO = 64  # findings of each rule: a forward pass may cost far more than a picture
+LAYERS = ("convolution", "dense", "recurrent")
+LEAST = 1e-4  # of what the layer said before; a smaller move is rounding
 
 
 def keep_pictures(
@@ -41,15 +57,21 @@ def keep_pictures(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         written: set[str] = set()
+        inside = Inside(campaign, _looked_into(best))
         for finding, source in _with_sources(best, campaign):
             if source.input_sha not in written:
                 _write(partial, source.input_sha, source)
             if finding.input_sha not in written:
-                _write(partial, finding.input_sha, _rebuilt(finding, source, run.base, trusted))
+                followup = _rebuilt(finding, source, run.base, trusted)
+                _write(partial, finding.input_sha, followup)
+                inside.add(source, followup)
             written |= {source.input_sha, finding.input_sha}
             watch.advance(1, 0)
+        inside.write(partial / FEATURES)
+        sync_folder(partial)
         shutil.rmtree(run.folder / FINDINGS, ignore_errors=True)
         partial.rename(run.folder / FINDINGS)
+        sync_folder(run.folder)
     except OSError as error:
         raise EnvironmentFault(f"{partial}: pictures cannot be written: {error.strerror}") from error
 
@@ -58,6 +80,95 @@ def pictures_of(run: Run, sha: str) -> dict[str, Path]:
     """The kept files of the input with hash `sha`, by sensor."""
     head = f"{sha[:SHA_DIGITS]}-"
     return {path.stem.removeprefix(head): path for path in sorted((run.folder / FINDINGS).glob(f"{head}*"))}
+
+
+def features_of(run: Run) -> dict[str, Array]:
+    """The direction in which each change moved the layer looked at, by the first digits of its follow-up's hash."""
+    try:
+        rows = np.load(run.folder / FINDINGS / FEATURES, allow_pickle=False)
+        return {str(row["input"]): row["moved"].astype(np.float64) for row in rows if np.isfinite(row["moved"]).all()}
+    except (OSError, ValueError, TypeError, IndexError, EOFError, MemoryError):  # derived: it may be gone, or torn
+        return {}
+
+
+def _looked_into(best: Collection[Finding]) -> frozenset[str]:
+    """The follow-ups of the worst findings of each rule; `best` has the worst first."""
+    places: Counter[str] = Counter()
+    chosen: set[str] = set()
+    for finding in best:
+        places[finding.rule] += 1
+        chosen |= {finding.input_sha} if places[finding.rule] <= LOOKED_INTO else set()
+    return frozenset(chosen)
+
+
+class Inside:
+    """What changes did to the last layer but one of a white-box system, asked in batches in the order of `add`.
+
+    Whatever goes wrong in the system leaves all of it out: a run must not stop for it, nor depend on where it broke.
+    """
+
+    def __init__(self, campaign: Campaign, wanted: Collection[str]) -> None:
+        self._system = campaign.system
+        self._wanted = wanted if isinstance(campaign.system, WhiteBox) else frozenset()
+        self._pairs = max(1, campaign.inference_batch // 2)  # a source and a follow-up each
+        self._waiting: list[tuple[Case, Case]] = []
+        self._moved: dict[str, Array] = {}
+        self._layer: str | None = None
+
+    def add(self, source: Case, followup: Case) -> None:
+        """A change to look into, if its follow-up is wanted."""
+        if followup.input_sha in self._wanted:
+            self._waiting.append((source, followup))
+            if len(self._waiting) >= self._pairs:
+                self._look()
+
+    def write(self, path: Path) -> None:
+        """Write what was seen, if anything."""
+        self._look()
+        sizes = {len(moved) for moved in self._moved.values()}
+        if len(sizes) == 1:
+            kind = np.dtype([("input", f"<U{SHA_DIGITS}"), ("moved", "<f2", (sizes.pop(),))])
+            write_synced(path, npy_bytes(np.array(list(self._moved.items()), kind)))
+
+    def _look(self) -> None:
+        pairs, self._waiting = self._waiting, []
+        cases = {case.input_sha: case for pair in pairs for case in pair}
+        if not cases:
+            return
+        try:
+            said = dict(zip(cases, self._traced(list(cases.values())), strict=True))
+            for source, followup in pairs:
+                moved = _direction(said[source.input_sha], said[followup.input_sha])
+                self._moved |= {} if moved is None else {followup.input_sha[:SHA_DIGITS]: moved}
+        except FOREIGN:
+            self._wanted, self._moved = frozenset(), {}
+
+    def _traced(self, cases: Sequence[Case]) -> Sequence[Array]:
+        """What the layer said of each case."""
+        assert isinstance(self._system, WhiteBox)
+        with warnings.catch_warnings(action="ignore"):  # of what coverage would leave out
+            self._layer = self._layer or last_but_one(self._system, cases[0])
+            seen = self._system.trace(cases, [self._layer]).layers[self._layer].mean
+        units = seen.shape[-1]
+        return list(np.asarray(seen, np.float64).reshape(len(cases), -1, units).mean(axis=1))
+
+
+def last_but_one(system: WhiteBox, case: Case) -> str:
+    """The layer before the last, of those that are a convolution, dense or recurrent; ValueError where there is none."""
+    names = list(system.layers())
+    seen = system.trace([case], names).layers
+    known = [name for name in names if name in seen and seen[name].kind in LAYERS]
+    if len(known) < 2:
+        raise ValueError("a system with fewer than two layers has none before its last")
+    return known[-2]
+
+
+def _direction(before: Array, after: Array) -> Array | None:
+    """From `before` to `after`, at length 1; None where that is rounding, or no number."""
+    moved = after - before
+    length, least = float(np.linalg.norm(moved)), LEAST * float(np.linalg.norm(before))
+    # Half precision: the last bits, which another machine may move, are not kept.
+    return (moved / length).astype(np.float16) if np.isfinite(length) and length > least else None
 
 
 def _with_sources(findings: Collection[Finding], campaign: Campaign) -> Iterator[tuple[Finding, Case]]:
@@ -79,7 +190,7 @@ def _rebuilt(finding: Finding, source: Case, base: Path, trusted: Collection[Pat
 def _write(folder: Path, sha: str, case: Case) -> None:
     for sensor, value in case.inputs.items():
         if (made := sensor_file(value)) is not None:
-            (folder / f"{sha[:SHA_DIGITS]}-{_safe(sensor)}{made[0]}").write_bytes(made[1])
+            write_synced(folder / f"{sha[:SHA_DIGITS]}-{_safe(sensor)}{made[0]}", made[1])
 
 
 def _safe(name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import combinations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -187,19 +188,43 @@ class Correct(Algebra):
 
 @dataclass(frozen=True)
 class Agreement(Algebra):
-    """The values inside a group (an ensemble's answers) must agree with the first of them."""
+    """The members of an ensemble must agree on the follow-up; the margin is the worst.
+
+    Args:
+        compare: how two members' values are compared.
+        between: `first`, every member against the first, or `each`, every two members.
+    """
 
     compare: Comparison
+    between: str = "first"
 
     def __post_init__(self) -> None:
         _check_comparison(self.compare)
+        if self.between not in ("first", "each"):
+            raise ValueError(f"between must be first or each, got {self.between!r}")
 
     def check(self, pair: Pair) -> Verdict:
-        group = find(pair.after, Group.slot)
-        if not isinstance(group, Group) or len(group.values) < 2:
-            return Verdict.error("agreement needs a group of at least two answers")
-        first, *others = group.values
-        return _all_of([self.compare.compare(first, other) for other in others])
+        said = next((group.values for group in pair.after if isinstance(group, Group) and self._is_about(group)), ())
+        if len(said) < 2:
+            what = f"{self.compare.slot} {getattr(self.compare, 'name', '')}".rstrip()
+            return Verdict.error(f"agreement needs a group of at least two values of {what}, as an ensemble says them")
+        places = combinations(range(len(said)), 2)
+        chosen = [(one, other) for one, other in places if one == 0 or self.between == "each"]
+        return _all_of([self._compared(said, one, other) for one, other in chosen])
+
+    def untouched(self, alone: Pair) -> Verdict:
+        """Whether the members agree on the source alone."""
+        return self.check(alone)
+
+    def calibrate(self, baseline: Sequence[Observation]) -> Agreement:
+        return replace(self, compare=calibrated(self.compare, baseline))
+
+    def _is_about(self, group: Group) -> bool:
+        return all(_found(self.compare, (value,)) is not None for value in group.values)
+
+    def _compared(self, said: Sequence[Value], one: int, other: int) -> Verdict:
+        verdict = self.compare.compare(said[one], said[other])
+        return replace(verdict, why=f"member {other + 1} against member {one + 1}: {verdict.why}")
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ def observation_row(seen: Observation) -> Row:
         "input_sha": seen.input_sha,
         "fault": seen.fault,
         "readable": seen.readable,
+        "gain": seen.gain,
     }
 
 
@@ -42,6 +43,7 @@ def observation_of(row: Row) -> Observation:
         row["input_sha"],
         row["fault"],
         row["readable"],
+        row["gain"],
     )
 
 
@@ -65,7 +67,7 @@ def record_row(record: Record) -> Row:
         "truth": encode(record.truth),
         "why": verdict.why,
         "error": verdict.kind.value if verdict.kind else None,
-        "gain": encode(record.gain),
+        "gain": record.gain,
         "facts": encode(record.facts),
         "source_sha": record.source_sha,
         "input_sha": record.input_sha,

@@ -5,6 +5,7 @@ Each table is one constructor call: `use` names the class or function, the other
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import inspect
 import math
@@ -16,20 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from swerve.campaign import CUSTOM, Campaign, Search
-from swerve.case import Source
+from swerve.campaign import CUSTOM, Campaign
 from swerve.codec import JSON, SPEC, decode_value, encode
 from swerve.errors import InputError, SpecError, did_you_mean, printable
+from swerve.limits import CONFIG
 from swerve.load import resolve
-from swerve.relation import Comparison, Gate, Relation, Rule
+from swerve.relation import Rule
 from swerve.space import Choices, Over, Range, Sequenced, Space, as_space
-from swerve.system import System
 from swerve.transformation import Transformation, remembered
 
-TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate")
+TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")
 RULE = ("name", "change", "expect")
 DEFAULT_SEARCH = "sweep"
-LARGEST_FILE = 10_000_000  # bytes (R64)
 
 
 # Paths of a Python campaign are told from the root: they mean the same wherever the command is given.
@@ -70,13 +69,14 @@ class Builder:
                 self.fail(f"there is no [{key}] table; a campaign needs source, system and at least one [[rule]]")
         if not isinstance(table["rule"], list) or not table["rule"]:
             self.fail("rule must be written [[rule]], once for each rule")
-        gate = table.get("gate")
+        gate, coverage = table.get("gate"), table.get("coverage")
         parts = {
             "source": self.at("source").component(table["source"]),
             "system": self.at("system").component(table["system"]),
             "rules": tuple(self.rule(index, item) for index, item in enumerate(table["rule"])),
             "search": self.at("search").component(table.get("search", DEFAULT_SEARCH)),
             "gate": None if gate is None else self.at("gate").component(gate),
+            "coverage": None if coverage is None else self.at("coverage").component({"use": "meter", **coverage}),
         }
         if table.get("method", CUSTOM) != CUSTOM:
             self.fail(f"method = {table['method']!r} is not known; write [[rule]] tables instead")
@@ -184,8 +184,10 @@ class Builder:
             return self.change(value)
         if isinstance(value, Mapping) and "use" in value:
             return self.component(value)
-        if isinstance(value, str) and hint in (Source, System, Relation, Comparison, Gate, Search):
+        if isinstance(value, str) and getattr(hint, "_is_protocol", False):
             return self.component(value)
+        if isinstance(value, str) and typing.get_origin(hint) is collections.abc.Callable:
+            return self._resolve(value)
         if isinstance(value, Mapping) and "slot" in value:
             return decode_value(value)
         if hint is Path:
@@ -235,7 +237,8 @@ def _remember(made: Any, table: Mapping[str, JSON]) -> Any:
 def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
     called = getattr(target, "__init__", target) if isinstance(target, type) else target
     try:
-        hints = typing.get_type_hints(called)
+        # A dataclass's own hints are resolved where each of its fields was written, those of its __init__ in one place.
+        hints = typing.get_type_hints(target if dataclasses.is_dataclass(target) else called)
     except (NameError, TypeError, AttributeError):  # an annotation that only a type checker can resolve
         hints = {}
     try:
@@ -273,8 +276,8 @@ def read_toml(path: Path) -> dict[str, JSON]:
     try:
         if path.exists() and not path.is_file():
             raise SpecError(f"{path}: is not a file")
-        if path.stat().st_size > LARGEST_FILE:
-            raise SpecError(f"{path}: larger than {LARGEST_FILE} bytes")
+        if path.stat().st_size > CONFIG:
+            raise SpecError(f"{path}: larger than {CONFIG} bytes (swerve list limits)")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
@@ -285,7 +288,7 @@ def read_toml(path: Path) -> dict[str, JSON]:
 def describe(campaign: Campaign, base: Path) -> dict[str, JSON]:
     """The campaign as the JSON that `Builder.campaign` reads back."""
     rules = [{key: encode(getattr(rule, key), base) for key in RULE} for rule in campaign.rules]
-    parts = {key: encode(getattr(campaign, key), base) for key in ("source", "system", "search", "gate")}
+    parts = {key: encode(getattr(campaign, key), base) for key in ("source", "system", "search", "gate", "coverage")}
     numbers = {key: getattr(campaign, key) for key in ("method", "seed", "inference_batch")}
     return {**numbers, **parts, "rule": rules}
 

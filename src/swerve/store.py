@@ -10,6 +10,7 @@ import heapq
 import itertools
 import json
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +18,9 @@ from typing import Any, Self, TextIO
 
 from swerve.campaign import Observation, Record, Trial
 from swerve.errors import EnvironmentFault, StoreError, did_you_mean
-from swerve.files import PARTIAL, json_bytes, write_whole
+from swerve.files import PARTIAL, json_bytes, make_folder, write_whole
 from swerve.identity import FORMAT, differences
-from swerve.journal import Journal, Row
+from swerve.journal import Journal, Row, repair
 from swerve.rows import (
     BASELINE,
     TRIAL,
@@ -35,17 +36,23 @@ from swerve.rows import (
 CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json", ".lock"
 KEPT_PER_RULE = 200
 SHORTEST_ID = 4
+LOOKS, GLANCE = 50, 0.01  # at the pid of whoever holds a lock, which is written a moment after it is taken; seconds
 
 
 class Store:
     """A run folder open for writing, by one process at a time."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], base: Path, *, trusted: Collection[Path] = ()) -> None:
+    def __init__(
+        self, folder: Path, identity: Mapping[str, Any], base: Path, *, trusted: Collection[Path] = (), mend: bool = False
+    ) -> None:
         self.folder, self._base, self._trusted = folder, base, trusted
         self._prepare()
+        self.mended: Path | None = None  # where the damaged journal was put
         self._lock = locked(folder)
         try:
             self._claim(identity, base)
+            if mend:
+                self.mended = repair(folder / JOURNAL)
             self.journal = Journal(folder / JOURNAL)
             self._committed: Iterator[list[dict[str, Any]]] = self.journal.batches()
         except BaseException:
@@ -87,12 +94,7 @@ class Store:
         return rows
 
     def _prepare(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            raise EnvironmentFault(f"{self.folder}: is a file, not a folder") from None
-        except OSError as error:
-            raise EnvironmentFault(f"{self.folder}: cannot be made: {error.strerror}") from error
+        make_folder(self.folder, parents=True)
         names = {item.name for item in self.folder.iterdir()}
         # A process killed at its very start leaves these alone behind.
         strangers = {name for name in names - {LOCK, ORIGIN} if not name.endswith(PARTIAL)}
@@ -119,14 +121,26 @@ def locked(folder: Path) -> TextIO:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        file.seek(0)
-        holder = file.read().strip() or "unknown"
-        file.close()
-        raise EnvironmentFault(f"{folder}: another process (pid {holder}) is writing here") from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
+        with file:
+            raise EnvironmentFault(f"{folder}: another process (pid {_holder(file)}) is writing here") from None
+    told = str(os.getpid()).encode()
+    try:
+        file.truncate(0)
+        os.write(file.fileno(), told)
+    except OSError as error:
+        with file:
+            raise EnvironmentFault(f"{folder / LOCK}: cannot write {len(told)} bytes: {error.strerror}") from error
     return file
+
+
+def _holder(file: TextIO) -> str:
+    """The pid that the holder of a lock has written into it, or is about to."""
+    for _ in range(LOOKS):
+        file.seek(0)
+        if told := file.read().strip():
+            return told
+        time.sleep(GLANCE)
+    return "unknown"
 
 
 class DifferentCampaign(StoreError):

@@ -19,6 +19,8 @@ Array = npt.NDArray[Any]
 # Wheels turn two or three times at most; an angle beyond this is a broken model, not a bad answer (R20).
 LARGEST_ANGLE = 10_000.0
 LARGEST_NUMBER = 1e9
+NUMBERS = "biuf"  # numpy's kinds of them
+ROUNDING = 1e-3  # by which a score may miss the span from 0 to 1
 
 
 class Value:
@@ -71,9 +73,13 @@ def _feed(hasher: Any, part: object) -> None:
 def _frozen(array: object, dtype: npt.DTypeLike, shape: tuple[int | None, ...], what: str) -> Array:
     """`array` as a read-only array of `dtype` and `shape` (None: any length)."""
     try:
-        given = np.asarray(array, dtype=dtype)
+        raw = np.asarray(array)
+        if raw.size and raw.dtype.kind not in NUMBERS:  # numpy would read texts, and drop the imaginary part of a number
+            raise TypeError(f"{what}: expected numbers, got {raw.dtype.name}")
+        given = raw.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{what}: expected numbers, got {type(array).__name__}") from error
+        named = str(error) if what in str(error) else f"{what}: expected numbers, got {type(array).__name__}"
+        raise TypeError(named) from error
     if given.size == 0 and shape[0] is None:
         given = given.reshape([0 if length is None else length for length in shape])
     fits = given.ndim == len(shape) and all(s in (None, g) for s, g in zip(shape, given.shape, strict=True))
@@ -186,6 +192,8 @@ def _freeze_set(boxes: Boxes2D | Boxes3D, count: int) -> None:
 def _set_fault(numbers: Array, scores: Array | None, slot: str) -> str | None:
     if not (np.isfinite(numbers).all() and np.isfinite(scores).all()):  # type: ignore[arg-type]
         return f"{slot} holds a number that is not finite"
+    if len(scores) and not (np.min(scores) >= -ROUNDING and np.max(scores) <= 1 + ROUNDING):  # type: ignore[arg-type]
+        return f"{slot} holds a score that is not between 0 and 1"
     if numbers.size and np.abs(numbers).max() > LARGEST_NUMBER:
         return f"{slot} holds a number beyond ±{LARGEST_NUMBER:g}"
     return None

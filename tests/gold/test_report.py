@@ -13,11 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swerve.campaign import Record
 from swerve.errors import EnvironmentFault
+from swerve.files import json_bytes
+from swerve.report import html as report_html
 from swerve.report import numbers as report_numbers
 from swerve.report.html import write_report
 from swerve.report.numbers import numbers_of
 from swerve.report.words import answer_words, in_words
+from swerve.rows import record_row
 from swerve.store import Run
 from swerve.transformations.affine import Rotate
 from swerve.values import Boxes2D, Group, Signal, Steering, Value
@@ -163,6 +167,105 @@ def test_errors_alone_say_so(tmp_path: Path) -> None:
     assert counts_of(page)["errors"] == 5
 
 
+ENDINGS = {  # R54
+    "clean": Made([held(f"c{index}") for index in range(9)], SEEN),
+    "stopped": Made(MIXED, SEEN, finished=False),
+    "stopped before a finding": Made([held("a"), skipped("b", "no")], SEEN, finished=False),
+    "stopped in the baseline": Made([], SEEN, finished=False),
+    "errors alone": Made([failed(f"c{index}", "RuntimeError: no") for index in range(5)], SEEN),
+    "skips alone": Made([skipped(f"c{index}", "no label") for index in range(5)], SEEN),
+    "unusable cases alone": Made([], SEEN[-1:]),
+}
+
+
+@pytest.mark.parametrize("made", ENDINGS.values(), ids=ENDINGS)
+def test_sums_add_up_however_a_run_ends(made: Made, tmp_path: Path) -> None:
+    page = page_of(made.write(tmp_path / "run"))
+    counts = counts_of(page)
+    assert counts["trials"] == len(made.records) == sum(counts.values()) - counts["trials"]
+    assert counts["violated"] == sum(int(group.one(class_="hits").all("b")[0].text) for group in page.all("li"))
+    assert bool(page.all(id="no-findings")) == (counts["violated"] == 0)
+    assert bool(page.all(id="unfinished")) == (not made.finished)
+    unjudged = [int(row.children[0].text) for row in page.all("tr") if row.children[0].fits("td", {"class": "n"})]
+    reasons = sum(unjudged) if page.all("table", class_="reasons") else 0
+    assert reasons == counts["skipped"] + counts["errors"] + sum(bool(seen.fault) for seen in made.seen)
+
+
+def test_groups_lead_the_gallery(tmp_path: Path) -> None:
+    left = [finding(f"c{index}", off=10.0 + index) for index in range(5)]
+    right = [finding(f"c{index}", off=-90.0, change=Rotate(5.0)) for index in range(2)]
+    page = page_of(Made([*right, *left, held("h")], SEEN).write(tmp_path / "run"))
+    first, second = page.all("li", class_="group")
+    assert [item.one(class_="hits").text for item in (first, second)] == ["5 findings in 5 cases", "2 findings in 2 cases"]
+    assert [item.one(class_="direction").text for item in (first, second)] == ["further left", "further right"]
+    assert (first.one(class_="case").text, first.one(class_="family").text) == ("c4", "rotate")
+    assert first.one("code").text.endswith(page.all("article")[2].attributes["id"])
+    assert first.one("a", class_="filter").text == "show its 5 findings"
+    assert [card.attributes["data-g"] for card in page.all("article")] == ["2", "2", "1", "1", "1", "1", "1"]
+    sections = [item.attributes["id"] for item in page.all("section") if "id" in item.attributes]
+    assert sections == ["groups", "gallery"]
+
+
+def test_many_groups_are_folded(tmp_path: Path) -> None:
+    records = [finding("c", f"rule {index}", off=10.0 + index) for index in range(70)]
+    page = page_of(Made(records).write(tmp_path / "run"))
+    assert len(page.all("li", class_="group")) == 60
+    assert len(page.one("details").all("li", class_="group")) == 48
+    assert page.one("summary").text == "48 more groups"
+    assert "The other 10 are in tables/groups.csv." in page.text
+
+
+def test_worst_of_a_group_is_shown_though_not_among_the_best(tmp_path: Path) -> None:
+    records = [finding(f"c{index}", off=20.0 + index) for index in range(205)]
+    page = page_of(Made([*records, finding("odd", off=-6.0)]).write(tmp_path / "run"))
+    assert len(page.all("article")) == 201
+    many, odd = page.all("li", class_="group")
+    assert odd.one(class_="case").text == "odd"
+    assert many.one("a", class_="filter").text == "show 200 of its 205 findings"
+    assert odd.one("a", class_="filter").text == "show it below"
+
+
+def write_shrunk(run: Run, record: Record, small: Record) -> None:
+    (run.folder / "shrunk").mkdir(exist_ok=True)
+    told = {"of": record.id, "edges": ["degrees fails at 2°, holds at 1.9°"], "tries": 9, "row": record_row(small)}
+    (run.folder / "shrunk" / f"{record.id}.json").write_bytes(json_bytes(told))
+
+
+def test_smallest_change_is_told(tmp_path: Path) -> None:
+    large, other = finding("a", off=30.0), finding("b", off=20.0)
+    run = Made([large, other]).write(tmp_path / "run")
+    write_shrunk(run, large, finding("a", change=Rotate(2.0), off=6.0))
+    page = page_of(run)
+    told = "smallest rotated 2° counter-clockwise; degrees fails at 2°, holds at 1.9°"
+    assert [item.text for item in page.all(class_="smallest")] == [told, told]  # of the group and of the finding
+    assert not page.all("article")[1].all(class_="smallest")
+
+
+def write_health(run: Run, concerns: list[dict[str, str]]) -> None:
+    baseline = {"cases": 3, "unusable": 1, "mse": 1 / 3, "unit": "degrees", "by_metres": {"2": 0.5}}
+    (run.folder / "health.json").write_bytes(json_bytes({"baseline": baseline, "concerns": concerns, "healthy": True}))
+
+
+def test_health_is_told(mixed: Run) -> None:
+    assert not page_of(mixed).all(id="health")
+    write_health(mixed, [])
+    assert page_of(mixed).one(id="health").text.split("\n")[1:-1] == [
+        "untouched systemmse 0.3333, unit degrees",
+        "healthno concerns",
+    ]
+    concerns = [{"name": name, "level": name, "why": f"because of a {name}"} for name in ("note", "warning")]
+    write_health(mixed, concerns)
+    note, warning = page_of(mixed).all("p", class_="concern")
+    assert (note.text, note.attributes["class"]) == ("note: note because of a note", "concern")
+    assert (warning.text, warning.attributes["class"]) == ("warning: warning because of a warning", "concern notice")
+
+
+@pytest.mark.parametrize("torn", ["", "[]", '{"baseline": 3, "concerns": 4}', '{"baseline": {}, "concerns": [7]}'])
+def test_torn_health_is_no_health(torn: str, mixed: Run) -> None:
+    (mixed.folder / "health.json").write_text(torn)
+    assert not page_of(mixed).all("p", class_="concern")
+
+
 def test_stale_summary_is_not_believed(tmp_path: Path) -> None:
     run = Made(MIXED, SEEN).write(tmp_path / "run")
     (run.folder / "summary.json").write_text('{"trials": 3, "held": 3}')
@@ -295,7 +398,7 @@ def test_curve_is_drawn_with_its_sentence(tmp_path: Path) -> None:
 def test_page_says_what_it_leaves_out(tmp_path: Path) -> None:
     page = page_of(Made([finding(f"c{index}", off=10 + index / 10) for index in range(205)]).write(tmp_path / "run"))
     assert len(page.all("article")) == 200
-    assert "Showing the 200 with the largest margin per rule of 205." in page.text
+    assert "Showing the 200 with the largest margin per rule, and the worst of each group, of 205." in page.text
 
 
 def test_page_stays_small(tmp_path: Path) -> None:
@@ -303,8 +406,17 @@ def test_page_stays_small(tmp_path: Path) -> None:
     run = Made(records).write(tmp_path / "run")
     for record in records:
         keep_pictures(run, record, noise(1), noise(2))
-    # 1,400 cards must stay under 5 MB (R12).
     assert write_report(run).stat().st_size < 100 * 2500
+    assert report_html.MOST_CARDS * 2500 < 5e6  # R12
+
+
+def test_page_of_many_rules_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_html, "MOST_CARDS", 60)
+    records = [finding(f"c{index}", f"rule {index % 20}", off=10.0 + index) for index in range(100)]
+    run = Made([*records, finding("odd", "rule 0", off=-6.0)]).write(tmp_path / "run")
+    page = page_of(run)
+    assert len(page.all("article")) == 61  # three of each rule, and the worst of the odd group
+    assert "Showing the 3 with the largest margin per rule" in page.text
 
 
 def test_page_is_the_same_twice(mixed: Run) -> None:

@@ -12,10 +12,20 @@ import pytest
 from rich.console import Console
 
 from swerve.report.html import write_report
-from swerve.report.numbers import Line
-from swerve.report.terminal import RichProgress, _cells, print_finding, print_findings, print_names, print_summary
+from swerve.report.numbers import Line, numbers_of
+from swerve.report.terminal import (
+    RichProgress,
+    _cells,
+    print_finding,
+    print_findings,
+    print_groups,
+    print_names,
+    print_summary,
+)
 from swerve.store import Run
+from swerve.transformations.affine import Rotate
 from tests.fixture_runs import MIXED, SEEN, Made, finding, held
+from tests.gold.test_report import ENDINGS, write_shrunk
 
 
 @pytest.fixture
@@ -33,11 +43,44 @@ def test_terminal_tells_counts_and_worst(mixed: Run) -> None:
     said = terminal(lambda console: print_summary(mixed, console))
     assert re.search(r"rotate +15 +3 33\.3% 12\.1–64\.6 +1 +1 +1/9 +4 +2\n", said)
     assert "3 of 9 judged trials violated their rule: 33.3%" in said
-    assert said.index("margin +45, already wrong") < said.index("margin +15, no label") < said.index("margin +7, introduced")
-    assert said.count("swerve replay") == 3
+    assert "1 group of findings; the worst of each:\n\n 1  rotate: rotate, further left  3 findings in 3 cases\n" in said
+    assert "    rotated 9° counter-clockwise  b  margin +45, already wrong\n" in said
+    assert said.count("swerve replay") == 1
     assert "report:" not in said
     path = write_report(mixed)
     assert f"report: {path}\n" in terminal(lambda console: print_summary(mixed, console), width=40)
+
+
+def test_terminal_leads_with_groups(tmp_path: Path) -> None:
+    records = [finding(f"c{index}", f"rule {index % 5}", off=10.0 + index) for index in range(25)]
+    run = Made([*records, finding("odd", "rule 0", off=-50.0)]).write(tmp_path / "run")
+    said = terminal(lambda console: print_summary(run, console))
+    assert "6 groups of findings; the worst of the 3 that hit most cases:" in said
+    assert re.findall(r"^ (\d)  (rule \d)", said, re.MULTILINE) == [("1", "rule 4"), ("2", "rule 3"), ("3", "rule 2")]
+    assert f"all of them: swerve show {run.folder} --most 6\n" in said
+    whole = terminal(lambda console: print_groups(run, console, 6))
+    assert whole.startswith("6 groups of findings; the worst of each:")
+    assert whole.count("swerve replay") == 6
+    assert " 6  rule 0: rotate, further right  1 finding in 1 case\n" in whole
+    assert "all of them" not in whole
+
+
+def test_terminal_tells_smallest_change(tmp_path: Path) -> None:
+    large = finding("a", off=30.0)
+    run = Made([large]).write(tmp_path / "run")
+    write_shrunk(run, large, finding("a", change=Rotate(2.0), off=6.0))
+    told = "rotated 2° counter-clockwise; degrees fails at 2°, holds at 1.9°"
+    assert f"    smallest: {told}\n" in terminal(lambda console: print_groups(run, console, 9))
+    assert f"  smallest change: {told}\n" in terminal(lambda console: print_finding(run, next(run.findings()), console))
+
+
+@pytest.mark.parametrize("made", ENDINGS.values(), ids=ENDINGS)
+def test_terminal_tells_any_ending(made: Made, tmp_path: Path) -> None:
+    run = made.write(tmp_path / "run")
+    said = terminal(lambda console: print_summary(run, console))
+    assert numbers_of(run).headline in said
+    assert ("group" in said) == (numbers_of(run).overall.violated > 0)
+    assert terminal(lambda console: print_groups(run, console, 3)).startswith(("No findings.", "1 group of findings"))
 
 
 def test_terminal_says_unfinished(tmp_path: Path) -> None:
@@ -62,6 +105,7 @@ def test_terminal_neutralises_escapes(tmp_path: Path) -> None:
     for show in (
         lambda console: print_summary(run, console),
         lambda console: print_findings(run, console, 5),
+        lambda console: print_groups(run, console, 5),
         lambda console: print_finding(run, item, console),
         lambda console: print_names({"gates": [{"name": "x", "about": HOSTILE, "arguments": {"a": HOSTILE}}]}, console),
     ):

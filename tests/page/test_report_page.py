@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from swerve.campaign import Observation
+from swerve.files import json_bytes
 from swerve.report.html import write_report
 from swerve.store import Run
 from swerve.transformations.affine import Rotate
@@ -62,7 +63,19 @@ def run_named(folder: Path, names: Sequence[str]) -> Run:
     lost = [Observation(name, name, fault=name, readable=False) for name in names]
     run = Made([*records, *unjudged], lost, {name: (1, 2) for name in names}, method=names[0]).write(folder)
     keep_pictures(run, records[0], noise(1), noise(2))
+    write_told(run, names)
     return run
+
+
+def write_told(run: Run, names: Sequence[str]) -> None:
+    """Concerns of these names, and the first finding shrunk to a change of the first."""
+    concerns = [{"name": name, "level": name, "why": name} for name in names]
+    told = {"baseline": {name: name for name in names}, "concerns": concerns}
+    (run.folder / "health.json").write_bytes(json_bytes(told))
+    worst = run.best(1)[0]
+    shrunk = {"of": worst.id, "edges": [names[0]], "tries": 1, "row": run.row(worst.id)}
+    (run.folder / "shrunk").mkdir()
+    (run.folder / "shrunk" / f"{worst.id}.json").write_bytes(json_bytes(shrunk))
 
 
 def small_run(folder: Path) -> Run:
@@ -84,8 +97,8 @@ def small(tmp_path: Path) -> Path:
 def test_every_picture_loads(small: Path, visit: Opener) -> None:
     seen = visit(small)
     images = seen.page.locator("img")
-    assert images.count() == 16
-    for index in range(16):
+    assert images.count() == 20  # of eight findings and two groups
+    for index in range(20):
         images.nth(index).scroll_into_view_if_needed()
     seen.page.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth === 320)")
     assert seen.console == []
@@ -121,6 +134,22 @@ def test_filters_hide(small: Path, visit: Opener) -> None:
     seen.page.fill("#text", "+63.0")
     assert seen.shown() == ["f"]
     assert not seen.page.is_visible("#nothing")
+
+
+def test_click_shows_a_group(small: Path, visit: Opener) -> None:
+    seen = visit(small)
+    assert seen.texts(".group .rule") == ["turn", "blur"]
+    seen.page.select_option("#origin", label="already wrong")
+    seen.page.fill("#text", "NOTHING SAYS THIS")
+    seen.page.click("#group-2 .filter")
+    assert seen.shown() == ["e", "c", "d"]  # the other filters are off
+    assert seen.page.text_content("#shown") == "3 of 8"
+    assert seen.page.evaluate("document.getElementById('gallery').getBoundingClientRect().top") < 1000
+    seen.page.select_option("#group", "1")
+    assert seen.shown() == ["f", "b", "a", "h", "g"]
+    seen.page.select_option("#group", "")
+    assert len(seen.shown()) == 8
+    assert seen.console == []
 
 
 def test_replay_line_is_copied(small: Path, visit: Opener) -> None:
@@ -193,6 +222,9 @@ def test_hostile_names_stay_text(tmp_path: Path, visit: Opener) -> None:
         assert hostile.texts(selector) == list(PAYLOADS)
     assert hostile.texts(".rules tbody th[scope] > bdi") == [*PAYLOADS, "all rules"]
     assert hostile.texts("#rule option") == ["all", *PAYLOADS]
+    for selector in (".group .rule", ".group .case", ".group .words", ".group .why", ".concern bdi"):
+        assert sorted(hostile.texts(selector)) == sorted(PAYLOADS)
+    assert hostile.texts(".group .smallest bdi") == [f"{PAYLOADS[0]}; {PAYLOADS[0]}"]
     assert hostile.texts("h1 bdi") == [PAYLOADS[0]]
     assert hostile.page.evaluate(TAGS) == plain.page.evaluate(TAGS)
     assert hostile.page.title() == f"Swerve: {PAYLOADS[0]}"
@@ -219,9 +251,8 @@ def test_nothing_overflows(width: int, tmp_path: Path, visit: Opener) -> None:
     wordy = (*PAYLOADS, "x" * 400, "a/very/long/path/" * 30)
     for run in (realistic(tmp_path / "real", drives=2, pictures=12), run_named(tmp_path / "wordy", wordy)):
         page = visit(write_report(run), width=width).page
+        page.evaluate("document.querySelectorAll('details').forEach(more => { more.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         # Nothing inside a card or a chart may stick out of it; tables scroll in their own frame.
-        wide = (
-            "[...document.querySelectorAll('.card, .chart, .tools')].filter(n => n.scrollWidth > n.clientWidth + 1).length"
-        )
-        assert page.evaluate(wide) == 0
+        boxes = "[...document.querySelectorAll('.card, .group, .chart, .tools')]"
+        assert page.evaluate(f"{boxes}.filter(n => n.scrollWidth > n.clientWidth + 1).length") == 0

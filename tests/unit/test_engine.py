@@ -8,7 +8,7 @@ import pytest
 
 from swerve.campaign import Campaign, Plan, Record, Trial
 from swerve.case import Case
-from swerve.engine import Summary, run
+from swerve.engine import run
 from swerve.errors import InputError, ModelError, NotApplicable, UnmappedError, UnreadableCase
 from swerve.gates.fill import MaxFill
 from swerve.relation import Fault, Pair, Rule, Status, Verdict
@@ -16,6 +16,7 @@ from swerve.relations.sets import NoFewer
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
 from swerve.space import Choices, Over, Range, Table
+from swerve.summary import Summary
 from swerve.system import Answer
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformation import Transformation, Unchanged

@@ -8,7 +8,7 @@ from swerve.errors import StoreError
 from swerve.execute.local import run_into
 from swerve.relation import Rule
 from swerve.relations.steering import lambda_mse, same_angle
-from swerve.replay import rebuild, replay
+from swerve.reproduce import rebuild, replay
 from swerve.rows import Finding
 from swerve.search.sweep import Sweep
 from swerve.space import Over, Range

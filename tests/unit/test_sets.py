@@ -41,7 +41,7 @@ def test_same_objects_always_hold(xs: list[float], shuffler: object) -> None:
     mixed = list(xs)
     shuffler.shuffle(mixed)  # type: ignore[attr-defined]
     for kind in ("car", "pedestrian"):
-        assert Superset().check(pair(obstacles(*xs, kind=kind), obstacles(*mixed, kind=kind))).margin == -0.5
+        assert Superset().check(pair(obstacles(*xs, kind=kind), obstacles(*mixed, kind=kind))).margin == pytest.approx(-0.5)
 
 
 def test_boxes_that_are_no_numbers_are_errors() -> None:

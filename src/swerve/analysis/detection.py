@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from swerve.errors import InputError
-from swerve.values import Array, Boxes2D
+from swerve.values import Array, Boxes2D, Value
 
 LIMITS = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
 MOST_PER_IMAGE = 100
@@ -48,7 +48,7 @@ def average_precision(
 
     A kind without a demanded label has no precision and is left out of the mean. With `any_kind`, kinds do not matter.
     """
-    _check(truth, said)
+    check_sets(truth, said, Boxes2D)
     if not limits or not all(0 < limit <= 1 for limit in limits):
         raise InputError(f"average precision needs IoU limits above 0 and at most 1, got {list(limits)}")
     kinds = [ANY] if any_kind else sorted({kind for boxes in truth for kind in boxes.kinds})
@@ -61,9 +61,9 @@ def average_precision(
     known = [place for place in range(len(kinds)) if curves[0, 0, place] > -1]
     precision = curves[:, :, known].mean(axis=1)  # over COCO's 101 recalls
     return Precision(
-        _tidy(precision.mean()),
-        MappingProxyType({kinds[place]: _tidy(row.mean()) for place, row in zip(known, precision.T, strict=True)}),
-        MappingProxyType({limit: _tidy(row.mean()) for limit, row in zip(limits, precision, strict=True)}),
+        tidy(precision.mean()),
+        MappingProxyType({kinds[place]: tidy(row.mean()) for place, row in zip(known, precision.T, strict=True)}),
+        MappingProxyType({limit: tidy(row.mean()) for limit, row in zip(limits, precision, strict=True)}),
     )
 
 
@@ -85,13 +85,14 @@ def drop_by_kind(before: Precision, after: Precision) -> dict[str, float | None]
     return {kind: relative_drop(was, after.by_kind[kind]) for kind, was in before.by_kind.items() if kind in after.by_kind}
 
 
-def _check(truth: Sequence[Boxes2D], said: Sequence[Boxes2D]) -> None:
+def check_sets(truth: Sequence[Value], said: Sequence[Value], kind: type[Value]) -> None:
+    """Raise `InputError` unless there is one sound answer for every label."""
     if len(truth) != len(said):
         raise InputError(f"average precision needs one answer per image, got {len(truth)} labels and {len(said)} answers")
     for what, sets in (("label", truth), ("answer", said)):
         for place, boxes in enumerate(sets):
-            if not isinstance(boxes, Boxes2D):
-                raise InputError(f"{what} {place} must be Boxes2D, got {type(boxes).__name__}")
+            if not isinstance(boxes, kind):
+                raise InputError(f"{what} {place} must be {kind.__name__}, got {type(boxes).__name__}")
             if why := boxes.fault():
                 raise InputError(f"{what} {place} cannot be measured: {why}")
 
@@ -137,7 +138,8 @@ def _joined(sets: Sequence[Boxes2D], name: str) -> list[Any]:
     return list(np.concatenate([getattr(boxes, name) for boxes in sets]).tolist())
 
 
-def _tidy(value: float) -> float:
+def tidy(value: float) -> float:
+    """A precision without the last digits that COCO's own division adds."""
     return round(float(value), DIGITS)
 
 

@@ -7,27 +7,37 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from swerve.analysis.groups import groups, smallest_words
 from swerve.campaign import Observation
 from swerve.codec import encode
 from swerve.files import make_folder, write_csv
+from swerve.keep import features_of
 from swerve.rows import is_finding
 from swerve.store import Run
 from swerve.values import Steering
 
 TABLES = "tables"
 FINDING = ("id", "rule", "case", "change", "margin", "introduced", "why", "before", "after", "truth")
+GROUP = ("group", "rule", "family", "direction", "way", "findings", "cases", "margin", "exemplar", "smallest")
 COUNTS = ("trials", "held", "violated", "skipped", "errors", "introduced", "already_wrong")
 
 
 def write_tables(run: Run, summary: dict[str, Any]) -> None:
-    """Write `tables/rules.csv`, `findings.csv`, `baseline.csv` and `skipped.csv`."""
+    """Write `tables/rules.csv`, `findings.csv`, `groups.csv`, `baseline.csv` and `skipped.csv`."""
     folder = run.folder / TABLES
     make_folder(folder)
     write_csv(folder / "rules.csv", ("rule", *COUNTS, "untouched_cases", "untouched_violated"), _rule_rows(summary))
     write_csv(folder / "findings.csv", FINDING, _finding_rows(run))
+    write_groups(run)
     baseline = run.baseline()
     write_csv(folder / "baseline.csv", ("case", "group", "said", "truth"), (_seen_row(seen) for seen in baseline))
     write_skipped(folder, baseline)
+
+
+def write_groups(run: Run) -> None:
+    """Write `tables/groups.csv`: every group of findings; again after shrinking, for the last column."""
+    make_folder(run.folder / TABLES)
+    write_csv(run.folder / TABLES / "groups.csv", GROUP, _group_rows(run))
 
 
 def write_skipped(folder: Path, baseline: list[Observation]) -> None:
@@ -46,6 +56,14 @@ def _finding_rows(run: Run) -> Iterator[tuple[Any, ...]]:
     for row in filter(is_finding, run.trials()):
         told = (row[name] for name in ("id", "rule", "case", "words", "margin", "introduced", "why"))
         yield (*told, *(answer_cell(row[name]) for name in ("before", "after", "truth")))
+
+
+def _group_rows(run: Run) -> Iterator[tuple[Any, ...]]:
+    for group in groups(run, features_of(run)):
+        kind, worst = group.symptom, group.exemplar
+        way = f"{group.way[0]} of {group.way[1]}"
+        counts = group.findings, group.cases, worst.margin
+        yield (group.number, kind.rule, kind.family, kind.direction, way, *counts, worst.id, smallest_words(run, worst))
 
 
 def _seen_row(seen: Observation) -> tuple[Any, ...]:

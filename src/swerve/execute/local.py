@@ -5,23 +5,27 @@ from __future__ import annotations
 import contextlib
 import gc
 import platform
-import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
-import cv2
-
+from swerve.analysis.groups import worth_keeping
 from swerve.analysis.tables import TABLES, write_skipped, write_tables
-from swerve.engine import Progress, Summary, run
+from swerve.campaign import Campaign, Observation
+from swerve.engine import Hands, Here, Progress, run
 from swerve.errors import InputError
+from swerve.execute.processes import Allowance, crew_of
+from swerve.execute.threads import settle_threads
 from swerve.files import json_bytes, write_whole
+from swerve.health import examine
 from swerve.identity import identity_of
 from swerve.keep import FINDINGS, keep_pictures
 from swerve.spec import Loaded
 from swerve.store import Run, Store
+from swerve.summary import Summary
 
-SUMMARY, TIMINGS = "summary.json", "timings.json"
+SUMMARY, TIMINGS, HEALTH = "summary.json", "timings.json", "health.json"
 
 
 def run_into(
@@ -30,26 +34,75 @@ def run_into(
     *,
     progress: Progress | None = None,
     trusted: Collection[Path] = (),
+    anyway: bool = False,
+    workers: int = 0,
+    allowance: Allowance | None = None,
+    on: str | None = None,
+    mend: bool = False,
 ) -> Summary:
-    """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report."""
+    """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report.
+
+    Before the first trial its health is examined and kept; a campaign that cannot find anything is refused, or run `anyway`.
+    A damaged journal is refused, or cut back to its last good batch to `mend` it.
+    The work is done by as many `workers`, processes held to their `allowance`, `on` a Ray cluster if so said, or right here.
+    """
     settle_threads()
     campaign = loaded.campaign
     started, cpu = time.time(), time.process_time()
     identity = identity_of(campaign, loaded.base, loaded.factory)
-    with collecting_little(), Store(folder, identity, loaded.base, trusted=trusted) as store:
+    with collecting_little(), Store(folder, identity, loaded.base, trusted=trusted, mend=mend) as store:
         try:
-            summary = run(campaign, store, progress=progress)
+            with hands_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on) as hands:
+                inspect = partial(_inspect, campaign, folder, anyway, hands)
+                summary = run(campaign, store, progress=progress, inspect=inspect, hands=hands)
         except InputError:
             write_skipped(folder / TABLES, Run(folder).baseline())
             raise
         finished = Run(folder)
         if not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
-            keep_pictures(finished, campaign, finished.best(), trusted=trusted, progress=progress)
+            keep_pictures(finished, campaign, worth_keeping(finished), trusted=trusted, progress=progress)
         write_tables(finished, summary.as_dict())
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
         times = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "host": platform.platform()}
         write_whole(folder / TIMINGS, json_bytes(times))
     return summary
+
+
+def hands_for(
+    loaded: Loaded,
+    folder: Path,
+    *,
+    workers: int,
+    trusted: Collection[Path] = (),
+    allowance: Allowance | None = None,
+    on: str | None = None,
+) -> contextlib.AbstractContextManager[Hands]:
+    """Worker processes, here or `on` Ray, where some are asked for and can rebuild the campaign; else this process."""
+    rebuildable = Run(folder).identity["rebuildable"]
+    if on and not rebuildable:
+        raise InputError(
+            "this campaign holds objects that no file can rebuild, so it runs in this process alone, not on Ray"
+        )
+    if on:
+        from swerve.execute.ray import ray_crew
+
+        return ray_crew(
+            *(loaded.campaign, folder, loaded.base), address=on, workers=workers or 1, trusted=trusted, allowance=allowance
+        )
+    if workers and rebuildable:
+        return crew_of(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
+    return contextlib.nullcontext(Here(loaded.campaign))
+
+
+def _inspect(campaign: Campaign, folder: Path, anyway: bool, hands: Hands, baseline: Mapping[str, Observation]) -> None:
+    under_way = next(Run(folder).trials(), None) is not None
+    if under_way and (folder / HEALTH).exists():
+        return
+    health = examine(campaign, baseline, hands, folder)
+    told = health.as_dict()
+    write_whole(folder / HEALTH, json_bytes({key: told[key] for key in ("baseline", "concerns", "healthy")}))
+    if not (anyway or under_way):
+        health.refuse()
 
 
 @contextlib.contextmanager
@@ -60,10 +113,3 @@ def collecting_little() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-def settle_threads() -> None:
-    """One thread each for torch and OpenCV: sums then come in one order, whatever the machine (and we thread over cases)."""
-    cv2.setNumThreads(1)
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""One page per run, written from the run folder alone: numbers, severity curves and a gallery of findings."""
+"""One page per run, written from the run folder alone: numbers, severity curves, groups and a gallery of findings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import base64
 import hashlib
 import shlex
 import struct
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,19 +17,22 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from swerve.analysis.groups import Group, groups, smallest_words, sorter
 from swerve.analysis.severity import curves
 from swerve.campaign import CUSTOM
 from swerve.codec import decode_values
 from swerve.files import make_folder, write_whole
-from swerve.keep import FINDINGS, SHA_DIGITS
+from swerve.keep import FINDINGS, SHA_DIGITS, features_of
 from swerve.report.drawing import charts, stack, turn
-from swerve.report.numbers import PAGE, Numbers, numbers_of
+from swerve.report.numbers import PAGE, Numbers, condition_of, numbers_of
 from swerve.report.words import answer_words, expectation, in_words
 from swerve.rows import BASELINE, Finding
 from swerve.store import KEPT_PER_RULE, Run
 from swerve.system import Answer
 
 REASONS_SHOWN = 20
+MOST_CARDS = 1800  # about 2 kB each: the page stays under 5 MB (R12)
+GROUPS_OPEN, GROUPS_SHOWN = 12, 60  # at once, and after a click; tables/groups.csv has them all
 LONGEST = 300  # characters of a text that is not ours
 PICTURE = ".png"
 SHORT = 12
@@ -50,6 +54,9 @@ def render(run: Run) -> str:
     numbers = numbers_of(run)
     untouched = {line.name: line.untouched for line in numbers.rules if line.untouched}
     style, script = _asset("style.css"), _asset("script.js")
+    found = groups(run, features_of(run))
+    per_rule, chosen = _chosen(run, len(numbers.rules))
+    cards = list(_cards(run, numbers, found, [*chosen, *_others(found[:GROUPS_SHOWN], chosen)]))
     return (
         _environment()
         .get_template("page.html")
@@ -59,8 +66,12 @@ def render(run: Run) -> str:
             run=_told(run),
             stack=stack(numbers.overall),
             charts=charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
-            cards=list(_cards(run, numbers)),
-            kept=KEPT_PER_RULE,
+            condition=condition_of(run),
+            cards=cards,
+            groups=_group_cards(found[:GROUPS_SHOWN], cards),
+            groups_open=GROUPS_OPEN,
+            all_groups=len(found),
+            kept=per_rule,
             reasons=numbers.reasons[:REASONS_SHOWN],
             more_reasons=numbers.reasons[REASONS_SHOWN:],
             style=style,
@@ -155,10 +166,12 @@ class Card:
 
     finding: Finding
     rule: int
+    group: int
     pictures: tuple[Picture, ...]
     missing: bool  # no file of this input was kept
     label: Answer  # of the source
     turns: Mapping[str, str]
+    smallest: str  # what it was shrunk to, in words
 
     @property
     def said(self) -> dict[str, str]:
@@ -168,17 +181,54 @@ class Card:
         return {name: answer_words(answer) for name, answer in told.items()}
 
 
-def _cards(run: Run, numbers: Numbers) -> Iterator[Card]:
+@dataclass(frozen=True)
+class GroupCard:
+    """One group as the page shows it: its worst finding, and how many of its findings are in the gallery."""
+
+    group: Group
+    worst: Card
+    shown: int
+
+
+def _group_cards(found: Iterable[Group], cards: Iterable[Card]) -> list[GroupCard]:
+    by_id = {card.finding.id: card for card in cards}
+    shown = Counter(card.group for card in by_id.values())
+    return [GroupCard(group, by_id[group.exemplar.id], shown[group.number]) for group in found]
+
+
+def _chosen(run: Run, rules: int) -> tuple[int, list[Finding]]:
+    """How many findings of each rule the gallery shows, fewer where there would be too many in all, and those findings."""
     best = run.best()
+    if len(best) <= MOST_CARDS:
+        return KEPT_PER_RULE, best
+    per_rule = max(1, MOST_CARDS // rules)
+    return per_rule, run.best(per_rule)[:MOST_CARDS]
+
+
+def _others(found: Iterable[Group], chosen: Iterable[Finding]) -> Iterator[Finding]:
+    """The worst of each group that is not among the findings chosen already."""
+    there = {finding.id for finding in chosen}
+    return (group.exemplar for group in found if group.exemplar.id not in there)
+
+
+def _cards(run: Run, numbers: Numbers, found: Sequence[Group], chosen: Sequence[Finding]) -> Iterator[Card]:
     order = {line.name: index for index, line in enumerate(numbers.rules)}
-    labels = _labels(run, {finding.case for finding in best})
+    labels = _labels(run, {finding.case for finding in chosen})
     kept = _kept(run.folder / FINDINGS)
-    for finding in best:
+    group_of = sorter(run, found)
+    for finding in chosen:
         label = labels.get(finding.case, ())
         told = {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
-        turns = {name: turn(answer) for name, answer in told.items()}
-        pictures = tuple(_pictures(finding, kept))
-        yield Card(finding, order[finding.rule], pictures, finding.input_sha[:SHA_DIGITS] not in kept, label, turns)
+        yield Card(
+            finding,
+            order[finding.rule],
+            group_of(finding).number,
+            tuple(_pictures(finding, kept)),
+            finding.input_sha[:SHA_DIGITS] not in kept,
+            label,
+            {name: turn(answer) for name, answer in told.items()},
+            smallest_words(run, finding),
+        )
 
 
 def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:

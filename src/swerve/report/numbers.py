@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from swerve.relation import Status
 from swerve.rows import BASELINE
 from swerve.store import Run
 
-SUMMARY, PAGE = "summary.json", "report/index.html"
+SUMMARY, HEALTH, PAGE = "summary.json", "health.json", "report/index.html"
 MOST_REASONS = 1000  # kept apart at a time; the rest are counted together
 OTHER = "other reasons"
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
@@ -141,7 +141,7 @@ def numbers_of(run: Run) -> Numbers:
         if row["status"] in (Status.SKIPPED.value, Status.ERROR.value):
             reasons.add(f"{row['error']} error" if row["error"] else row["status"], row["why"], row["case"])
     whole = overall.line("all rules")
-    summary = _summary(run)
+    summary = _derived(run, SUMMARY)
     finished = summary.get("trials") == whole.trials
     untouched = _untouched(summary) if finished else {}
     lines = tuple(tally.line(name, untouched.get(name)) for name, tally in rules.items())
@@ -175,10 +175,37 @@ class _Reasons:
         return tuple(sorted(self.found.values(), key=lambda reason: -reason.count))
 
 
-def _summary(run: Run) -> Mapping[str, Any]:
-    """`summary.json`, or nothing where there is none: it is derived, and may be deleted or torn."""
+@dataclass(frozen=True)
+class Condition:
+    """What was known of a system before the first trial: its numbers on the untouched cases, and every concern."""
+
+    numbers: Mapping[str, str]
+    concerns: tuple[Mapping[str, str], ...]  # each with a name, a level and why
+
+
+def condition_of(run: Run) -> Condition | None:
+    """What `health.json` tells, or None where there is none."""
+    told = _derived(run, HEALTH)
+    baseline, concerns = told.get("baseline"), told.get("concerns")
+    if not isinstance(baseline, dict) or not isinstance(concerns, list):
+        return None
+    numbers = {
+        name.replace("_", " "): f"{item:.4g}" if isinstance(item, float) else str(item) for name, item in _flat(baseline)
+    }
+    named = [
+        {key: str(item.get(key, "")) for key in ("name", "level", "why")} for item in concerns if isinstance(item, dict)
+    ]
+    return Condition(numbers, tuple(named))
+
+
+def _flat(baseline: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    return ((name, item) for name, item in baseline.items() if isinstance(item, str | int | float))
+
+
+def _derived(run: Run, name: str) -> Mapping[str, Any]:
+    """A JSON file of the run folder, or nothing where there is none: it is derived, and may be deleted or torn."""
     try:
-        data = json.loads((run.folder / SUMMARY).read_bytes())
+        data = json.loads((run.folder / name).read_bytes())
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}

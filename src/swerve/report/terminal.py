@@ -22,14 +22,17 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from swerve.analysis.groups import Group, groups, smallest_words
 from swerve.errors import printable
-from swerve.keep import pictures_of
+from swerve.health import Health
+from swerve.keep import features_of, pictures_of
 from swerve.report.numbers import PAGE, Line, Numbers, numbers_of
 from swerve.report.words import answer_words
 from swerve.rows import Finding
+from swerve.shrink import Shrunk
 from swerve.store import Run
 
-WORST = 3
+LEADING = 3  # groups on the last screen of a run
 LONGEST = 160  # characters of a text that is not ours
 NARROW = 28
 # Two lines each, so that the table fits a terminal of 80 columns.
@@ -40,19 +43,42 @@ HEADS = (
 
 
 def print_summary(run: Run, console: Console) -> None:
-    """Print the rules' table, the worst findings with their replay lines, and where the report is."""
+    """Print the rules' table, the worst finding of the largest groups, and where the report is."""
     numbers = numbers_of(run)
     if numbers.unfinished:
         console.print(_plain(numbers.unfinished, style="yellow", longest=None), soft_wrap=True)
     console.print(_table(numbers), soft_wrap=True)
     console.print(_plain(numbers.headline, style="bold", longest=None), soft_wrap=True)
-    for finding in run.best(WORST)[:WORST]:
+    if numbers.overall.violated:
         console.print()
-        console.print(_told(finding, run), soft_wrap=True)
+        print_groups(run, console, LEADING)
     page = run.folder / PAGE
     if page.is_file():
         console.print()
         console.print(_plain(f"report: {page}", longest=None), soft_wrap=True)
+
+
+def print_health(health: Health, console: Console) -> None:
+    """Print the untouched system's own error, what the run will take, and every concern."""
+    for name, item in health.baseline.items():
+        told = f"{item:.4g}" if isinstance(item, float) else str(item)
+        console.print(_plain(f"{name.replace('_', ' '):>16}  {told}"))
+    if health.trials is not None and health.seconds is not None and health.megabytes is not None:
+        cost = f"about {health.seconds / 60:.1f} CPU minutes, {health.megabytes:,.0f} MB"
+        console.print(_plain(f"{'run':>16}  {health.trials:,} trials, {cost}"))
+    for concern in health.concerns:
+        style = {"refusal": "bold red", "warning": "yellow"}.get(concern.level, "")
+        console.print(_plain(f"{concern.level}: {concern.name}: {concern.why}", style=style, longest=None), soft_wrap=True)
+    console.print(_plain("refused as it is" if health.refusals else "nothing stands in the way", style="bold"))
+
+
+def print_shrunk(made: Shrunk, run: Run, console: Console) -> None:
+    """Print what a finding was shrunk to."""
+    finding = made.finding
+    console.print(_plain(f"{made.of}  {finding.rule}: {made.words}  ({finding.case})", longest=None), soft_wrap=True)
+    line = shlex.join(["swerve", "replay", str(run.folder), made.of, "--shrunk"])
+    console.print(_plain(f"  {finding.why}", longest=None), soft_wrap=True)
+    console.print(_plain(f"  {line}", longest=None), soft_wrap=True)
 
 
 def _plain(text: str, *, style: str = "", longest: int | None = LONGEST) -> Text:
@@ -91,13 +117,53 @@ def _count(number: int) -> str:
 def _told(finding: Finding, run: Run) -> Text:
     """A finding in three lines, the last of which runs it again."""
     head = [_plain(f"{finding.rule}: {finding.words}", style="bold red"), _plain(finding.case), Text(_margin(finding))]
-    replay = f"swerve replay {shlex.quote(str(run.folder))} {finding.id}"
     lines = (
         Text("  ").join(head),
         Text("  ") + _plain(finding.why),
-        Text("  ") + _plain(replay, style="cyan", longest=None),
+        Text("  ") + _plain(_replay_line(finding, run), style="cyan", longest=None),
     )
     return Text("\n").join(lines)
+
+
+def _replay_line(finding: Finding, run: Run) -> str:
+    return shlex.join(["swerve", "replay", str(run.folder), finding.id])
+
+
+def print_groups(run: Run, console: Console, most: int) -> None:
+    """Print the worst finding of each of the `most` groups that hit most cases."""
+    found = groups(run, features_of(run))
+    if not found:
+        console.print(Text("No findings."))
+        return
+    which = "each" if len(found) <= most else f"the {most:,} that hit most cases"
+    console.print(Text(f"{_many(len(found), 'group')} of findings; the worst of {which}:", style="bold"), soft_wrap=True)
+    for group in found[:most]:
+        console.print()
+        console.print(_group_told(group, run), soft_wrap=True)
+    if len(found) > most:
+        more = shlex.join(["swerve", "show", str(run.folder), "--most", str(len(found))])
+        console.print()
+        console.print(_plain(f"all of them: {more}", longest=None), soft_wrap=True)
+
+
+def _group_told(group: Group, run: Run) -> Text:
+    """A group in a few lines, the last of which runs its worst finding again."""
+    worst = group.exemplar
+    counts = f"{_many(group.findings, 'finding')} in {_many(group.cases, 'case')}"
+    head = _plain(f"{group.symptom.rule}: {group.label}", style="bold red")
+    smallest = smallest_words(run, worst)
+    lines = (
+        Text(f"{group.number:>2}  ") + head + Text(f"  {counts}"),
+        Text("    ") + Text("  ").join([_plain(worst.words), _plain(worst.case), Text(_margin(worst))]),
+        Text("    ") + _plain(worst.why),
+        *([Text("    ") + _plain(f"smallest: {smallest}", longest=None)] if smallest else []),
+        Text("    ") + _plain(_replay_line(worst, run), style="cyan", longest=None),
+    )
+    return Text("\n").join(lines)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _margin(finding: Finding) -> str:
@@ -120,6 +186,8 @@ def print_finding(run: Run, finding: Finding, console: Console) -> None:
     told = {name: answer_words(answer) for name, answer in answers.items() if answer}
     facts = {name: f"{fact:.4g}" if isinstance(fact, float) else str(fact) for name, fact in finding.facts.items()}
     pictures = [*pictures_of(run, finding.source_sha).values(), *pictures_of(run, finding.input_sha).values()]
+    if smallest := smallest_words(run, finding):
+        facts["smallest change"] = smallest
     for name, text in {**told, **facts, "pictures": ", ".join(map(str, pictures)) or "not kept"}.items():
         console.print(Text("  ") + _plain(f"{name}: {text}", longest=None), soft_wrap=True)
 

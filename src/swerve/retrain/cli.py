@@ -92,7 +92,7 @@ def _whole(text: str) -> int:
 
 def retrain_verb(options: argparse.Namespace) -> int:
     """Carry out `swerve retrain`."""
-    from swerve.execute.local import settle_threads
+    from swerve.execute.threads import settle_threads
     from swerve.report.terminal import RichProgress
     from swerve.retrain.export import refuse_occupied
 
@@ -116,7 +116,7 @@ def retrain_verb(options: argparse.Namespace) -> int:
 
 
 def _campaign(options: argparse.Namespace) -> tuple[Campaign, Run | None]:
-    from swerve.replay import rebuild
+    from swerve.reproduce import rebuild
     from swerve.spec import load_campaign
     from swerve.store import Run
 

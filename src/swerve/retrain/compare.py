@@ -15,8 +15,9 @@ from swerve.analysis.detection import average_precision
 from swerve.analysis.statistics import Estimate, Outcome, paired_bootstrap, signed_rank
 from swerve.analysis.tables import TABLES
 from swerve.case import Case, Source
-from swerve.engine import Progress, Silent, answer_all
+from swerve.engine import Progress, Silent
 from swerve.errors import InputError
+from swerve.evaluation import answer_all
 from swerve.files import make_folder, write_csv
 from swerve.retrain.dataset import Skips, stream
 from swerve.system import Answer, System

@@ -44,7 +44,7 @@ class Kitti:
             if isinstance(value, PointCloud):
                 put(home / "velodyne" / f"{name}.bin", value.xyzi.astype("<f4").tobytes())
         known = find(entry.case.truth, Calibration.slot)
-        if isinstance(known, Calibration) and "camera" in known.matrices:
+        if isinstance(known, Calibration) and camera_of(known) is not None:
             put(home / "calib" / f"{name}.txt", _calibration(known).encode())
         return entry.write_picture(home / "image_2", name)
 
@@ -67,14 +67,15 @@ def _lines(entry: Entry) -> Iterator[str]:
         boxes = entry.boxes()
         _check_pairs(entry, flat, solid)
     for box in boxes:
-        place = places[box.number] if places is not None else None
+        place = places[box.number] if places is not None and box.number < len(places) else None
         yield _line(box, place or UNTOLD, _truncation(entry, place), _occlusion(flat, box.number))
 
 
 def _truncation(entry: Entry, place: Place | None) -> float:
     """The share of a box, as its corners in space appear, that lies outside the picture; -1 where nobody can tell."""
     known = find(entry.case.truth, Calibration.slot)
-    if place is None or not isinstance(known, Calibration) or "camera" not in known.matrices:
+    camera = camera_of(known) if isinstance(known, Calibration) else None
+    if place is None or camera is None:
         return -1.0
     _, (height, width, length), foot, turned = place
     cos, sin = math.cos(turned), math.sin(turned)
@@ -83,7 +84,7 @@ def _truncation(entry: Entry, place: Place | None) -> float:
     )
     corners = np.stack([cos * along + sin * across, up, cos * across - sin * along]) + np.reshape(foot, (3, 1))
     corners[2] = np.maximum(corners[2], NEAREST)
-    seen = known.matrices["camera"][:, :3] @ corners
+    seen = camera[:, :3] @ corners
     points = seen[:2] / seen[2]
     low, high = points.min(axis=1), points.max(axis=1)
     inside = np.clip(np.minimum(high, entry.image.size) - np.maximum(low, 0), 0, None)
@@ -91,7 +92,11 @@ def _truncation(entry: Entry, place: Place | None) -> float:
 
 
 def _check_pairs(entry: Entry, flat: object, solid: object) -> None:
-    if isinstance(flat, Boxes2D) and isinstance(solid, Boxes3D) and flat.kinds != solid.kinds:
+    """Boxes in space must be those of the first boxes in the picture; further ones in the picture must be without care."""
+    if not isinstance(flat, Boxes2D) or not isinstance(solid, Boxes3D):
+        return
+    paired, rest = flat.kinds[: len(solid.kinds)], np.asarray(flat.care)[len(solid.kinds) :]
+    if paired != solid.kinds or rest.any():
         raise InputError(
             f"'{entry.case.key}': KITTI wants one line per object, but its {len(flat.kinds)} boxes in the picture and its "
             f"{len(solid.kinds)} boxes in space are not the same objects in the same order"
@@ -149,10 +154,17 @@ def _square(matrix: Array) -> Array:
     return whole
 
 
+def camera_of(known: Calibration) -> Array | None:
+    """The matrix that leads to pixels: `camera`, or KITTI's own `P2`."""
+    return next((known.matrices[name] for name in ("camera", "P2") if name in known.matrices), None)
+
+
 def _calibration(known: Calibration) -> str:
-    camera = np.zeros((3, 4))
-    matrix = known.matrices["camera"]
+    camera, matrix = np.zeros((3, 4)), camera_of(known)
+    assert matrix is not None
     camera[:, : matrix.shape[1]] = matrix
-    rows = {**{f"P{number}": camera for number in range(4)}, "R0_rect": np.eye(3), "Tr_velo_to_cam": to_camera(known)[:3]}
-    rows["Tr_imu_to_velo"] = np.eye(4)[:3]
+    ours = {**{f"P{number}": camera for number in range(4)}, "R0_rect": np.eye(3), "Tr_velo_to_cam": to_camera(known)[:3]}
+    if "Tr_velo_to_cam" in known.matrices:  # KITTI's own, as they were
+        ours |= {name: matrix for name, matrix in known.matrices.items() if name in ours}
+    rows = {**ours, "Tr_imu_to_velo": np.eye(4)[:3]}
     return "".join(f"{name}: " + " ".join(f"{n:.12e}" for n in np.ravel(part)) + "\n" for name, part in rows.items())

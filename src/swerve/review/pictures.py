@@ -13,10 +13,10 @@ from pathlib import Path
 from swerve.case import Case, Source
 from swerve.codec import is_live
 from swerve.errors import StoreError, SwerveError, printable
-from swerve.execute.local import settle_threads
+from swerve.execute.threads import settle_threads
 from swerve.files import sensor_file
 from swerve.keep import pictures_of
-from swerve.replay import rebuild
+from swerve.reproduce import rebuild
 from swerve.rows import Finding
 from swerve.spec import Builder, build_change
 from swerve.store import CAMPAIGN, Run

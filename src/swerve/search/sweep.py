@@ -31,6 +31,7 @@ class SweepSession:
     """A sweep under way; one ask holds whole cases, so that equal draws meet in it."""
 
     distinct = True
+    learns = False
 
     def __init__(self, sweep: Sweep, plan: Plan) -> None:
         grids = {rule.name: rule.change.grid() for rule in plan.rules}

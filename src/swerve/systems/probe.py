@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -20,10 +19,10 @@ from torch.overrides import TorchFunctionMode
 from swerve.coverage.layers import CoverageWarning, Spanned
 from swerve.errors import InputError, did_you_mean
 from swerve.system import Activations
+from swerve.systems.passes import INPUT, joined
 from swerve.values import Array
 
 CACHED = 1 << 19  # numbers looked at twice in a row
-INPUT = "(input)"  # the channels of the picture, for those who count them
 MODULES: dict[str, tuple[type[nn.Module], ...]] = {
     "convolution": (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
     "dense": (nn.Linear, nn.Bilinear),
@@ -67,7 +66,7 @@ def probe(net: nn.Module, batch: Tensor, layers: Sequence[str]) -> tuple[Any, di
     A layer that took no part in the pass is left out.
     """
     modules = _chosen(net, layers)
-    watch = _Watch()
+    watch = Watch()
     hooks = [module.register_forward_hook(watch.hook(name, module)) for name, module in modules.items()]
     hooks += [module.register_forward_hook(watch.passed) for module in net.modules() if _kind_of(module) in AXES]
     try:
@@ -77,8 +76,8 @@ def probe(net: nn.Module, batch: Tensor, layers: Sequence[str]) -> tuple[Any, di
         for hook in hooks:
             hook.remove()
     with torch.inference_mode():
-        said = watch.said() | ({INPUT: [_input(batch)]} if INPUT in layers else {})
-    return output, {name: _joined(name, said[name], inputs=len(batch)) for name in layers if name in said}
+        said = watch.said() | ({INPUT: [shown(batch)]} if INPUT in layers else {})
+    return output, {name: joined(name, said[name], inputs=len(batch)) for name in layers if name in said}
 
 
 def _chosen(net: nn.Module, layers: Sequence[str]) -> Mapping[str, nn.Module]:
@@ -90,7 +89,7 @@ def _chosen(net: nn.Module, layers: Sequence[str]) -> Mapping[str, nn.Module]:
 
 
 @dataclass
-class _Call:
+class Call:
     """One call of a layer: what it said so far, until the activation that follows has settled it."""
 
     layer: str
@@ -100,17 +99,17 @@ class _Call:
     activations: Activations | None = None
 
     def settle(self, output: Tensor) -> None:
-        self.activations, self.output = _reduced(self.kind, output, self.axis), None
+        self.activations, self.output = reduced(self.kind, output, self.axis), None
 
 
-class _Watch(TorchFunctionMode):
+class Watch(TorchFunctionMode):
     """Follows what layers put out through the functions of the pass, and keeps a few numbers of it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[_Call] = []
+        self.calls: list[Call] = []
         # By the tensor's id, and holding the tensor keeps the id its own; with the shape it had before it was flattened.
-        self.waiting: dict[int, tuple[_Call, Tensor, torch.Size]] = {}
+        self.waiting: dict[int, tuple[Call, Tensor, torch.Size]] = {}
         self.units: list[tuple[int, int]] = []  # axis and number of every layer's so far, traced or not
 
     def hook(self, name: str, module: nn.Module) -> Callable[[nn.Module, Any, Any], None]:
@@ -121,7 +120,7 @@ class _Watch(TorchFunctionMode):
         def after(module: nn.Module, inputs: Any, output: Any) -> None:
             del inputs
             said = _sequence(name, module, output) if kind == "recurrent" else output
-            call = _Call(name, kind, AXES[kind] if kind in AXES else self._axis(said), said)
+            call = Call(name, kind, AXES[kind] if kind in AXES else self._axis(said), said)
             self.calls.append(call)
             if waits:
                 self.waiting[id(said)] = call, said, said.shape
@@ -178,7 +177,7 @@ class _Watch(TorchFunctionMode):
             if given.shape in (shape, result.shape):  # pooled when flat, its shape is lost
                 self.waiting[id(result)] = call, result, result.shape if given.shape == shape else shape
 
-    def _settle(self, call: _Call, output: Tensor) -> None:
+    def _settle(self, call: Call, output: Tensor) -> None:
         call.settle(output)
         self.waiting = {key: entry for key, entry in self.waiting.items() if entry[0] is not call}
 
@@ -206,7 +205,8 @@ def _sequence(name: str, module: nn.Module, output: Any) -> Tensor:
     return first if module.batch_first else first.transpose(0, 1)
 
 
-def _reduced(kind: str, output: Tensor, axis: int) -> Activations:
+def reduced(kind: str, output: Tensor, axis: int) -> Activations:
+    """What a layer of `kind` put out, as a number per unit, the units along `axis`, and the span of it all."""
     numbers = output if output.dtype in (torch.float32, torch.float64) else output.float()
     low, high = span(numbers)
     others = [other for other in range(1, numbers.ndim) if other != axis % numbers.ndim]
@@ -228,24 +228,6 @@ def _array(tensor: Tensor) -> Array:
     return tensor.detach().cpu().numpy().copy()
 
 
-def _input(batch: Tensor) -> Activations:
-    return _reduced("input", batch.flatten(0, 1) if batch.ndim == 5 else batch, AXES["input"])
-
-
-def _joined(name: str, calls: Sequence[Activations], *, inputs: int) -> Activations:
-    """The calls of one layer as one: further steps of a recurrent layer, further passes of any other."""
-    rows = {len(call.mean) for call in calls}
-    if any(count % inputs for count in rows):
-        raise InputError(
-            f"layer '{name}' put out {max(rows)} rows for {inputs} inputs; each input needs as many as the others"
-        )
-    if calls[0].kind == "recurrent":
-        mean = np.concatenate([call.mean for call in calls], axis=1)
-        low, high = np.min([call.low for call in calls], axis=0), np.max([call.high for call in calls], axis=0)
-        return Spanned("recurrent", mean, low, high, len(mean) // inputs)
-    mean, low, high = (
-        np.concatenate([getattr(call, what).reshape(inputs, -1, *getattr(call, what).shape[1:]) for call in calls], axis=1)
-        for what in ("mean", "low", "high")
-    )
-    passes = mean.shape[1]
-    return Spanned(calls[0].kind, mean.reshape(inputs * passes, -1), low.reshape(-1), high.reshape(-1), passes)
+def shown(batch: Tensor, axis: int = AXES["input"]) -> Activations:
+    """The channels of the pictures themselves; a window of frames is as many passes."""
+    return reduced("input", batch.flatten(0, 1) if batch.ndim == 5 else batch, axis)

@@ -1,17 +1,28 @@
-"""A torch network as a system."""
+"""Torch networks as systems: a module given by its factory, or one that a Python user holds already."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from swerve.case import Case
+from swerve.errors import InputError, did_you_mean
 from swerve.seeding import digest_of
 from swerve.system import Answer, Traced
 from swerve.systems.function import answer_of, identity_of, state_of, weights_of
+from swerve.systems.network import Engine, Network, Pass, Rows
 from swerve.systems.probe import layers_of, probe
-from swerve.values import Value
+from swerve.systems.weights import filled
+from swerve.values import Array, Value
+
+DEVICES = ("auto", "cuda", "mps", "cpu")
 
 
 class TorchSystem:
@@ -52,12 +63,100 @@ class TorchSystem:
 
     def fingerprint(self) -> str:
         """A hash of the weights, of the network's own classes, and of how it is fed and read out."""
-        kinds = sorted({type(module) for module in self.net.modules()}, key=repr)
-        # torch's own classes by name alone: their source changes with every release, not what they do.
-        own = [identity_of(kind) if not kind.__module__.startswith("torch.") else kind.__qualname__ for kind in kinds]
-        plain = {
-            name: item
-            for name, item in vars(self.net).items()
-            if name != "training" and isinstance(item, bool | int | float | str)
-        }
-        return digest_of(weights_of(self.net), own, state_of(plain), state_of(self.read), state_of(self.say))
+        return digest_of(*_identity(self.net), state_of(self.read), state_of(self.say))
+
+
+def _identity(net: nn.Module) -> tuple[object, ...]:
+    """The weights, the network's own classes, and the plain numbers it holds."""
+    kinds = sorted({type(module) for module in net.modules()}, key=repr)
+    # torch's own classes by name alone: their source changes with every release, not what they do.
+    own = [identity_of(kind) if not kind.__module__.startswith("torch.") else kind.__qualname__ for kind in kinds]
+    plain = {
+        name: item for name, item in vars(net).items() if name != "training" and isinstance(item, bool | int | float | str)
+    }
+    return weights_of(net), own, state_of(plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Torch(Network):
+    """A torch network made by a factory, with weights from a file.
+
+    Args:
+        net: the factory, in TOML as `module:factory`.
+        arguments: what the factory is called with.
+        weights: a `.safetensors` file or a state dict (`.pt`, `.pth`); None where the factory fills in its own.
+        device: `auto`, `cuda`, `mps` or `cpu`.
+    """
+
+    net: Callable[..., nn.Module]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    weights: Path | None = None
+    device: str = "auto"
+
+    @cached_property
+    def engine(self) -> Engine:
+        made = self.net(**self.arguments)
+        if not isinstance(made, nn.Module):
+            raise InputError(f"the factory must return a torch module, it returned {type(made).__name__}")
+        return TorchEngine(made if self.weights is None else filled(made, self.weights), device_named(self.device))
+
+
+class TorchEngine:
+    """A torch module in single precision, ready to answer."""
+
+    batch: int | None = None
+
+    def __init__(self, net: nn.Module, device: torch.device) -> None:
+        self.net = net.eval().float().to(device)
+        self.device = device
+
+    def run(self, batch: Array) -> Mapping[str, Rows]:
+        with torch.inference_mode():
+            return outputs_of(self.net.eval()(self._input(batch)), len(batch))
+
+    def layers(self) -> Sequence[str]:
+        return layers_of(self.net)
+
+    def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
+        said, found = probe(self.net.eval(), self._input(batch), layers)
+        return outputs_of(said, len(batch)), found
+
+    def fingerprint(self) -> str:
+        return digest_of(*_identity(self.net))
+
+    def _input(self, batch: Array) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(batch, np.float32)).to(self.device)
+
+
+def device_named(name: str) -> torch.device:
+    """The device called `name`, of which `auto` is the fastest there is; raises `InputError` where there is none."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name not in DEVICES:
+        raise InputError(f"device = '{name}' is not known; {did_you_mean(name, DEVICES)}")
+    if not there.get(name, True):
+        raise InputError(f"device = '{name}': this machine has none; leave it at 'auto'")
+    return torch.device(next(kind for kind, found in there.items() if found) if name == "auto" else name)
+
+
+def outputs_of(said: Any, inputs: int) -> dict[str, Rows]:
+    """What a module returned, by name: a tensor, several in a tuple, list or dict, or a dict for each input."""
+    if isinstance(said, list) and len(said) == inputs and all(isinstance(item, Mapping) for item in said):
+        return {str(name): [_array(item[name]) for item in said] for name in said[0]}
+    return {name or "output": _array(tensor) for name, tensor in _leaves(said)}
+
+
+def _leaves(said: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """The tensors of nested tuples, lists and dicts; the inner ones are named as `outer.inner`."""
+    if isinstance(said, Tensor):
+        yield name, said
+    elif isinstance(said, Mapping | list | tuple):
+        parts = said.items() if isinstance(said, Mapping) else enumerate(said)
+        for key, part in parts:
+            yield from _leaves(part, f"{name}.{key}" if name else str(key))
+    elif said is not None:
+        raise InputError(f"the network returned {type(said).__name__}, expected tensors")
+
+
+def _array(tensor: Tensor) -> Array:
+    numbers: Array = tensor.detach().float().cpu().numpy()
+    return numbers

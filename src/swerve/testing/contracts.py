@@ -10,7 +10,8 @@ from typing import Any
 from swerve.campaign import Observation, Plan, Record, Search, Trial
 from swerve.case import Case, Source, group_of
 from swerve.codec import close, encode
-from swerve.engine import Ledger, answer_all
+from swerve.engine import Ledger
+from swerve.evaluation import answer_all
 from swerve.relation import Rule, Verdict
 from swerve.relations.steering import same_angle
 from swerve.seeding import digest_of

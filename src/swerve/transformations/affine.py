@@ -201,7 +201,7 @@ class Shear(_Affine):
 class Rotate(_Affine):
     """A rotation about the image centre; positive `degrees` are counter-clockwise as seen (DT-14, D-11)."""
 
-    degrees: float = param(-180, 180, neutral=0, grid=range(3, 31, 3), resolution=0.5, unit="°")
+    degrees: float = param(-180, 180, neutral=0, grid=range(3, 31, 3), resolution=0.1, unit="°")
 
     def _matrix(self, width: int, height: int) -> Array:
         cos, sin = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))

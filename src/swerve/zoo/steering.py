@@ -11,9 +11,7 @@ from typing import ClassVar
 
 import cv2
 import numpy as np
-import safetensors
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from swerve.case import Case
@@ -22,6 +20,7 @@ from swerve.errors import InputError, did_you_mean
 from swerve.system import Activations, Answer, Traced
 from swerve.systems.probe import layers_of, probe
 from swerve.systems.torch import TorchSystem
+from swerve.systems.weights import load
 from swerve.values import Array, Group, Image, Steering
 from swerve.world.source import World
 from swerve.zoo.networks import ChauffeurNet, DaveDropoutNet, DaveOrigNet, EpochNet, RamboNet
@@ -249,23 +248,3 @@ def steering_named(name: str) -> type[Trained]:
     if name not in STEERING:
         raise InputError(f"the zoo has no steering system '{name}'; {did_you_mean(name, STEERING)}")
     return STEERING[name]
-
-
-def load(net: Callable[[], nn.Module], path: Path) -> nn.Module:
-    """A network with the weights of a safetensors file; raises `InputError` unless names and shapes fit."""
-    made = net().eval()
-    who = type(made).__name__
-    try:
-        found = load_file(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise InputError(f"{path}: no weights for {who}: {error}") from error
-    wanted = made.state_dict()
-    if wrong := [name for name in {**wanted, **found} if _shape(wanted, name) != _shape(found, name)]:
-        given = f"{wrong[0]} is {_shape(found, wrong[0])}, expected {_shape(wanted, wrong[0])}"
-        raise InputError(f"{path}: these are not the weights of {who}: {given} ({len(wrong)} tensors differ)")
-    made.load_state_dict({name: tensor.float() for name, tensor in found.items()})
-    return made
-
-
-def _shape(state: Mapping[str, Tensor], name: str) -> str:
-    return "x".join(map(str, state[name].shape)) or "a number" if name in state else "missing"

@@ -15,11 +15,12 @@ document.addEventListener("click", async (event) => {
 });
 const grid = document.getElementById("cards");
 if (grid) {
-  const control = Object.fromEntries(["sort", "rule", "origin", "text"].map((id) => [id, document.getElementById(id)]));
+  const control = Object.fromEntries(["sort", "rule", "group", "origin", "text"].map((id) => [id, document.getElementById(id)]));
   const cards = [...grid.children].map((node) => ({
     node,
     margin: Number(node.dataset.m),
     rule: Number(node.dataset.r),
+    group: node.dataset.g,
     origin: node.dataset.o,
     key: node.querySelector(".case").textContent,
     text: node.textContent.toLowerCase(),
@@ -35,6 +36,7 @@ if (grid) {
     let shown = 0;
     for (const card of cards) {
       const fits = (control.rule.value === "" || card.rule === Number(control.rule.value))
+        && (control.group.value === "" || card.group === control.group.value)
         && (control.origin.value === "" || card.origin === control.origin.value)
         && card.text.includes(wanted);
       card.node.hidden = !fits;
@@ -45,7 +47,14 @@ if (grid) {
   };
   const sort = () => grid.append(...cards.sort(orders[control.sort.value]).map((card) => card.node));
   control.sort.addEventListener("change", sort);
-  for (const name of ["rule", "origin", "text"]) control[name].addEventListener("input", filter);
+  for (const name of ["rule", "group", "origin", "text"]) control[name].addEventListener("input", filter);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".filter");
+    if (!link) return;
+    for (const name of ["rule", "origin", "text"]) control[name].value = "";
+    control.group.value = link.dataset.g;
+    filter();
+  });
   // A browser that remembers the form across a reload must not show another state than the page.
   sort();
   filter();

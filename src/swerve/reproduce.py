@@ -8,11 +8,12 @@ from pathlib import Path
 
 from swerve.campaign import Campaign
 from swerve.codec import close, encode
-from swerve.engine import Evaluator, answer_all, checked, read_case
 from swerve.errors import StoreError
+from swerve.evaluation import Evaluator, answer_all, checked, read_case
 from swerve.identity import differences, identity_of
 from swerve.relation import Pair, Status, Verdict
 from swerve.rows import Finding, finding_of
+from swerve.shrink import shrunk_of
 from swerve.spec import Builder, build_change, load_campaign
 from swerve.store import CAMPAIGN, Run
 from swerve.system import Answer
@@ -35,11 +36,14 @@ class Replayed:
         return not self.differs
 
 
-def replay(folder: Path, prefix: str, *, campaign: Campaign | None = None, trusted: Collection[Path] = ()) -> Replayed:
-    """Run the finding whose id starts with `prefix` again, alone."""
+def replay(
+    folder: Path, prefix: str, *, shrunk: bool = False, campaign: Campaign | None = None, trusted: Collection[Path] = ()
+) -> Replayed:
+    """Run the finding whose id starts with `prefix` again, alone; or what it was `shrunk` to."""
     run = Run(folder)
-    row = run.row(prefix)
-    finding = finding_of(row)
+    finding = finding_of(run.row(prefix))
+    if shrunk:
+        finding = _smallest(run, finding)
     campaign = campaign or rebuild(run, trusted)
     now = identity_of(campaign, run.base, run.identity["factory"])
     baseline = {seen.case: seen for seen in run.baseline()}
@@ -59,6 +63,13 @@ def replay(folder: Path, prefix: str, *, campaign: Campaign | None = None, trust
         *_verdict_differs(verdict),
     )
     return Replayed(finding, verdict, said[0], said[1], differs, tuple(differences(run.identity, now)))
+
+
+def _smallest(run: Run, finding: Finding) -> Finding:
+    made = shrunk_of(run, finding.id)
+    if made is None:
+        raise StoreError(f"finding {finding.id} was never shrunk; do so with 'swerve shrink {run.folder} {finding.id}'")
+    return made.finding
 
 
 def rebuild(run: Run, trusted: Collection[Path] = ()) -> Campaign:

@@ -1,0 +1,86 @@
+"""How good a system is before anything is changed: its own error against the labels, in the labels' own unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from swerve.analysis.centres import centre_precision
+from swerve.analysis.detection import average_precision
+from swerve.campaign import Observation
+from swerve.case import Source
+from swerve.convention import UNITS, Convention
+from swerve.values import Boxes2D, Boxes3D, Steering, Value, find
+
+DEGREES = "degrees"
+ANY, SAME = "any", "same"
+V = TypeVar("V", bound=Value)
+
+
+def baseline_error(source: Source, baseline: Sequence[Observation]) -> dict[str, Any]:
+    """The number of usable cases and, for what is both labelled and said, `mse` or `map` with what they need to be read."""
+    usable = [seen for seen in baseline if not seen.fault]
+    told: dict[str, Any] = {"cases": len(usable), "unusable": len(baseline) - len(usable)}
+    return told | _steering(source, usable) | _boxes(usable) | _solids(usable)
+
+
+def convention_of(source: Source) -> Convention | None:
+    """How a source counts steering, if it or the source it wraps declares it."""
+    declared = getattr(source, "convention", None)
+    inner = getattr(source, "source", None)
+    return declared if isinstance(declared, Convention) else convention_of(inner) if inner is not None else None
+
+
+def angles(usable: Sequence[Observation]) -> tuple[list[float], list[float]]:
+    """Labels and answers in degrees of the wheel, where there are both."""
+    pairs = list(_both(usable, Steering))
+    return [label.degrees for label, _ in pairs], [said.degrees for _, said in pairs]
+
+
+def _steering(source: Source, usable: Sequence[Observation]) -> dict[str, Any]:
+    labels, said = angles(usable)
+    if not labels:
+        return {}
+    declared = convention_of(source)
+    unit = declared.unit if declared and declared.unit in UNITS else DEGREES
+    size = UNITS[str(unit)]
+    wrong = (np.array(said) - labels) / size
+    still = np.array(labels) / size
+    mse = {"mse": float(np.mean(wrong**2)), "unit": unit, "labels": len(labels)}
+    return {**mse, "rmse_degrees": float(np.sqrt(np.mean(wrong**2)) * size), "mse_of_zero": float(np.mean(still**2))}
+
+
+def _boxes(usable: Sequence[Observation]) -> dict[str, Any]:
+    pairs = list(_both(usable, Boxes2D))
+    if not pairs:
+        return {}
+    truth, said = [label for label, _ in pairs], [answer for _, answer in pairs]
+    # A detector that knows traffic lights but not their states can still be measured: by where they are.
+    any_kind = not _kinds(truth) & _kinds(said)
+    found = average_precision(truth, said, any_kind=any_kind)
+    demanded = int(sum(np.count_nonzero(np.asarray(boxes.care)) for boxes in truth))
+    limits = {"map_50": found.at(0.5), "labels": demanded}
+    return {"map": found.mean, **limits, "kinds": ANY if any_kind else SAME}
+
+
+def _solids(usable: Sequence[Observation]) -> dict[str, Any]:
+    pairs = list(_both(usable, Boxes3D))
+    if not pairs:
+        return {}
+    truth, said = [label for label, _ in pairs], [answer for _, answer in pairs]
+    any_kind = not _kinds(truth) & _kinds(said)
+    found = centre_precision(truth, said, any_kind=any_kind)
+    return {"map": found.mean, "by_metres": dict(found.by_limit), "kinds": ANY if any_kind else SAME}
+
+
+def _kinds(sets: Sequence[Boxes2D | Boxes3D]) -> set[str]:
+    return {kind for boxes in sets for kind in boxes.kinds}
+
+
+def _both(usable: Sequence[Observation], kind: type[V]) -> Iterator[tuple[V, V]]:
+    for seen in usable:
+        label, said = find(seen.truth, kind.slot), find(seen.said, kind.slot)
+        if isinstance(label, kind) and isinstance(said, kind):
+            yield label, said

@@ -1,0 +1,329 @@
+"""Two runs of one campaign with two weights: what is new, fixed or still there, and whether that is more than chance.
+
+A finding's id is made of case, rule and change, so the same id in two runs is one question asked of two models. Both
+journals are read once, side by side. A trial waits for its partner only where the two orders differ, and then as an id
+and a word: memory stays flat for two runs of one campaign, however long.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from swerve.analysis.statistics import Outcome, holm, sign_test, wilson
+from swerve.errors import StoreError
+from swerve.identity import differences
+from swerve.journal import Row
+from swerve.relation import Status
+from swerve.rows import Finding, finding_of, is_finding
+from swerve.store import Run, best_of
+
+HELD, VIOLATED, SKIPPED, ERROR = Status.HELD.value, Status.VIOLATED.value, Status.SKIPPED.value, Status.ERROR.value
+ABSENT = "absent"
+UNJUDGED = (SKIPPED, ERROR, ABSENT)
+JUDGED = (HELD, VIOLATED)
+SIGNIFICANT = 0.05
+FAIL_ON = ("new", "worse", "never")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The trials of one run: trials = held + violated + skipped + errors."""
+
+    held: int = 0
+    violated: int = 0
+    skipped: int = 0
+    errors: int = 0
+
+    @property
+    def trials(self) -> int:
+        """Every trial, however it ended."""
+        return self.held + self.violated + self.skipped + self.errors
+
+    @property
+    def judged(self) -> int:
+        """The trials with a verdict that can be trusted."""
+        return self.held + self.violated
+
+    @property
+    def rate(self) -> float | None:
+        """The share of judged trials that violated."""
+        return self.violated / self.judged if self.judged else None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The rate's 95% Wilson interval."""
+        return wilson(self.violated, self.judged)
+
+    def __add__(self, other: Counts) -> Counts:
+        held, violated = self.held + other.held, self.violated + other.violated
+        return Counts(held, violated, self.skipped + other.skipped, self.errors + other.errors)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One rule, or all, in two runs; `pairs` counts trials by how they ended before and after, `absent` included."""
+
+    name: str
+    before: Counts
+    after: Counts
+    pairs: Mapping[tuple[str, str], int]
+
+    @property
+    def new(self) -> int:
+        """Held before, violated now."""
+        return self._count([HELD], [VIOLATED])
+
+    @property
+    def fixed(self) -> int:
+        """Violated before, held now."""
+        return self._count([VIOLATED], [HELD])
+
+    @property
+    def persisting(self) -> int:
+        """Violated in both."""
+        return self._count([VIOLATED], [VIOLATED])
+
+    @property
+    def dropped(self) -> int:
+        """Violated before, not judged any more: neither fixed nor still there."""
+        return self._count([VIOLATED], UNJUDGED)
+
+    @property
+    def surfaced(self) -> int:
+        """Violated now, not judged before: nobody knows whether it is new."""
+        return self._count(UNJUDGED, [VIOLATED])
+
+    @property
+    def broken(self) -> int:
+        """Judged before, an error now."""
+        return self._count(JUDGED, [ERROR])
+
+    @property
+    def judged(self) -> int:
+        """Judged in both: the pairs of McNemar's test."""
+        return self._count(JUDGED, JUDGED)
+
+    @property
+    def common(self) -> int:
+        """In both runs, however they ended."""
+        ways = (*JUDGED, SKIPPED, ERROR)
+        return self._count(ways, ways)
+
+    def unpaired(self) -> tuple[int, int]:
+        """How many trials only the first run has, and how many only the second; a skipped one is no loss."""
+        made = (*JUDGED, ERROR)
+        return self._count(made, [ABSENT]), self._count([ABSENT], made)
+
+    @cached_property
+    def mcnemar(self) -> Outcome:
+        """McNemar's exact test: are new and fixed as likely as each other?"""
+        return sign_test(self.new, self.fixed)
+
+    def _count(self, before: Collection[str], after: Collection[str]) -> int:
+        return sum(self.pairs.get(pair, 0) for pair in itertools.product(before, after))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs side by side; `appeared` and `gone` tell how the others' trials ended where only one run violated."""
+
+    before: Run
+    after: Run
+    overall: Paired
+    rules: tuple[Paired, ...]
+    appeared: Mapping[str, str]  # id: how it ended before
+    gone: Mapping[str, str]  # id: how it ends now
+    warnings: tuple[str, ...]
+
+    @property
+    def new(self) -> set[str]:
+        """Ids of findings that held before."""
+        return {name for name, then in self.appeared.items() if then == HELD}
+
+    @property
+    def surfaced(self) -> set[str]:
+        """Ids of findings that were not judged before."""
+        return {name for name, then in self.appeared.items() if then != HELD}
+
+    @property
+    def fixed(self) -> set[str]:
+        """Ids of former findings that hold now."""
+        return {name for name, now in self.gone.items() if now == HELD}
+
+    @property
+    def dropped(self) -> set[str]:
+        """Ids of former findings that are not judged any more."""
+        return {name for name, now in self.gone.items() if now != HELD}
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """What surely fails more often than before: rules, or all of them; Holm's correction for asking so often."""
+        asked = (*self.rules, self.overall) if len(self.rules) > 1 else self.rules
+        adjusted = holm([line.mcnemar.p for line in asked])
+        rising = zip(asked, adjusted, strict=True)
+        return tuple(line.name for line, p in rising if p is not None and p < SIGNIFICANT and line.new > line.fixed)
+
+    def failure(self, on: str = "new") -> str:
+        """Why a pipeline should stop, in a few words, or nothing; `on` is one of FAIL_ON.
+
+        An error where there was a verdict stops it either way: a model that fails to answer has no findings to count.
+        """
+        if on == "never":
+            return ""
+        reasons = list(_broken(self.overall))
+        if on == "worse":
+            return "; ".join([*reasons, *(f"{name} fails more often than before" for name in self.worse)])
+        told = {"new": self.overall.new, "not judged before": self.overall.surfaced}
+        return "; ".join([*reasons, *(f"findings {what}: {count:,}" for what, count in told.items() if count)])
+
+
+class Incomparable(StoreError):
+    """Two runs that share no judged trial; `changed` lists how their campaigns differ."""
+
+    def __init__(self, before: Path, after: Path, why: str, changed: Collection[str]) -> None:
+        self.changed = tuple(changed)
+        super().__init__(f"{before} and {after} cannot be compared: {why}; run the same campaign with two weights")
+
+
+def compare(before: Run, after: Run) -> Comparison:
+    """What changed from `before` to `after`, paired by trial."""
+    merge = _Merge()
+    for rows in itertools.zip_longest(before.trials(), after.trials()):
+        for side, row in enumerate(rows):
+            if row is not None:
+                merge.add(side, row, alone=rows[1 - side] is None)
+    merge.close()
+    rules = tuple(merge.paired(name) for name in _names(before, after, merge))
+    overall = _sum(rules)
+    changed = _differences(before, after)
+    if not overall.judged:
+        why = "no trial was judged in both" if overall.common else "no trial is in both"
+        raise Incomparable(before.folder, after.folder, why, [*changed, *_told_counts(overall)])
+    warnings = (*changed, *_unfinished(before, overall.before), *_unfinished(after, overall.after), *_gaps(overall))
+    return Comparison(before, after, overall, rules, merge.appeared, merge.gone, warnings)
+
+
+def findings_among(run: Run, ids: Collection[str], most: int | None = None) -> list[Finding]:
+    """The findings of `run` that are in `ids`, worst first, `most` of them."""
+    if not ids:
+        return []
+    count = len(ids) if most is None else most
+    rows = (row for row in run.trials() if is_finding(row) and row["id"] in ids)
+    return [finding_of(row) for row in best_of(rows, count)[:count]]
+
+
+@dataclass
+class _Merge:
+    """Pairs trials of two journals as they come."""
+
+    sides: tuple[defaultdict[str, Counter[str]], ...] = field(
+        default_factory=lambda: (defaultdict(Counter), defaultdict(Counter))
+    )
+    pairs: defaultdict[str, Counter[tuple[str, str]]] = field(default_factory=lambda: defaultdict(Counter))
+    waiting: tuple[defaultdict[str, dict[str, str]], ...] = field(
+        default_factory=lambda: (defaultdict(dict), defaultdict(dict))
+    )
+    appeared: dict[str, str] = field(default_factory=dict)
+    gone: dict[str, str] = field(default_factory=dict)
+
+    def add(self, side: int, row: Row, *, alone: bool) -> None:
+        """One trial of a side; `alone` says that the other side has no more to come."""
+        name, rule, status = row["id"], row["rule"], Status(row["status"]).value
+        self.sides[side][rule][status] += 1
+        partner = self.waiting[1 - side][rule].pop(name, ABSENT if alone else None)
+        if partner is not None:
+            self._pair(rule, name, (partner, status) if side else (status, partner))
+        else:
+            # A change made twice has a second row, skipped; the first one is what counts.
+            self.waiting[side][rule].setdefault(name, status)
+
+    def close(self) -> None:
+        """Nothing more comes: who still waits has no partner."""
+        for side, rules in enumerate(self.waiting):
+            for rule, left in rules.items():
+                for name, status in left.items():
+                    self._pair(rule, name, (ABSENT, status) if side else (status, ABSENT))
+                left.clear()
+
+    def _pair(self, rule: str, name: str, pair: tuple[str, str]) -> None:
+        self.pairs[rule][pair] += 1
+        then, now = pair
+        if now == VIOLATED != then:
+            self.appeared[name] = then
+        elif then == VIOLATED != now:
+            self.gone[name] = now
+
+    def paired(self, rule: str) -> Paired:
+        """All that is known of a rule."""
+        before, after = (_counts(side[rule]) for side in self.sides)
+        return Paired(rule, before, after, dict(self.pairs[rule]))
+
+
+def _counts(statuses: Mapping[str, int]) -> Counts:
+    return Counts(*(statuses.get(status, 0) for status in (HELD, VIOLATED, SKIPPED, ERROR)))
+
+
+def _sum(rules: Collection[Paired]) -> Paired:
+    pairs: Counter[tuple[str, str]] = Counter()
+    for rule in rules:
+        pairs.update(rule.pairs)
+    before, after = (sum((getattr(rule, side) for rule in rules), Counts()) for side in ("before", "after"))
+    return Paired("all rules", before, after, dict(pairs))
+
+
+def _names(before: Run, after: Run, merge: _Merge) -> list[str]:
+    """Rules in the order of the campaigns, then any other that was met."""
+    declared = (str(rule["name"]) for run in (before, after) for rule in run.identity["campaign"].get("rule", ()))
+    return list(dict.fromkeys([*declared, *merge.sides[0], *merge.sides[1]]))
+
+
+def _differences(before: Run, after: Run) -> list[str]:
+    """How the campaigns differ beside the system, which is what is compared."""
+    return differences(_comparable(before.identity), _comparable(after.identity))
+
+
+def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: part for key, part in identity.items() if key not in ("factory", "rebuildable")}
+    parts = {name: _without_system(identity[name]) for name in ("fingerprints", "campaign")}
+    return {**kept, **parts}
+
+
+def _without_system(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: item for key, item in part.items() if key != "system"}
+
+
+def _unfinished(run: Run, counts: Counts) -> Iterator[str]:
+    try:
+        summary = json.loads((run.folder / "summary.json").read_bytes())
+        finished = isinstance(summary, dict) and summary.get("trials") == counts.trials
+    except (OSError, ValueError):  # derived: it may be deleted or torn
+        finished = False
+    if not finished:
+        yield f"{run.folder} has not finished: trials so far: {counts.trials:,}"
+
+
+def _gaps(overall: Paired) -> Iterator[str]:
+    """Trials that the comparison cannot see."""
+    first, second = overall.unpaired()
+    if first or second:
+        told = f"trials in BEFORE alone: {first:,}, in AFTER alone: {second:,}"
+        yield f"{told}; compared are the {overall.judged:,} judged in both"
+    yield from _broken(overall)
+
+
+def _broken(overall: Paired) -> Iterator[str]:
+    if overall.broken:
+        yield f"trials that were judged before and end in an error now: {overall.broken:,}"
+
+
+def _told_counts(overall: Paired) -> Iterator[str]:
+    for name, counts in (("BEFORE", overall.before), ("AFTER", overall.after)):
+        ended = f"{counts.judged:,} judged, {counts.skipped:,} skipped, {counts.errors:,} errors"
+        yield f"trials of {name}: {ended}"

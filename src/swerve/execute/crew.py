@@ -1,0 +1,152 @@
+"""Several workers as one pair of hands: batches handed out as they get free, results in order, the dead replaced.
+
+A batch whose worker dies is done again as a whole, as somebody may have killed the worker for no fault of the batch. If it
+fails again, its items are done one by one, so that the one at fault is found; that one is recorded after three tries.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+from swerve.campaign import Observation, Record, Trial
+from swerve.case import Source, group_of
+from swerve.codec import encode_change
+from swerve.errors import EnvironmentFault, InputError, ModelError, SwerveError, Timeout
+from swerve.relation import Fault, Verdict
+from swerve.rows import observation_of
+
+TRIES = 3
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Hand(Protocol):
+    """One worker, somewhere."""
+
+    def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Its reply; raises `ModelError` of a kind where it died, was ended, or took too long."""
+
+    def close(self) -> None:
+        """Send it home."""
+
+
+class Crew:
+    """Hands for `swerve.engine.run` made of workers that `hire` starts; at most `count` at a time."""
+
+    def __init__(
+        self,
+        hire: Callable[[], Hand],
+        count: int,
+        *,
+        source: Source,
+        record: Callable[[Mapping[str, Any]], Record],
+    ) -> None:
+        self._hire, self._source, self._record = hire, source, record
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="swerve-crew")
+        self._idle: queue.SimpleQueue[Hand] = queue.SimpleQueue()
+        self._all: list[Hand] = []
+        self._guard = threading.Lock()
+        self._closed = False
+        self._baseline: Mapping[str, Observation] = {}
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def observe(self, batches: Sequence[Sequence[str]]) -> Iterator[Sequence[Observation]]:
+        """What the system says of untouched cases."""
+        return self._in_order(self._observed, batches)
+
+    def begin(self, baseline: Mapping[str, Observation]) -> None:
+        """The journal holds the baseline now, and workers read it there."""
+        self._baseline = baseline
+
+    def evaluate(self, batches: Sequence[Sequence[Trial]]) -> Iterator[Sequence[Record]]:
+        """The records of trials."""
+        return self._in_order(self._evaluated, batches)
+
+    def close(self) -> None:
+        """Send all workers home; what they were doing is lost."""
+        with self._guard:
+            self._closed = True
+            workers, self._all = self._all, []
+        for worker in workers:
+            worker.close()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _in_order(self, do: Callable[[Sequence[T]], R], batches: Sequence[Sequence[T]]) -> Iterator[R]:
+        futures: list[Future[R]] = [self._threads.submit(do, batch) for batch in batches]
+        return (future.result() for future in futures)
+
+    def _observed(self, keys: Sequence[str]) -> list[Observation]:
+        rows = zip(keys, self._rows("observe", keys), strict=True)
+        return [self._unanswered(key, row) if isinstance(row, Verdict) else observation_of(row) for key, row in rows]
+
+    def _evaluated(self, trials: Sequence[Trial]) -> list[Record]:
+        rows = zip(trials, self._rows("evaluate", [_travelling(trial) for trial in trials]), strict=True)
+        return [self._failed(trial, row) if isinstance(row, Verdict) else self._record(row) for trial, row in rows]
+
+    def _unanswered(self, key: str, verdict: Verdict) -> Observation:
+        return Observation(key, group_of(self._source, key), fault=verdict.why)
+
+    def _failed(self, trial: Trial, verdict: Verdict) -> Record:
+        seen = self._baseline[trial.case]
+        return Record(trial, verdict, trial.change, seen.said, source_sha=seen.input_sha)
+
+    def _rows(self, ask: str, items: Sequence[Any]) -> list[Mapping[str, Any] | Verdict]:
+        """A row per item, or the verdict on one that no worker survives."""
+        failed = ModelError("never tried")
+        for _ in range(TRIES if len(items) == 1 else TRIES - 1):
+            rows = self._tried(ask, items)
+            if not isinstance(rows, ModelError):
+                return rows
+            failed = rows
+            if isinstance(failed, Timeout):  # it would only take as long again
+                break
+        if len(items) > 1:
+            return [self._rows(ask, [item])[0] for item in items]
+        return [Verdict.error(str(failed), Fault(failed.kind))]
+
+    def _tried(self, ask: str, items: Sequence[Any]) -> list[Mapping[str, Any] | Verdict] | ModelError:
+        """The rows of one try; a worker that fails is not asked again."""
+        worker = self._worker()
+        try:
+            reply = worker.ask({"ask": ask, "items": list(items)})
+        except ModelError as error:
+            worker.close()
+            if self._closed:
+                raise EnvironmentFault("the workers were sent home") from error
+            return error
+        self._idle.put(worker)
+        if "stopped" in reply:
+            raise _stopped(reply)
+        return list(reply["rows"])
+
+    def _worker(self) -> Hand:
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            worker = self._hire()
+        with self._guard:
+            if self._closed:
+                worker.close()
+                raise EnvironmentFault("the workers were sent home")
+            self._all.append(worker)
+        return worker
+
+
+def _travelling(trial: Trial) -> list[Any]:
+    change = None if trial.change is None else json.dumps(encode_change(trial.change))
+    return [trial.case, trial.rule, trial.draw, change]
+
+
+def _stopped(reply: Mapping[str, Any]) -> SwerveError:
+    kinds = {kind.exit_code: kind for kind in (InputError, ModelError, EnvironmentFault)}
+    return kinds.get(reply["exit"], InputError)(reply["stopped"])

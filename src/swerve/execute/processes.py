@@ -1,0 +1,100 @@
+"""Workers as processes of this machine, each held to its time and memory."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from swerve import limits
+from swerve.campaign import Campaign
+from swerve.errors import ModelError
+from swerve.execute.crew import Crew
+from swerve.rows import record_of
+from swerve.systems.child import Child
+from swerve.systems.wire import packed
+
+PATIENCE = 3  # times the slowest case so far that a batch may take per case, once that is more than the limit
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a worker may take: seconds over one case, bytes of memory."""
+
+    seconds: float = limits.SECONDS
+    memory: int = limits.MEMORY
+
+
+@dataclass
+class Pace:
+    """How long a batch may take: the limit of one case, or more where cases are known to be slow."""
+
+    seconds: float
+    slowest: float = field(default=0.0)
+
+    def limit(self, cases: int) -> float:
+        """Seconds for a batch of so many."""
+        return max(self.seconds, PATIENCE * self.slowest * cases)
+
+    def note(self, cases: int, taken: float) -> None:
+        """A batch came back."""
+        self.slowest = max(self.slowest, taken / max(1, cases))
+
+
+class LocalHand:
+    """One worker process."""
+
+    def __init__(self, folder: Path, trusted: Collection[Path], allowance: Allowance, pace: Pace) -> None:
+        words = [sys.executable, "-P", "-m", "swerve.execute.worker", str(folder.resolve())]
+        paths = os.pathsep.join(str(Path(path).resolve()) for path in sys.path)  # modules of the user's are found as here
+        self._child = Child(
+            [*words, *(str(path.resolve()) for path in trusted)], None, allowance.memory, {**os.environ, "PYTHONPATH": paths}
+        )
+        self._pace, self._lock, self._numbers = pace, threading.Lock(), itertools.count()
+        self._asked = False
+
+    def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Its reply within the time that the batch may take; its start, which loads the model, is not counted."""
+        with self._lock:
+            if not self._asked:
+                self._exchange({"ask": "ready"}, limits.START)
+                self._asked = True
+            count, started = len(question["items"]), time.monotonic()
+            reply = self._exchange(question, self._pace.limit(count))
+            self._pace.note(count, time.monotonic() - started)
+            return reply
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        self._child.kill()  # whoever waits for it is told at once
+        with self._lock:
+            self._child.end()
+
+    def _exchange(self, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        number = next(self._numbers)
+        reply = self._child.ask(packed({**question, "number": number}), number, seconds)
+        if "error" in reply:  # not of the model, whose errors are rows, but of what is around it
+            raise ModelError(str(reply["error"]))
+        return reply
+
+
+def crew_of(
+    campaign: Campaign,
+    folder: Path,
+    base: Path,
+    *,
+    workers: int,
+    trusted: Collection[Path] = (),
+    allowance: Allowance | None = None,
+) -> Crew:
+    """Up to `workers` processes that rebuild the campaign of a run folder."""
+    allowed = allowance or Allowance()
+    hire = partial(LocalHand, folder, trusted, allowed, Pace(allowed.seconds))
+    return Crew(hire, workers, source=campaign.source, record=partial(record_of, base=base, trusted=trusted))

@@ -1,0 +1,89 @@
+"""A process that works for another: source and system rebuilt once from a run folder, then batch after batch.
+
+    python -m swerve.execute.worker FOLDER [TRUSTED ...]
+
+It is asked over its stdin and answers over its stdout, in the frames of `systems.wire`; it writes no file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from swerve.campaign import Campaign, Trial
+from swerve.errors import SwerveError
+from swerve.evaluation import Evaluator, observe_batch
+from swerve.execute.threads import settle_threads
+from swerve.reproduce import rebuild
+from swerve.rows import observation_row, record_row
+from swerve.spec import build_change
+from swerve.store import Run
+from swerve.systems.serve import serve_frames
+from swerve.transformation import Transformation
+
+PR_SET_PDEATHSIG = 1
+CHANGES = 4096  # remembered: a grid asks for the same few of every case
+
+
+class Worker:
+    """What a worker can be asked for."""
+
+    def __init__(self, folder: Path, trusted: Sequence[Path] = ()) -> None:
+        self._run, self._trusted = Run(folder), tuple(trusted)
+        self._change = lru_cache(CHANGES)(self._built)
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The rows asked for, or the sentence of an error that stops the campaign."""
+        tasks: dict[str, Callable[[Any], list[Any]]] = {"observe": self.observe, "evaluate": self.evaluate}
+        try:
+            _ = self._campaign
+            return {"rows": tasks[question["ask"]](question["items"])} if question["ask"] in tasks else {}
+        except SwerveError as error:
+            return {"stopped": str(error), "exit": error.exit_code}
+
+    def observe(self, keys: Sequence[str]) -> list[Any]:
+        """What the system says of untouched cases."""
+        return [observation_row(seen) for seen in observe_batch(self._campaign, keys)]
+
+    def evaluate(self, trials: Sequence[Sequence[Any]]) -> list[Any]:
+        """The records of trials."""
+        asked = [Trial(case, rule, draw, self._change(change)) for case, rule, draw, change in trials]
+        return [record_row(record) for record in self._evaluator(asked)]
+
+    def _built(self, text: str | None) -> Transformation | None:
+        return None if text is None else build_change(json.loads(text), self._run.base, self._trusted)
+
+    @cached_property
+    def _campaign(self) -> Campaign:
+        campaign = rebuild(self._run, self._trusted)
+        settle_threads()
+        return campaign
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self._campaign, {seen.case: seen for seen in self._run.baseline()}, threads=1)
+
+
+def die_with_parent() -> None:
+    """End when whoever started this process ends, even by SIGKILL; where the system cannot, a closed pipe does it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> None:
+    """Work until stdin closes."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: sums in one order
+    die_with_parent()
+    folder, *trusted = map(Path, sys.argv[1:])
+    serve_frames(Worker(folder, trusted).answer)
+
+
+if __name__ == "__main__":
+    main()

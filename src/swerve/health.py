@@ -1,0 +1,258 @@
+"""Whether a campaign can find anything, asked before hours are spent on it (RELIABILITY, design rule 9).
+
+A concern is a note, a warning, or a refusal: what is refused cannot find anything, or would find what is not there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from swerve.analysis.baseline import angles, baseline_error
+from swerve.campaign import Campaign, Observation, Plan, Record, Trial
+from swerve.case import Case
+from swerve.codec import close, encode
+from swerve.engine import Hands
+from swerve.errors import InputError, printable
+from swerve.evaluation import Evaluator, checked, read_case
+from swerve.journal import seal
+from swerve.relation import Pair, Rule, Status
+from swerve.rows import record_row
+from swerve.store import KEPT_PER_RULE
+from swerve.system import Answer
+from swerve.transformation import Transformation, Unchanged
+from swerve.values import Image, Steering, find
+
+NOISE_CASES, NOISE_ROUNDS = 8, 2
+SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
+MOST_SKIPPED = 0.5
+FEWEST_FOR_SIGN = 10
+OPPOSED = -0.2  # correlation with the labels below which the sign is held to be turned
+STRANGE_RATIO = 20.0  # of spreads; radians for degrees is 57
+DEFLATED = 0.6  # of a picture's bytes are left in its file
+SPARE = 1.2  # times the estimate must be free on the disk
+
+
+class Level(StrEnum):
+    """How grave a concern is."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One thing a user should know before the run."""
+
+    name: str
+    level: Level
+    why: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """The system's own error, what is to be expected of the run, and every concern."""
+
+    baseline: Mapping[str, Any]
+    concerns: tuple[Concern, ...]
+    trials: int | None
+    seconds: float | None  # of CPU
+    megabytes: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of `swerve check --json`."""
+        estimate = {"trials": self.trials, "cpu_seconds": self.seconds, "megabytes": self.megabytes}
+        concerns = [asdict(concern) for concern in self.concerns]
+        return {"baseline": dict(self.baseline), "estimate": estimate, "concerns": concerns, "healthy": not self.refusals}
+
+    @property
+    def refusals(self) -> tuple[Concern, ...]:
+        """The concerns that stop a run."""
+        return tuple(concern for concern in self.concerns if concern.level is Level.REFUSAL)
+
+    def refuse(self) -> None:
+        """Raise `InputError` for the first refusal."""
+        for concern in self.refusals:
+            raise InputError(f"{concern.why}; to run it nevertheless: --anyway")
+
+
+def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hands, folder: Path | None = None) -> Health:
+    """Look at the baseline, ask a few cases again, and try a few changes of every rule; `folder` is where the run goes."""
+    usable = [seen for seen in baseline.values() if not seen.fault]
+    sample = _spread(usable, SAMPLED_CASES)
+    started = time.process_time()
+    batches = hands.evaluate([list(_questions(rule, sample)) for rule in campaign.rules])
+    records = {rule.name: batch for rule, batch in zip(campaign.rules, batches, strict=True)}
+    seconds = time.process_time() - started
+    trials = campaign.search.start(
+        Plan([seen.case for seen in usable], campaign.rules, campaign.seed, baseline, campaign.inference_batch)
+    ).total
+    tried = [record for some in records.values() for record in some]
+    share = None if trials is None or not tried else trials / len(tried)
+    megabytes = None if share is None else _megabytes(campaign, tried, share, sample)
+    concerns = (
+        *_skipped(baseline.values()),
+        *_repeated(campaign),
+        *_constant(usable),
+        *_unit_and_sign(usable),
+        *_noise(campaign, hands, baseline, _spread(usable, NOISE_CASES)),
+        *_idle(campaign, records),
+        *_disk(folder, megabytes),
+    )
+    error = baseline_error(campaign.source, list(baseline.values()))
+    return Health(error, concerns, trials, None if share is None else seconds * share, megabytes)
+
+
+def _spread(usable: Sequence[Observation], count: int) -> list[Observation]:
+    """Up to `count` cases, evenly from first to last."""
+    places = np.unique(np.linspace(0, len(usable) - 1, min(count, len(usable))).astype(int))
+    return [usable[place] for place in places]
+
+
+def _questions(rule: Rule, sample: Sequence[Observation]) -> Iterator[Trial]:
+    """Trials over a whole grid's spread, or the first draws of an endless space: the very ones the run will ask."""
+    grid = rule.change.grid()
+    places = (
+        np.unique(np.linspace(0, len(grid) - 1, min(SAMPLED_DRAWS, len(grid))).astype(int)) if grid else range(SAMPLED_DRAWS)
+    )
+    for seen in sample:
+        yield from (Trial(seen.case, rule.name, int(place), grid[place] if grid else None) for place in places)
+
+
+def _skipped(baseline: Sequence[Observation] | Any) -> Iterator[Concern]:
+    seen = list(baseline)
+    unusable = [item for item in seen if item.fault]
+    unread = [
+        item for item in unusable if not item.readable
+    ]  # a model that fails is a result; a file that does not read is none
+    if unusable:
+        level = Level.REFUSAL if len(unread) > MOST_SKIPPED * len(seen) else Level.WARNING
+        first = printable(unusable[0].fault, 120)
+        yield Concern("unusable cases", level, f"{len(unusable)} of {len(seen)} cases cannot be used; first: {first}")
+
+
+def _repeated(campaign: Campaign) -> Iterator[Concern]:
+    tell: Callable[[], Sequence[Sequence[str]]] | None = getattr(campaign.source, "duplicates", None)
+    if tell and (groups := tell()):
+        first = " and ".join(printable(key, 60) for key in groups[0][:2])
+        yield Concern("same input twice", Level.NOTE, f"{len(groups)} inputs are there more than once; first: {first}")
+
+
+def _constant(usable: Sequence[Observation]) -> Iterator[Concern]:
+    """R28: a model that says one thing of everything cannot contradict itself."""
+    inputs = {seen.input_sha for seen in usable}
+    if len(inputs) > 2 and len({str(encode(seen.said)) for seen in usable}) == 1:
+        why = f"the system says the same of all {len(usable)} cases; no change can make it contradict itself"
+        yield Concern("constant answers", Level.REFUSAL, f"{why}: check its preprocessing and weights")
+
+
+def _unit_and_sign(usable: Sequence[Observation]) -> Iterator[Concern]:
+    """R42: labels and answers that run against each other, or whose sizes are those of two units."""
+    labels, said = angles(usable)
+    spread, told = (float(np.sqrt(np.mean(np.square(numbers)))) if numbers else 0.0 for numbers in (labels, said))
+    if len(labels) < FEWEST_FOR_SIGN or not np.std(labels) or not np.std(said):
+        return
+    together = float(np.corrcoef(labels, said)[0, 1])
+    if together < OPPOSED:
+        why = f"answers run against the labels (correlation {together:.2f}); is `positive` the other way round?"
+        yield Concern("sign", Level.REFUSAL, why)
+    ratio = told / spread
+    if not 1 / STRANGE_RATIO < ratio < STRANGE_RATIO:
+        why = f"answers are {ratio:.3g} times as large as the labels; is a `unit` degrees where radians are meant?"
+        yield Concern("unit", Level.REFUSAL, why)
+
+
+def _noise(
+    campaign: Campaign, hands: Hands, baseline: Mapping[str, Observation], sample: Sequence[Observation]
+) -> Iterator[Concern]:
+    """X-12, R17: the same input twice must lead to the same answer."""
+    keys = [seen.case for seen in sample]
+    again = [seen for batch in hands.observe([keys] * NOISE_ROUNDS) for seen in batch]
+    pairs = list(zip([*sample] * NOISE_ROUNDS, again, strict=True))
+    moved = [pair for pair in pairs if pair[1].fault or not close(encode(pair[0].said), encode(pair[1].said))]
+    if not moved:
+        return
+    rules = Evaluator(campaign, baseline).rules.values()
+    broken = [rule.name for rule in rules if any(_breaks(rule, *pair) for pair in moved)]
+    floor = _floor([(first.said, second.said) for first, second in moved])
+    told = f"asked again, the system answers {len(moved)} of {len(pairs)} times differently{floor}"
+    if broken:
+        named = ", ".join(f"'{printable(name, 40)}'" for name in broken[:3])
+        yield Concern("noise", Level.REFUSAL, f"{told}: enough to violate {named} with no change at all")
+    else:
+        yield Concern("noise", Level.WARNING, f"{told}; findings nearer to their limit than that may not replay")
+
+
+def _breaks(rule: Rule, first: Observation, second: Observation) -> bool:
+    """Whether the other answer alone turns a rule that holds into one that is violated."""
+    if second.fault:
+        return True
+    case = Case(first.case, {}, first.truth, first.group)
+    before, after = (checked(rule, Pair(case, case, Unchanged(), first.said, seen.said)).status for seen in (first, second))
+    return before is Status.HELD and after is Status.VIOLATED
+
+
+def _floor(answers: Sequence[tuple[Answer, Answer]]) -> str:
+    pairs = [(find(one, Steering.slot), find(other, Steering.slot)) for one, other in answers]
+    apart = [abs(a.degrees - b.degrees) for a, b in pairs if isinstance(a, Steering) and isinstance(b, Steering)]
+    return f" (up to {max(apart):.3g}°)" if apart else ""
+
+
+def _idle(campaign: Campaign, records: Mapping[str, Sequence[Record]]) -> Iterator[Concern]:
+    """R29, D-9: rules whose changes cannot be made, or do not reach the system."""
+    dead: list[str] = []
+    for name, some in records.items():
+        told = f"rule '{printable(name, 60)}'"
+        made = [record for record in some if record.verdict.status in (Status.HELD, Status.VIOLATED)]
+        if not made and some:
+            # What fails in the sample may work elsewhere, and a run tells failures apart; what never applies stays so.
+            why = f"{told}: none of {len(some)} changes tried could be judged: {printable(some[0].verdict.why, 120)}"
+            dead += [why] if all(record.verdict.status is Status.SKIPPED for record in some) else []
+            yield Concern("never judged", Level.WARNING, why)
+        elif made and not _meant_idle(made) and not any(_reaches(campaign, record) for record in made):
+            undone = printable(repr(made[0].change), 60)
+            dead.append(f"{told}: {len(made)} changes such as {undone} leave what the system sees and says as it is")
+            yield Concern("no effect", Level.WARNING, dead[-1])
+    if dead and len(dead) == len(records):
+        yield Concern("nothing to find", Level.REFUSAL, f"none of the {len(dead)} rules can find anything; {dead[0]}")
+
+
+def _meant_idle(made: Sequence[Record]) -> bool:
+    return all(isinstance(record.change, Unchanged) for record in made)
+
+
+def _reaches(campaign: Campaign, record: Record) -> bool:
+    """Whether a change alters what the system says or, where the system can show it, what it sees."""
+    if encode(record.before) != encode(record.after):
+        return True
+    sees = getattr(campaign.system, "sees", None)
+    if not callable(sees) or not isinstance(record.change, Transformation):
+        return False
+    case = read_case(campaign, record.trial.case)
+    return not np.array_equal(sees(case), sees(record.change(case)))
+
+
+def _megabytes(campaign: Campaign, tried: Sequence[Record], share: float, sample: Sequence[Observation]) -> float:
+    """Journal lines of all trials, and the pictures of the findings that will be kept."""
+    lines = sum(len(seal(record_row(record))) for record in tried) * share
+    found = sum(record.verdict.status is Status.VIOLATED for record in tried) * share
+    case = read_case(campaign, sample[0].case)
+    picture = sum(value.pixels.nbytes * DEFLATED for value in case.inputs.values() if isinstance(value, Image))
+    return float(lines + min(found, KEPT_PER_RULE * len(campaign.rules)) * picture) / 1e6
+
+
+def _disk(folder: Path | None, megabytes: float | None) -> Iterator[Concern]:
+    if folder is None or megabytes is None:
+        return
+    there = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(there).free / 1e6
+    if free < SPARE * megabytes:
+        yield Concern("disk", Level.REFUSAL, f"{folder}: needs about {megabytes:,.0f} MB, {free:,.0f} MB are free")

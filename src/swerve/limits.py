@@ -1,0 +1,43 @@
+"""What Swerve reads at most: every limit stands here, and `swerve list limits` shows them (R64)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+MEGA = 1_000_000
+GIGA = 1_000_000_000
+
+PIXELS = 50 * MEGA  # of one picture
+FILE = 1 * GIGA  # bytes of one picture or point cloud
+POINTS = 20 * MEGA  # of one point cloud
+CONFIG = 10 * MEGA  # bytes of a campaign file
+MANIFEST = 200 * MEGA  # bytes of one file of labels
+ROWS = 1 * MEGA  # labels of one manifest
+DEPTH = 100  # levels of nesting in JSON, YAML or XML
+MODEL = 4 * GIGA  # bytes of one model file
+ARCHIVE = 50 * GIGA  # bytes that one archive may unpack to
+SECONDS = 60.0  # that a program may take over one batch, a worker over one case
+START = 300.0  # seconds that a worker may take to load its model
+QUESTION = 16 * MEGA  # bytes of a frame's header
+NOISE = 1 * MEGA  # bytes of a program's stderr that are kept
+MEMORY = 4 * GIGA  # bytes that a program may ask for
+
+LIMITS = MappingProxyType(
+    {
+        "picture, pixels": PIXELS,
+        "picture or point cloud, bytes": FILE,
+        "point cloud, points": POINTS,
+        "campaign file, bytes": CONFIG,
+        "labels, bytes": MANIFEST,
+        "labels, rows": ROWS,
+        "labels, levels of nesting": DEPTH,
+        "model, bytes": MODEL,
+        "archive, bytes unpacked": ARCHIVE,
+        "program, seconds a batch": SECONDS,
+        "worker, seconds to start": START,
+        "program, bytes of memory": MEMORY,
+        "program, bytes of one header": QUESTION,
+        "program, bytes of one body": FILE,
+        "program, bytes of stderr kept": NOISE,
+    }
+)

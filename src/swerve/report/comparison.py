@@ -1,0 +1,182 @@
+"""Two runs side by side, told in the terminal and as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from swerve.analysis.compare import HELD, Comparison, Counts, Paired, findings_among
+from swerve.errors import printable
+from swerve.rows import Finding
+from swerve.store import Run
+
+LONGEST, NARROW = 160, 24
+WARNINGS = 10  # told at most
+# Two lines each, so that the table fits a terminal of 80 columns.
+HEADS = (
+    ("", "judged", "", "", "", "", "", "", "", "not", "McNemar"),
+    ("rule", "in both", "before", "95%", "after", "95%", "new", "fixed", "still", "judged", "p"),
+)
+DEPENDENT = "Trials of one case are alike, so p is smaller than that many independent trials would give."
+
+
+def print_comparison(found: Comparison, console: Console, most: int) -> None:
+    """Print the rules' table, what it comes to, and the worst findings that the first run does not have."""
+    for name, run in (("before", found.before), ("after", found.after)):
+        console.print(_plain(f"{name:7} {run.folder}  weights {_weights(run)[:12]}"), soft_wrap=True)
+    for warning in _few(_warnings(found)):
+        console.print(_plain(f"note: {warning}", style="yellow"), soft_wrap=True)
+    console.print(_table(found), soft_wrap=True)
+    for sentence in _sentences(found):
+        console.print(_plain(sentence, style="bold"), soft_wrap=True)
+    if found.overall.mcnemar.p is not None:
+        console.print(Text(DEPENDENT, style="dim"), soft_wrap=True)
+    _print_listed(found, console, most)
+
+
+def _print_listed(found: Comparison, console: Console, most: int) -> None:
+    sections: Sequence[tuple[str, Run, Collection[str], Mapping[str, str]]] = (
+        ("new", found.after, found.new, {}),
+        ("not judged before", found.after, found.surfaced, found.appeared),
+        ("not judged any more", found.before, found.dropped, found.gone),
+    )
+    for name, run, ids, ended in sections:
+        if ids:
+            console.print()
+            console.print(Text(f"{name}: {len(ids):,}{f', the worst {most:,} of them' if len(ids) > most else ''}"))
+            for finding in findings_among(run, ids, most):
+                console.print(_told(finding, run, ended.get(finding.id, "")), soft_wrap=True)
+
+
+def _told(finding: Finding, run: Run, ended: str) -> Text:
+    """A finding in three lines, the last of which runs it again."""
+    head = [_plain(f"{finding.rule}: {finding.words}", style="red"), _plain(finding.case)]
+    elsewhere = f", {ended} in the other run" if ended else ""
+    lines = (
+        Text("  ").join([*head, Text(f"margin {finding.margin:+.3g}, {finding.origin}{elsewhere}")]),
+        Text("  ") + _plain(finding.why),
+        Text("  ") + _plain(_replay(finding, run), style="cyan", longest=None),
+    )
+    return Text("\n").join(lines)
+
+
+def _replay(finding: Finding, run: Run) -> str:
+    return f"swerve replay {shlex.quote(str(run.folder))} {finding.id}"
+
+
+def _weights(run: Run) -> str:
+    return str(run.identity["fingerprints"].get("system", "unknown"))
+
+
+def _warnings(found: Comparison) -> Iterator[str]:
+    if _weights(found.before) == _weights(found.after):
+        yield "both runs have the same weights"
+    yield from found.warnings
+
+
+def _few(warnings: Iterator[str]) -> list[str]:
+    told = list(warnings)
+    more = len(told) - WARNINGS
+    return [*told[:WARNINGS], *([f"and {more:,} differences more"] if more > 0 else [])]
+
+
+def _sentences(found: Comparison) -> Iterator[str]:
+    whole = found.overall
+    test = f"McNemar's exact test p = {whole.mcnemar.p:.2g}" if whole.mcnemar.p is not None else "no trial changed sides"
+    yield f"{whole.new:,} new, {whole.fixed:,} fixed, {whole.persisting:,} persisting of {whole.judged:,} pairs: {test}."
+    if found.worse:
+        yield f"Worse than before: {', '.join(found.worse)}."
+    for count, what, how in (
+        (whole.dropped, "Findings of BEFORE that are not judged any more", found.gone),
+        (whole.surfaced, "Findings of AFTER that were not judged before", found.appeared),
+    ):
+        if count:
+            ways = Counter(way for way in how.values() if way != HELD)
+            yield f"{what}: {count:,} ({', '.join(f'{n:,} {way}' for way, n in sorted(ways.items()))})."
+
+
+def _table(found: Comparison) -> Text:
+    lines = (*found.rules, found.overall) if len(found.rules) > 1 else found.rules
+    rows = [*HEADS, *map(_cells, lines)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    styles = ["dim"] * len(HEADS) + [""] * len(found.rules) + ["bold"]
+    return Text("\n").join(_aligned(row, widths, style) for row, style in zip(rows, styles, strict=False))
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], style: str) -> Text:
+    pads = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+    numbers = (f" {pad}{cell}" for pad, cell in zip(pads[1:], row[1:], strict=True))
+    return Text(row[0] + pads[0] + "".join(numbers), style=style)
+
+
+def _cells(line: Paired) -> tuple[str, ...]:
+    rates = (*_rate(line.before), *_rate(line.after))
+    counts = [f"{count:,}" for count in (line.new, line.fixed, line.persisting, line.dropped)]
+    p = "–" if line.mcnemar.p is None else f"{line.mcnemar.p:.2g}"
+    return (printable(line.name, NARROW), f"{line.judged:,}", *rates, *counts, p)
+
+
+def _rate(counts: Counts) -> tuple[str, str]:
+    if counts.rate is None:
+        return "–", "–"
+    low, high = counts.interval
+    return f"{counts.rate:.1%}", f"{100 * low:.1f}–{100 * high:.1f}"
+
+
+def _plain(text: str, *, style: str = "", longest: int | None = LONGEST) -> Text:
+    """Text shown as it is: neither markup nor control sequences in it have any effect (R55)."""
+    return Text(printable(text, longest), style=style, overflow="fold")
+
+
+def as_json(found: Comparison, *, fail_on: str = "new", most: int | None = None) -> dict[str, Any]:
+    """The comparison as plain JSON; `new` and the other lists hold the `most` worst findings, all where it is None."""
+    dropped = {item["id"]: item for item in _listed(found.before, found.dropped, most)}
+    surfaced = {item["id"]: item for item in _listed(found.after, found.surfaced, most)}
+    return {
+        "before": _side(found.before, found.overall.before),
+        "after": _side(found.after, found.overall.after),
+        **_numbers(found.overall),
+        "worse": list(found.worse),
+        "failure": found.failure(fail_on),
+        "warnings": list(_warnings(found)),
+        "rules": {line.name: _rule(line) for line in found.rules},
+        "new": _listed(found.after, found.new, most),
+        "fixed": _listed(found.before, found.fixed, most),
+        "not_judged_any_more": [{**item, "now": found.gone[name]} for name, item in dropped.items()],
+        "not_judged_before": [{**item, "then": found.appeared[name]} for name, item in surfaced.items()],
+    }
+
+
+def _side(run: Run, counts: Counts) -> dict[str, Any]:
+    return {"folder": str(run.folder), "weights": _weights(run), **_counts(counts)}
+
+
+def _counts(counts: Counts) -> dict[str, Any]:
+    told = {name: getattr(counts, name) for name in ("trials", "held", "violated", "skipped", "errors", "rate")}
+    return {**told, "interval": list(counts.interval) if counts.judged else None}
+
+
+def _rule(line: Paired) -> dict[str, Any]:
+    numbers = {**_numbers(line), "new": line.new, "fixed": line.fixed}
+    told = {"not_judged_any_more": line.dropped, "not_judged_before": line.surfaced}
+    return {"before": _counts(line.before), "after": _counts(line.after), **numbers, **told}
+
+
+def _numbers(line: Paired) -> dict[str, Any]:
+    test = {"new": line.new, "fixed": line.fixed, "p": line.mcnemar.p, "exact": True}
+    return {"pairs": line.judged, "persisting": line.persisting, "mcnemar": test}
+
+
+def _listed(run: Run, ids: Collection[str], most: int | None) -> list[dict[str, Any]]:
+    return [_item(finding, run) for finding in findings_among(run, ids, most)]
+
+
+def _item(finding: Finding, run: Run) -> dict[str, Any]:
+    told = {name: getattr(finding, name) for name in ("id", "rule", "case", "margin", "introduced", "why")}
+    return {**told, "change": finding.words, "parameters": dict(finding.change), "replay": _replay(finding, run)}

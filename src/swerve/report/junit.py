@@ -1,0 +1,148 @@
+"""A run as JUnit XML, which every CI system shows: a suite per rule, a test case per rule and case.
+
+Written to suit both schemas in use, the one of Apache Ant and the one of Jenkins' xUnit plugin.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
+
+from swerve.files import whole_file
+from swerve.journal import Row
+from swerve.relation import Status
+from swerve.report.sharing import Sharing
+from swerve.rows import BASELINE
+from swerve.store import JOURNAL, Run
+
+TOLD = 3  # findings of a test case that are told
+LONGEST = 300
+UNUSABLE = "unusable cases"
+FAILURE, ERROR, SKIPPED, PASSED = "failure", "error", "skipped", "passed"
+
+
+@dataclass(slots=True)
+class _Ended:
+    """How the trials of one case under one rule ended: counts, the worst findings, and why others were not judged."""
+
+    held: int = 0
+    violated: int = 0
+    skipped: int = 0
+    errors: int = 0
+    worst: list[tuple[float, str, str, str, bool | None]] = field(default_factory=list)
+    why: str = ""
+    kind: str = ""
+
+    def add(self, row: Row) -> None:
+        status = row["status"]
+        if status == Status.HELD.value:
+            self.held += 1
+        elif status == Status.VIOLATED.value:
+            self.violated += 1
+            self._keep((row["margin"], row["id"], row["words"], row["why"], row["introduced"]))
+        elif status == Status.ERROR.value:
+            self.errors += 1
+            self.kind, self.why = (self.kind, self.why) if self.kind else (f"{row['error']} error", row["why"])
+        else:
+            self.skipped += 1
+            self.why = self.why or row["why"]
+
+    def _keep(self, finding: tuple[float, str, str, str, bool | None]) -> None:
+        (heapq.heappush if len(self.worst) < TOLD else heapq.heappushpop)(self.worst, finding)
+
+    @property
+    def outcome(self) -> str:
+        """A test case has one outcome: the gravest."""
+        told = ((FAILURE, self.violated), (ERROR, self.errors), (PASSED, self.held), (SKIPPED, self.skipped))
+        return next(outcome for outcome, count in told if count)
+
+
+Suites = dict[str, dict[str, _Ended]]
+
+
+def write_junit(sharing: Sharing, path: Path) -> None:
+    """Write the run as JUnit XML: findings are failures, what could not be judged is skipped or an error."""
+    with whole_file(path) as file:
+        file.writelines(f"{part}\n".encode() for part in _page(sharing))
+
+
+def _page(sharing: Sharing) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>'
+    when = datetime.fromtimestamp(_written(sharing.run), UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    for number, (name, cases) in enumerate(_suites(sharing.run).items()):
+        yield _opening(sharing.line(name).strip() or "unnamed rule", number, cases, when)
+        yield from (_text(_case(name, case, ended, sharing)) for case, ended in cases.items())
+        yield "<system-out/><system-err/>\n</testsuite>"
+    yield "</testsuites>"
+
+
+def _written(run: Run) -> float:
+    """When the run last went on."""
+    path = run.folder / JOURNAL
+    return path.stat().st_mtime if path.exists() else 0.0
+
+
+def _suites(run: Run) -> Suites:
+    """Every rule's cases, then those that no rule could use."""
+    suites: Suites = {str(rule["name"]): {} for rule in run.identity["campaign"].get("rule", ())}
+    unusable: dict[str, _Ended] = {}
+    for row in run.rows():
+        if row["kind"] != BASELINE:
+            suites.setdefault(row["rule"], {}).setdefault(row["case"], _Ended()).add(row)
+        elif row["fault"]:
+            failed = row["readable"]
+            unusable[row["case"]] = _Ended(errors=failed, skipped=not failed, why=row["fault"], kind="model error")
+    return {**suites, UNUSABLE: unusable} if unusable else suites
+
+
+def _opening(name: str, number: int, cases: Mapping[str, _Ended], when: str) -> str:
+    counts = Counter(ended.outcome for ended in cases.values())
+    told = {"tests": len(cases), "failures": counts[FAILURE], "errors": counts[ERROR], "skipped": counts[SKIPPED]}
+    # No time is measured per trial, and no host is told (R57); both schemas want the words.
+    rest = {"time": "0", "timestamp": when, "hostname": "localhost", "package": "swerve", "id": number}
+    words = " ".join(f"{key}={quoteattr(str(item))}" for key, item in {"name": name, **told, **rest}.items())
+    return f"<testsuite {words}>\n<properties/>"
+
+
+def _case(rule: str, case: str, ended: _Ended, sharing: Sharing) -> ElementTree.Element:
+    name = {"classname": sharing.line(rule), "name": sharing.line(case), "time": "0"}
+    made = ElementTree.Element("testcase", name)
+    if ended.outcome == FAILURE:
+        attributes = {"type": Status.VIOLATED.value, "message": sharing.line(_headline(ended), LONGEST)}
+        ElementTree.SubElement(made, FAILURE, attributes).text = "\n".join(_told(ended, sharing))
+    elif ended.outcome == ERROR:
+        attributes = {"type": ended.kind, "message": sharing.line(ended.why, LONGEST)}
+        ElementTree.SubElement(made, ERROR, attributes).text = _rest(ended)
+    elif ended.outcome == SKIPPED:
+        ElementTree.SubElement(made, SKIPPED, {"message": sharing.line(ended.why, LONGEST)})
+    return made
+
+
+def _headline(ended: _Ended) -> str:
+    margin, _, words, why, _ = max(ended.worst)
+    return f"{ended.violated} of {ended.held + ended.violated} judged trials violated; worst: {words}, {margin:+.3g}: {why}"
+
+
+def _told(ended: _Ended, sharing: Sharing) -> Iterator[str]:
+    for margin, finding, words, why, introduced in sorted(ended.worst, reverse=True):
+        origin = {True: ", introduced", False: ", already wrong", None: ""}[introduced]
+        yield sharing.line(f"{words}: margin {margin:+.3g}{origin}: {why}")
+        yield f"  {sharing.replay(finding)}"
+    if more := ended.violated - len(ended.worst):
+        yield f"and {more:,} findings more"
+    yield _rest(ended)
+
+
+def _rest(ended: _Ended) -> str:
+    return f"{ended.held:,} held, {ended.violated:,} violated, {ended.skipped:,} skipped, {ended.errors:,} errors"
+
+
+def _text(element: ElementTree.Element) -> str:
+    text: str = ElementTree.tostring(element, encoding="unicode")
+    return text

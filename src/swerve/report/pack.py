@@ -1,0 +1,136 @@
+"""One finding as a zip for a ticket: pictures, change, verdict, versions, hashes and the line that runs it again.
+
+The same finding gives the same bytes, and nothing in them tells whose machine it was found on (R57).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from swerve.case import Case
+from swerve.errors import EnvironmentFault, SwerveError
+from swerve.files import json_bytes, sensor_file, whole_file
+from swerve.keep import pictures_of
+from swerve.report.followups import made_again
+from swerve.report.sharing import Sharing
+from swerve.report.words import answer_words, expectation
+from swerve.rows import Finding, finding_of
+from swerve.store import CAMPAIGN, Run
+
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment a zip can tell
+READABLE = 0o644 << 16
+LINUX = 3
+SIDES = ("source", "followup")
+LONGEST_REASON = 160
+Files = dict[str, bytes]
+
+
+def pack(run: Run, prefix: str, into: Path, *, trusted: Collection[Path] = (), keep_paths: bool = False) -> Path:
+    """Write the finding whose id starts with `prefix` to the zip `into`, or into that folder, and say where it is.
+
+    Pictures that were not kept are made again; where they cannot be, `README.txt` says why. `keep_paths` leaves home
+    folders and the names of user and host in the texts.
+    """
+    finding = finding_of(run.row(prefix))
+    sharing = Sharing(run, keep_paths)
+    pictures, why = _pictures(run, finding, trusted)
+    files = {**pictures, CAMPAIGN: json_bytes(sharing.data(run.identity)), "finding.json": _facts(finding, sharing)}
+    files["README.txt"] = _readme(finding, sharing, sorted(files), why).encode()
+    files["SHA256SUMS"] = "".join(f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files)).encode()
+    path = into / f"finding-{finding.id}.zip" if into.is_dir() else into
+    _write(path, files)
+    return path
+
+
+def _write(path: Path, files: Files) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(f"{path.parent}: cannot be made: {error.strerror}") from error
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.external_attr, entry.create_system = READABLE, LINUX
+            archive.writestr(entry, files[name])
+
+
+def _pictures(run: Run, finding: Finding, trusted: Collection[Path]) -> tuple[Files, str]:
+    """What the sensors saw before and after, or why nobody can tell."""
+    if kept := _kept(run, finding):
+        return kept, ""
+    try:
+        ((_, *cases),) = made_again(run, [finding], trusted)
+    except Exception as error:  # a user's own source or change may raise anything
+        told = str(error) if isinstance(error, SwerveError) else f"{type(error).__name__}: {error}"
+        return {}, told
+    made = {name: data for side, case in zip(SIDES, cases, strict=True) for name, data in _seen(side, case)}
+    return made, "" if made else "no input of this finding is a picture or a point cloud"
+
+
+def _kept(run: Run, finding: Finding) -> Files:
+    """The kept files of both sides, or none; one that leads out of the run folder is not read."""
+    root = run.folder.resolve()
+    found: Files = {}
+    for side, sha in zip(SIDES, (finding.source_sha, finding.input_sha), strict=True):
+        paths = pictures_of(run, sha) if re.fullmatch(r"[0-9a-f]{64}", sha) else {}
+        inside = {name: path for name, path in paths.items() if path.resolve().is_relative_to(root) and path.is_file()}
+        if not inside:
+            return {}
+        found.update((f"{side}-{name}{path.suffix}", path.read_bytes()) for name, path in inside.items())
+    return found
+
+
+def _seen(side: str, case: Case) -> Iterator[tuple[str, bytes]]:
+    for sensor, value in case.inputs.items():
+        if (made := sensor_file(value)) is not None:
+            yield f"{side}-{re.sub(r'[^A-Za-z0-9_]+', '_', sensor)[:40] or 'sensor'}{made[0]}", made[1]
+
+
+def _facts(finding: Finding, sharing: Sharing) -> bytes:
+    identity = sharing.run.identity
+    about = {"versions": _versions(sharing.run), "fingerprints": identity["fingerprints"]}
+    told = {**finding.as_dict(), "verdict": "violated", **about}
+    return json_bytes({**sharing.data(told), "replay": sharing.replay(finding.id)})
+
+
+def _readme(finding: Finding, sharing: Sharing, names: list[str], why: str) -> str:
+    lines = [f"Finding {finding.id}", "", *_table(finding, sharing), "", "To see it again, where the run folder lies:"]
+    lines += [f"  {sharing.replay(finding.id)}", "", "In this archive:", *(f"  {name}" for name in names)]
+    return "\n".join([*lines, *([f"No pictures: {sharing.line(why, LONGEST_REASON)}"] if why else []), ""])
+
+
+def _table(finding: Finding, sharing: Sharing) -> Iterator[str]:
+    """What a ticket needs to say, a line each."""
+    answers = {"source": finding.before, "follow-up": finding.after, "label": finding.truth}
+    told: Mapping[str, str] = {
+        "rule": f"{finding.rule}: {_expected(sharing.run, finding.rule)}",
+        "case": finding.case,
+        "change": finding.words,
+        "verdict": f"violated, margin {finding.margin:+.3g}, {finding.origin}: {finding.why}",
+        **{f"said of {name}" if name != "label" else name: answer_words(said) for name, said in answers.items() if said},
+        **{f"sha256 of {name}": sha for name, sha in _hashes(finding, sharing.run).items()},
+        "versions": ", ".join(f"{name} {version}" for name, version in _versions(sharing.run).items()),
+    }
+    width = max(map(len, told))
+    yield from (f"{name:{width}}  {sharing.line(text)}" for name, text in told.items())
+
+
+def _expected(run: Run, name: str) -> str:
+    rules: list[Mapping[str, Any]] = run.identity["campaign"].get("rule", [])
+    return next((expectation(rule.get("expect")) for rule in rules if rule.get("name") == name), "unknown")
+
+
+def _hashes(finding: Finding, run: Run) -> dict[str, str]:
+    prints = run.identity["fingerprints"]
+    told = {"weights": prints.get("system"), "data": prints.get("source"), "swerve's code": prints.get("package")}
+    given = {**told, "source input": finding.source_sha, "follow-up input": finding.input_sha}
+    return {name: str(sha) for name, sha in given.items() if sha}
+
+
+def _versions(run: Run) -> dict[str, str]:
+    return {"swerve": str(run.identity.get("swerve", "")), **run.identity.get("libraries", {})}

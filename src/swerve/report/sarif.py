@@ -1,0 +1,127 @@
+"""The findings of a run as SARIF 2.1.0, which code hosts show as alerts and follow from run to run.
+
+The fingerprint of a result is the finding's id, which no weights change: the same failure of the next model is the same
+alert. What an alert is about is a case, so its location is the case's key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from swerve.files import whole_file
+from swerve.journal import Row
+from swerve.relation import Status
+from swerve.report.sharing import Sharing
+from swerve.report.words import expectation, in_words
+from swerve.rows import Finding, finding_of, is_finding
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+LONGEST = 1000
+# In a SARIF message, braces hold places and brackets make links; a text that is not ours must do neither.
+_LITERAL = str.maketrans({"{": "{{", "}": "}}", "[": "\\[", "]": "\\]", "\\": "\\\\"})
+
+
+def write_sarif(sharing: Sharing, path: Path) -> None:
+    """Write every finding as a result, one a line, in the order of the journal."""
+    with whole_file(path) as file:
+        file.writelines(part.encode() for part in _page(sharing))
+
+
+def _page(sharing: Sharing) -> Iterator[str]:
+    ended = _Ended()
+    yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{\n"tool": {json.dumps(_tool(sharing))},\n"results": ['
+    for row in sharing.run.trials():
+        if is_finding(row):
+            yield f"{',' if ended.counts[Status.VIOLATED.value] else ''}\n{json.dumps(_result(finding_of(row), sharing))}"
+        ended.add(row)
+    facts = sharing.data({"fingerprints": sharing.run.identity["fingerprints"]})
+    yield f'\n],\n"invocations": [{json.dumps(ended.invocation(sharing))}],\n"properties": {json.dumps(facts)}\n}}]}}\n'
+
+
+@dataclass
+class _Ended:
+    """How trials ended, and the first error of each kind."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        self.counts[row["status"]] += 1
+        if row["error"]:
+            self.kinds[row["error"]] += 1
+            self.first.setdefault(row["error"], f"{row['case']}: {row['why']}")
+
+    def invocation(self, sharing: Sharing) -> dict[str, Any]:
+        """Silence is no success: a run in which nothing was judged, or something failed, says so."""
+        judged = self.counts[Status.HELD.value] + self.counts[Status.VIOLATED.value]
+        told = [
+            {
+                "level": "error",
+                "message": _message(f"trials with a {kind} error: {count:,}, first {self.first[kind]}", sharing),
+            }
+            for kind, count in self.kinds.items()
+        ]
+        counts = {status.value: self.counts[status.value] for status in Status}
+        return {
+            "executionSuccessful": bool(judged) and not self.kinds,
+            "toolExecutionNotifications": told,
+            "properties": counts,
+        }
+
+
+def _tool(sharing: Sharing) -> dict[str, Any]:
+    identity = sharing.run.identity
+    rules = [_rule(rule, sharing) for rule in identity["campaign"].get("rule", ())]
+    return {"driver": {"name": "swerve", "version": str(identity.get("swerve", "")), "rules": rules}}
+
+
+def _rule(rule: Mapping[str, Any], sharing: Sharing) -> dict[str, Any]:
+    expected = expectation(rule.get("expect"))
+    whole = f"After {in_words(rule.get('change'))} the answer must be: {expected}"
+    return {
+        "id": sharing.line(str(rule["name"])),
+        "shortDescription": _message(expected, sharing),
+        "fullDescription": _message(whole, sharing),
+        "defaultConfiguration": {"level": "error"},
+    }
+
+
+def _result(finding: Finding, sharing: Sharing) -> dict[str, Any]:
+    replay = sharing.replay(finding.id)
+    text = f"{finding.words}: {finding.why} (margin {finding.margin:+.3g}, {finding.origin}). {replay}"
+    return {
+        "ruleId": sharing.line(finding.rule),
+        # What was wrong before the change as well is no news.
+        "level": "warning" if finding.introduced is False else "error",
+        "message": _message(text, sharing),
+        "locations": [_location(finding.case, sharing)],
+        "fingerprints": {"finding/v1": finding.id},
+        "partialFingerprints": {"primaryLocationLineHash": finding.id},
+        "properties": {
+            "case": sharing.scrubbed(finding.case),
+            "change": sharing.scrubbed(finding.words),
+            "parameters": sharing.data(dict(finding.change)),
+            "margin": finding.margin,
+            "introduced": finding.introduced,
+            "source_sha": finding.source_sha,
+            "input_sha": finding.input_sha,
+            "replay": replay,
+        },
+    }
+
+
+def _message(text: str, sharing: Sharing) -> dict[str, str]:
+    return {"text": sharing.line(text, LONGEST).translate(_LITERAL)}
+
+
+def _location(case: str, sharing: Sharing) -> dict[str, Any]:
+    """A case as a relative address; a picture has no lines, but some readers want one."""
+    address = quote(sharing.line(case).lstrip("/"), safe="/") or "case"
+    return {"physicalLocation": {"artifactLocation": {"uri": address}, "region": {"startLine": 1}}}

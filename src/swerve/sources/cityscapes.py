@@ -1,0 +1,148 @@
+"""Cityscapes: street scenes in which every pixel has a class and every car, person and bicycle a number of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+import numpy as np
+from scipy.ndimage import find_objects, label
+
+from swerve.errors import InputError, UnreadableCase, did_you_mean
+from swerve.sources import images
+from swerve.sources.listed import CAMERA, Entry, Listed
+from swerve.values import Array, Boxes2D, Image, Masks, Value
+
+# The official names of the classes 0 to 33 (cityscapesScripts, labels.py).
+NAMES = (
+    *("unlabeled", "ego vehicle", "rectification border", "out of roi", "static", "dynamic", "ground"),
+    *("road", "sidewalk", "parking", "rail track", "building", "wall", "fence", "guard rail", "bridge", "tunnel"),
+    *("pole", "polegroup", "traffic light", "traffic sign", "vegetation", "terrain", "sky"),
+    *("person", "rider", "car", "truck", "bus", "caravan", "trailer", "train", "motorcycle", "bicycle"),
+)
+THINGS = range(NAMES.index("person"), len(NAMES))  # classes whose members are told apart
+UNJUDGED = ("caravan", "trailer")  # that the official evaluation leaves out
+OWN = 1000  # from here on a number is a class times this, and a count: 26003 is the fourth car
+INSTANCES, CLASSES = "instanceIds", "labelIds"
+
+Found = tuple[int, tuple[slice, slice], bool]  # a class, its rows and columns, and whether it is one thing alone
+
+
+@dataclass(frozen=True)
+class Cityscapes(Listed):
+    """Pictures ending in `_leftImg8bit.png` with their `_gtFine_instanceIds.png`, wherever below `folder` they lie.
+
+    Each thing is a mask under its own number and a box around its visible pixels. Boxes of caravans and trailers, and of
+    crowds in which nobody was told apart, are neither demanded nor forbidden. `_gtFine_labelIds.png`, where it is there,
+    must say the same classes. The sequence of a city is a drive.
+
+    Args:
+        split: take only pictures below a folder of this name, such as `val`.
+        pictures: what names of pictures end in, such as `leftImg8bit_foggy_beta_0.02`.
+        labels: `gtFine` or `gtCoarse`.
+        kinds: other names for official ones, such as `person = "pedestrian"`.
+    """
+
+    split: str = ""
+    pictures: str = "leftImg8bit"
+    labels: str = "gtFine"
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.kinds:
+            if name not in NAMES:
+                raise InputError(f"kinds: Cityscapes has no '{name}'; {did_you_mean(name, NAMES)}")
+
+    def listed(self) -> Iterable[Entry]:
+        """One entry for each picture; one without its instances, or with two files of them, cannot be used."""
+        labels = {what: self._by_frame(f"_{self.labels}_{what}.png") for what in (INSTANCES, CLASSES)}
+        for name in self.root.names(f"_{self.pictures}.png"):
+            if not self.split or self.split in PurePosixPath(name).parts[:-1]:
+                key = _frame(name, f"_{self.pictures}.png")
+                found = {what: files[key] for what, files in labels.items() if key in files}
+                files = {CAMERA: name, **{what: names[0] for what, names in found.items()}}
+                yield Entry(key, files, group=key.rpartition("_")[0], fault=_fault(name, found))
+
+    def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
+        picture = inputs[CAMERA]
+        assert isinstance(picture, Image)
+        name = entry.files[INSTANCES]
+        ids = images.labels(self.root, name)
+        if ids.shape != picture.pixels.shape[:2]:
+            raise UnreadableCase(f"{name} is {_size(ids)}, {entry.files[CAMERA]} is {_size(picture.pixels)}")
+        _check_classes(ids, name)
+        if CLASSES in entry.files:
+            _check_alike(ids, images.labels(self.root, entry.files[CLASSES]), name, entry.files[CLASSES])
+        instances = np.where(ids >= OWN, ids, 0)
+        return self._masks(instances), self._boxes([*_alone(instances), *_crowds(ids)], picture.size)
+
+    def _by_frame(self, suffix: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self.root.names(suffix):
+            found.setdefault(_frame(name, suffix), []).append(name)
+        return found
+
+    def _masks(self, instances: Array) -> Masks:
+        return Masks(instances, {number: self._kind(number // OWN) for number in _numbers(instances) if number})
+
+    def _boxes(self, found: Sequence[Found], size: tuple[int, int]) -> Boxes2D:
+        return Boxes2D(
+            np.array([(x.start, y.start, x.stop, y.stop) for _, (y, x), _ in found], np.float64).reshape(-1, 4),
+            tuple(self._kind(number) for number, _, _ in found),
+            size=size,
+            care=np.array([alone and NAMES[number] not in UNJUDGED for number, _, alone in found], bool),
+        )
+
+    def _kind(self, number: int) -> str:
+        return self.kinds.get(NAMES[number], NAMES[number])
+
+
+def _fault(picture: str, found: Mapping[str, Sequence[str]]) -> str:
+    if INSTANCES not in found:
+        return f"{picture}: there is no file of its {INSTANCES}"
+    twice = next((names for names in found.values() if len(names) > 1), None)
+    return f"{picture}: {twice[0]} and {twice[1]} are both its labels" if twice else ""
+
+
+def _alone(instances: Array) -> Iterator[Found]:
+    """The class and extent of everything that has a number of its own."""
+    for number, span in enumerate(find_objects(instances), start=1):
+        if span is not None:
+            yield number // OWN, span, True
+
+
+def _crowds(ids: Array) -> Iterator[Found]:
+    """The class and extent of every patch of things that were not told apart."""
+    for number in THINGS:
+        if (crowd := ids == number).any():
+            yield from ((number, span, False) for span in find_objects(label(crowd)[0]))
+
+
+def _numbers(ids: Array) -> list[int]:
+    """Every number that is there, least first."""
+    return [int(number) for number in np.flatnonzero(np.bincount(ids.ravel()))]
+
+
+def _check_classes(ids: Array, name: str) -> None:
+    for number in _numbers(ids):
+        kind = number // OWN if number >= OWN else number
+        if kind >= len(NAMES) or (number >= OWN and kind not in THINGS):
+            raise UnreadableCase(f"{name}: {number} is no number of a class or of a thing")
+
+
+def _check_alike(ids: Array, classes: Array, name: str, other: str) -> None:
+    """Refuse a frame whose two files tell of different things."""
+    if ids.shape != classes.shape:
+        raise UnreadableCase(f"{name} is {_size(ids)}, {other} is {_size(classes)}")
+    if wrong := np.count_nonzero(np.where(ids >= OWN, ids // OWN, ids) != classes):
+        raise UnreadableCase(f"{name} and {other} say different classes in {wrong:,} pixels")
+
+
+def _size(pixels: Array) -> str:
+    return f"{pixels.shape[1]}x{pixels.shape[0]}"
+
+
+def _frame(name: str, suffix: str) -> str:
+    """The frame that a file belongs to: city, sequence and number."""
+    return PurePosixPath(name).name[: -len(suffix)]

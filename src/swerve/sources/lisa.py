@@ -1,0 +1,105 @@
+"""LISA traffic lights: clips of frames, and a CSV file of lights for each clip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import ClassVar
+
+from swerve.errors import InputError
+from swerve.sources.boxes import Drawn, Lights, Size, corners, needed
+from swerve.sources.images import SUFFIXES
+from swerve.sources.listed import CAMERA, Entry
+from swerve.sources.texts import csv_file
+
+ENDS = ("Upper left corner X", "Upper left corner Y", "Lower right corner X", "Lower right corner Y")
+COLUMNS = ("Filename", "Annotation tag", *ENDS)
+MARKS = ("box", "bulb")
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Lisa(Lights):
+    """Every frame of every clip that has a CSV file of lights; a frame without a line in it shows none.
+
+    `marks` chooses what is boxed, the whole light ("box") or its lit lamp ("bulb"), and `clips` which clips are read. The
+    files name `dayTraining/dayClip1--00000.jpg` what lies in `dayTrain/dayClip1/frames`: a frame is found by its own name
+    in the folder `frames` of the clip, wherever that lies.
+    """
+
+    marks: str = "box"
+    clips: tuple[str, ...] = ()
+    colours: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            **dict.fromkeys(("go", "goForward", "goLeft"), "green"),
+            **dict.fromkeys(("warning", "warningLeft"), "yellow"),
+            **dict.fromkeys(("stop", "stopLeft"), "red"),
+        }
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.marks not in MARKS:
+            raise ValueError(f"marks must be one of {', '.join(MARKS)}, got {self.marks!r}")
+
+    def manifests(self) -> Sequence[str]:
+        return list(self._files)
+
+    def listed(self) -> Iterable[Entry]:
+        self.refuse_unknown_states()
+        for file, clip in self._files.items():
+            frames = self._frames.get(clip, {})
+            for name, found in frames.items():
+                twice = f"{clip}/{name}: two pictures, {found[0]} and {found[-1]}" if len(found) > 1 else ""
+                yield Entry(f"{clip}/{name}", {CAMERA: found[0]}, group=clip, fault=twice)
+            for name in self._rows[file]:
+                if name not in frames:
+                    missing = f"{file}: {name}: there is no such picture in a folder {clip}/frames"
+                    yield Entry(f"{clip}/{name}", group=clip, fault=missing)
+
+    def drawn(self, entry: Entry, size: Size) -> Iterator[Drawn]:
+        del size
+        file, name = self._file_of[entry.group], PurePosixPath(entry.key).name
+        for at, row in self._rows[file].get(name, ()):
+            place = f"{file}: row {at} ({name})"
+            left, top, right, bottom = corners(row, ENDS, place)
+            yield Drawn(place, (left, top, right, bottom), self.state(row["Annotation tag"].strip(), place))
+
+    @cached_property
+    def _files(self) -> Mapping[str, str]:
+        """The CSV files, and the clip of each."""
+        found = {
+            name: PurePosixPath(name).parent.name for name in self.root.names(f"frameAnnotations{self.marks.upper()}.csv")
+        }
+        if lacking := sorted(set(self.clips) - set(found.values())):
+            raise InputError(f"{self.folder}: there is no clip '{lacking[0]}', only {', '.join(sorted(found.values()))}")
+        return {name: clip for name, clip in found.items() if not self.clips or clip in self.clips}
+
+    @cached_property
+    def _file_of(self) -> Mapping[str, str]:
+        return {clip: file for file, clip in self._files.items()}
+
+    @cached_property
+    def _frames(self) -> Mapping[str, Mapping[str, list[str]]]:
+        """The pictures of each clip by their own names."""
+        clips: dict[str, dict[str, list[str]]] = {}
+        for path in map(PurePosixPath, self.root.names(*SUFFIXES)):
+            if path.parent.name == "frames":
+                clips.setdefault(path.parent.parent.name, {}).setdefault(path.name, []).append(path.as_posix())
+        return clips
+
+    @cached_property
+    def _rows(self) -> Mapping[str, Mapping[str, list[tuple[int, Row]]]]:
+        """The rows of each file by the name of the frame, numbered from 1."""
+        files: dict[str, dict[str, list[tuple[int, Row]]]] = {}
+        for file in self._files:
+            with needed(self.root):
+                told = csv_file(self.root, file, columns=COLUMNS, separator=";")
+            frames = files.setdefault(file, {})
+            for at, row in enumerate(told, start=1):
+                frames.setdefault(PurePosixPath(row["Filename"]).name, []).append((at, row))
+        return files

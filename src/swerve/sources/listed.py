@@ -1,0 +1,129 @@
+"""Sources over files below one folder: a reader lists its entries, here they are read, left out with a reason, hashed."""
+
+# Annotations are not postponed: readers inherit `folder`, and a campaign file must see in their modules that it is a Path.
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from swerve.case import Case
+from swerve.codec import encode
+from swerve.errors import InputError, UnreadableCase
+from swerve.seeding import digest_of
+from swerve.sources.images import image
+from swerve.sources.root import Root
+from swerve.values import Value
+
+CAMERA = "camera"
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a case is made of, before its files are read."""
+
+    key: str
+    files: Mapping[str, str] = field(default_factory=dict)  # what each is for, such as camera or labels; below the folder
+    truth: tuple[Value, ...] = ()
+    group: str = ""
+    fault: str = ""  # why it cannot be used: it is listed and counted, and never read
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A source whose cases are files below `folder`; a reader says which in `listed`, and what is true of them."""
+
+    folder: Path
+
+    def listed(self) -> Iterable[Entry]:
+        """The entries in their order; two with one key are one case that cannot be used."""
+        raise NotImplementedError
+
+    def manifests(self) -> Sequence[str]:
+        """Files that hold the labels of many cases."""
+        return ()
+
+    def inputs(self, entry: Entry) -> Mapping[str, Value]:
+        """What the sensors saw: the file called `camera`, unless a reader knows of others."""
+        return {CAMERA: image(self.root, entry.files[CAMERA])}
+
+    def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
+        """What is true of an entry."""
+        del inputs
+        return entry.truth
+
+    def keys(self) -> Sequence[str]:
+        return list(self.entries)
+
+    def group(self, key: str) -> str:
+        """The drive or scene of a key."""
+        return self.entries[key].group
+
+    def __getitem__(self, key: str) -> Case:
+        entry = self.entries[key]
+        if entry.fault:
+            raise UnreadableCase(entry.fault)
+        inputs = self.inputs(entry)
+        return Case(key, inputs, self.truth(entry, inputs), entry.group)
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    @cached_property
+    def root(self) -> Root:
+        """The folder, opened safely."""
+        return Root(self.folder)
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """Every entry by its key; raises `InputError` where there are none."""
+        found: dict[str, Entry] = {}
+        for entry in self.listed():
+            twice = entry.key in found
+            found[entry.key] = replace(found[entry.key], fault=f"{entry.key}: listed twice") if twice else entry
+        if not found:
+            raise InputError(f"{self.folder}: 0 cases; {type(self).__name__} finds nothing of its kind there")
+        return found
+
+    @cached_property
+    def hashes(self) -> Mapping[str, str]:
+        """The sha256 of every file that a case is made of; of one that does not open, the reason."""
+        names = {name: None for entry in self.entries.values() for name in entry.files.values()}
+        return {name: self._hash(name) for name in (*self.manifests(), *names)}
+
+    def duplicates(self) -> list[tuple[str, ...]]:
+        """Keys of different files with the same bytes, one key for each file (R37)."""
+        first: dict[str, str] = {}
+        for entry in self.entries.values():
+            first.setdefault(_shown(entry), entry.key)
+        alike: dict[str, list[str]] = {}
+        for name, key in first.items():
+            alike.setdefault(self.hashes.get(name, name), []).append(key)
+        return [tuple(keys) for keys in alike.values() if len(keys) > 1]
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        names = [item.name for item in fields(self) if item.init and item.name != "folder"]
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        entries = [(entry.key, sorted(entry.files.items()), entry.group, entry.fault) for entry in self.entries.values()]
+        # Paths are told from the folder: the data are the same wherever it lies.
+        return digest_of(type(self).__name__, encode(given, self.folder), entries, sorted(self.hashes.items()))
+
+    def _hash(self, name: str) -> str:
+        try:
+            with self.root.open(name) as file:
+                hasher = hashlib.sha256()
+                while block := file.read(BLOCK):
+                    hasher.update(block)
+                return hasher.hexdigest()
+        except UnreadableCase as error:
+            return str(error)
+        except OSError as error:
+            return f"{name}: {error.strerror}"
+
+
+def _shown(entry: Entry) -> str:
+    """The file that an entry's sensor wrote: its camera's, or else its first."""
+    return entry.files.get(CAMERA) or next(iter(entry.files.values()), "")

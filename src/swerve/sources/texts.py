@@ -1,0 +1,167 @@
+"""Labels and manifests as plain data: JSON, YAML, CSV and XML from strangers, with line and column in every error (R41).
+
+Every error is an `UnreadableCase`: of one case's labels it skips the case, of a manifest the source makes it its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from swerve import limits
+from swerve.errors import UnreadableCase, did_you_mean
+from swerve.sources import strict_json, strict_yaml
+from swerve.sources.plain import PARTS, Misread, too_deep
+from swerve.sources.root import Root
+
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
+SEPARATORS = (",", ";", "\t", "|")
+Row = dict[str, str]
+
+
+def json_file(root: Root, name: str) -> Any:
+    """A JSON file; no NaN, no doubled key, no endless nesting."""
+    try:
+        return strict_json.parsed(_text(root, name))
+    except Misread as error:
+        raise error.of(name) from error
+
+
+def yaml_file(root: Root, name: str) -> Any:
+    """A YAML file of plain types as YAML 1.2 knows them; no tags, no doubled key, no flood of aliases."""
+    try:
+        return strict_yaml.parsed(_text(root, name))
+    except Misread as error:
+        raise error.of(name) from error
+
+
+def csv_file(root: Root, name: str, *, columns: Sequence[str], separator: str = ",") -> list[Row]:
+    """The rows of a CSV file with a header; all of `columns` must be there, others may be."""
+    try:
+        return _rows(_text(root, name), columns, separator)
+    except Misread as error:
+        raise error.of(name) from error
+
+
+def xml_file(root: Root, name: str) -> Element:
+    """The root element of an XML file without DTD or entities."""
+    try:
+        return _Tree().parsed(root.bytes(name, most=limits.MANIFEST))
+    except Misread as error:
+        raise error.of(name) from error
+
+
+def number(text: Any, what: str) -> float:
+    """`text` as a finite number; raises `UnreadableCase` that leads with `what`, the place it stands at."""
+    if isinstance(text, str) and DECIMAL_COMMA.fullmatch(text.strip()):
+        raise UnreadableCase(f"{what}: {text.strip()!r} has a decimal comma; write {text.strip().replace(',', '.')}")
+    told = isinstance(text, (int, float)) and not isinstance(text, bool)
+    if not told and not (isinstance(text, str) and NUMBER.fullmatch(text.strip())):
+        shown = "nothing" if text is None or text == "" else repr(text)[:60]
+        raise UnreadableCase(f"{what}: expected a number, got {shown}")
+    try:
+        value = float(text)
+    except OverflowError as error:
+        raise UnreadableCase(f"{what}: a number of more than 308 digits") from error
+    if not math.isfinite(value):
+        raise UnreadableCase(f"{what}: {str(text).strip()[:60]} is not a finite number")
+    return value
+
+
+def _text(root: Root, name: str) -> str:
+    data = root.bytes(name, most=limits.MANIFEST)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
+        raise Misread("the text is not UTF-8; save it as UTF-8", line, column).of(name) from error
+    if "\0" in text:
+        raise Misread.at(text, text.index("\0"), "a NUL character").of(name)
+    return text
+
+
+def _rows(text: str, columns: Sequence[str], separator: str) -> list[Row]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True)
+    try:
+        header = [cell.strip() for cell in next(reader, [])]
+        _check_header(header, columns)
+        rows: list[Row] = []
+        for cells in reader:
+            if cells:
+                _check_row(cells, header, reader.line_num, len(rows))
+                rows.append(dict(zip(header, cells, strict=True)))
+        return rows
+    except csv.Error as error:
+        raise Misread(str(error), reader.line_num, 1) from error
+
+
+def _check_header(header: Sequence[str], columns: Sequence[str]) -> None:
+    if not any(header):
+        raise Misread("the first line has to name the columns, and is empty", 1, 1)
+    other = next((sign for sign in SEPARATORS if len(header) == 1 and sign in header[0]), None)
+    if other:
+        raise Misread(f"the file separates by {other!r}; say separator = {other!r}", 1, header[0].index(other) + 1)
+    for place, name in enumerate(header):
+        if name in header[:place]:
+            raise Misread(f"two columns are called {name!r}", 1, 1)
+    for name in columns:
+        if name not in header:
+            raise Misread(f"there is no column {name!r}; {did_you_mean(name, header)}", 1, 1)
+
+
+def _check_row(cells: Sequence[str], header: Sequence[str], line: int, before: int) -> None:
+    if len(cells) != len(header):
+        raise Misread(f"{len(cells)} cells in the row that ends here, {len(header)} columns in the header", line, 1)
+    if before >= limits.ROWS:
+        raise Misread(f"more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
+
+
+class _Tree:
+    """An XML tree grown from expat's calls; whatever could define or fetch something is refused."""
+
+    def __init__(self) -> None:
+        self._builder = TreeBuilder()
+        self._depth = self._elements = 0
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._builder.data
+        self._parser.StartDoctypeDeclHandler = self._doctype
+
+    def parsed(self, data: bytes) -> Element:
+        """The root element."""
+        try:
+            self._parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise Misread(expat.ErrorString(error.code), error.lineno, error.offset + 1) from error
+        except (ValueError, LookupError) as error:  # of an encoding that is none
+            self._refuse(str(error))
+        return self._builder.close()
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        self._elements += 1
+        if self._depth > limits.DEPTH:
+            self._refuse(too_deep())
+        if self._elements > PARTS:
+            self._refuse(f"more than {PARTS:,} elements")
+        self._builder.start(tag, attributes)
+
+    def _end(self, tag: str) -> None:
+        self._depth -= 1
+        self._builder.end(tag)
+
+    def _doctype(self, *_: object) -> None:
+        self._refuse("a DOCTYPE; files that bring their own definitions are not read")
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise Misread(reason, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)

@@ -1,0 +1,132 @@
+"""A network of any framework, between steps that show it a case and decoders that word its outputs."""
+
+# Annotations are not postponed here: a subclass in another module takes them over, and a TOML table is read by them.
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from swerve.case import Case
+from swerve.codec import encode
+from swerve.errors import InputError, did_you_mean
+from swerve.seeding import digest_of
+from swerve.system import Activations, Answer, Traced
+from swerve.systems.function import answer_of
+from swerve.systems.passes import first_of, in_a_row
+from swerve.systems.reading import Reading, Sight, Step
+from swerve.systems.saying import Decoder, Outputs
+from swerve.values import Array
+
+Rows = Array | Sequence[Array]  # one array per input, which may differ in length as a detector's do
+Pass = tuple[Mapping[str, Rows], Mapping[str, Activations]]
+
+
+class Engine(Protocol):
+    """A loaded network: arrays in, arrays out, by name and in order, each with a batch axis in front."""
+
+    batch: int | None  # the one batch size it takes, where it takes but one
+
+    def run(self, batch: Array) -> Mapping[str, Rows]:
+        """The outputs of one forward pass."""
+
+    def layers(self) -> Sequence[str]:
+        """The layers whose activations can be read."""
+
+    def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
+        """Outputs and activations of one forward pass."""
+
+    def fingerprint(self) -> str:
+        """A hash of weights and structure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """What all frameworks share: `read` shows a case step by step, `say` words the outputs.
+
+    Args:
+        read: the steps from a picture to the network's input.
+        say: the decoders, each for one value of the answer.
+        sensor: the input it looks at.
+        layout: `chw` or `hwc`, how rows, columns and channels follow each other.
+        frames: `one`, or of a window `stack` (a further axis in front), `channels` (side by side) or `differences`.
+    """
+
+    read: tuple[Step, ...]
+    say: tuple[Decoder, ...]
+    sensor: str = "camera"
+    layout: str = "chw"
+    frames: str = "one"
+
+    def __post_init__(self) -> None:
+        _ = self.reading, self.engine  # a bad file is refused now, not in the middle of a campaign
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The network itself, loaded once."""
+        raise NotImplementedError
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The way from a case to the network's input."""
+        return Reading(self.read, self.sensor, self.layout, self.frames)
+
+    def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
+        return self.trace(cases, ()).answers
+
+    def layers(self) -> Sequence[str]:
+        return self.engine.layers()
+
+    def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
+        known = self.layers() if layers else ()
+        for name in layers:
+            if name not in known:
+                raise InputError(f"{type(self).__name__} has no layer '{name}'; {did_you_mean(name, known)}")
+        if not cases:
+            return Traced([], {})
+        sights = [self.reading(case) for case in cases]
+        parts = [self._pass(batch, inputs, layers) for batch, inputs in _portions(_batch(cases, sights), self.engine.batch)]
+        outputs = [row for rows, _ in parts for row in rows]
+        answers = [self._answer(row, sight) for row, sight in zip(outputs, sights, strict=True)]
+        return Traced(answers, in_a_row([found for _, found in parts]))
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return digest_of(type(self).__name__, self.engine.fingerprint(), encode(self.say), encode(self.reading))
+
+    def _pass(self, batch: Array, inputs: int, layers: Sequence[str]) -> tuple[list[Outputs], dict[str, Activations]]:
+        """One forward pass; of its rows, those of the first `inputs` inputs."""
+        outputs, found = self.engine.trace(batch, layers) if layers else (self.engine.run(batch), {})
+        for name, rows in outputs.items():
+            count = 0 if isinstance(rows, np.ndarray) and not rows.ndim else len(rows)
+            if count != len(batch):
+                raise InputError(
+                    f"{type(self).__name__}: output '{name}' has {count} rows for {len(batch)} inputs; it needs one for each"
+                )
+        return [{name: rows[number] for name, rows in outputs.items()} for number in range(inputs)], first_of(found, inputs)
+
+    def _answer(self, outputs: Outputs, sight: Sight) -> Answer:
+        return answer_of(tuple(decoder(outputs, sight) for decoder in self.say), type(self).__name__)
+
+
+def _batch(cases: Sequence[Case], sights: Sequence[Sight]) -> Array:
+    """What all cases show, one row each; raises `InputError` naming two that differ in shape."""
+    shapes = ["x".join(map(str, sight.numbers.shape)) for sight in sights]
+    other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
+    if other is not None:
+        given = f"{cases[0].key} is {shapes[0]}, {cases[other].key} is {shapes[other]}"
+        raise InputError(f"the network is shown inputs of different shapes: {given}; add a step that resizes them")
+    return np.stack([sight.numbers for sight in sights])
+
+
+def _portions(batch: Array, size: int | None) -> Iterator[tuple[Array, int]]:
+    """The batch as the network takes it, and how many of the rows count: the last portion is filled up with its last row."""
+    size = size or len(batch)
+    for start in range(0, len(batch), size):
+        rows = batch[start : start + size]
+        yield np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)]), len(rows)

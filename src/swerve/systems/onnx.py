@@ -1,0 +1,135 @@
+"""ONNX models as systems, by onnxruntime."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from swerve.errors import InputError
+from swerve.system import Activations
+from swerve.systems.library import library
+from swerve.systems.network import Engine, Network, Pass, Rows
+from swerve.systems.onnx_file import onnx_library, providers_for, read_onnx
+from swerve.systems.onnx_graph import Tap, add_taps, outputs_of, taps_of
+from swerve.systems.passes import INPUT, joined
+from swerve.values import Array
+
+KINDS = {"float": np.float32, "float16": np.float16, "double": np.float64, "uint8": np.uint8, "int8": np.int8}
+FATAL = 4  # of onnxruntime's levels; what it says below that reaches the user as an exception
+
+
+@dataclass(frozen=True, kw_only=True)
+class Onnx(Network):
+    """An ONNX file; a model made for one batch size is fed in portions of it.
+
+    Args:
+        model: the `.onnx` file; its external data, if any, lie in the same folder.
+        device: `auto`, `cuda` or `cpu`.
+    """
+
+    model: Path
+    device: str = "auto"
+
+    @cached_property
+    def engine(self) -> Engine:
+        return OnnxEngine(self.model, self.device)
+
+
+class OnnxEngine:
+    """A model in onnxruntime, on one thread: sums then come in one order, whatever the machine."""
+
+    def __init__(self, path: Path, device: str = "auto") -> None:
+        self.path, self.device, self.content = path, device, read_onnx(path)
+        self.session = self._session(self.content)
+        inputs = self.session.get_inputs()
+        if len(inputs) != 1:
+            names = ", ".join(item.name for item in inputs)
+            raise InputError(f"{path}: takes {len(inputs)} inputs ({names}), expected one")
+        self.input = inputs[0]
+        self.kind = KINDS.get(str(self.input.type)[len("tensor(") : -1])
+        if self.kind is None:
+            raise InputError(f"{path}: its input is {self.input.type}, expected one of {', '.join(KINDS)}")
+        sizes = list(self.input.shape or [None])
+        self.batch: int | None = sizes[0] if isinstance(sizes[0], int) and sizes[0] > 0 else None
+        self._probing: dict[tuple[str, ...], tuple[Any, list[Tap]]] = {}
+
+    def run(self, batch: Array) -> Mapping[str, Rows]:
+        return self._outputs(self.session, batch, [item.name for item in self.session.get_outputs()])
+
+    def layers(self) -> Sequence[str]:
+        taps = self._taps
+        return [*([INPUT] if taps and taps[0].kind == "convolution" else []), *dict.fromkeys(tap.layer for tap in taps)]
+
+    def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
+        session, taps = self._probe(tuple(layers))
+        said = self._outputs(session, batch, [item.name for item in session.get_outputs()])
+        calls: dict[str, list[Activations]] = {INPUT: [_shown(batch)]}
+        for tap in taps:
+            mean, low, high = (np.asarray(said[name]) for name in outputs_of(tap))
+            calls.setdefault(tap.layer, []).append(Activations(tap.kind, mean, low, high))
+        own = {item.name: said[item.name] for item in self.session.get_outputs()}
+        return own, {name: joined(name, calls[name], inputs=len(batch)) for name in layers}
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @cached_property
+    def _taps(self) -> list[Tap]:
+        return taps_of(self._graph().graph)
+
+    def _graph(self) -> Any:
+        model = onnx_library().load_model_from_string(self.content)
+        return library("onnx.inliner", "onnx").inline_local_functions(model) if model.functions else model
+
+    def _probe(self, layers: tuple[str, ...]) -> tuple[Any, list[Tap]]:
+        """A session of its own that also puts out what `layers` said: the plain one stays as fast as it is."""
+        if layers not in self._probing:
+            taps, model = [tap for tap in self._taps if tap.layer in layers], self._graph()
+            add_taps(model, taps)
+            self._probing[layers] = self._session(model.SerializeToString()), taps
+        return self._probing[layers]
+
+    def _session(self, content: bytes) -> Any:
+        onnxruntime = library("onnxruntime", "onnx")
+        onnxruntime.set_default_logger_severity(FATAL)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.use_deterministic_compute = True
+        options.log_severity_level = FATAL
+        providers = providers_for(self.device, onnxruntime.get_available_providers())
+        try:
+            # Constants that a few bytes describe may fill all memory once they are folded (R46).
+            return onnxruntime.InferenceSession(
+                content, options, providers, enable_fallback=0, disabled_optimizers=["ConstantFolding"]
+            )
+        except Exception as error:  # a torn file makes onnxruntime say anything
+            raise InputError(f"{self.path}: onnxruntime does not take it: {_told(error)}") from error
+
+    def _outputs(self, session: Any, batch: Array, names: Sequence[str]) -> dict[str, Array]:
+        try:
+            said = session.run(list(names), {self.input.name: np.ascontiguousarray(batch, self.kind)})
+        except Exception as error:  # also a library's
+            raise InputError(f"{self.path}: {_told(error)}") from error
+        for name, numbers in zip(names, said, strict=True):
+            if not isinstance(numbers, np.ndarray) or numbers.dtype.kind not in "fiub":
+                raise InputError(f"{self.path}: output '{name}' is {type(numbers).__name__}, expected numbers")
+        return dict(zip(names, said, strict=True))
+
+
+def _shown(batch: Array) -> Activations:
+    """The channels of the pictures themselves; a window of frames is as many passes."""
+    frames = batch.reshape(-1, *batch.shape[2:]) if batch.ndim == 5 else batch
+    rows = np.asarray(frames, np.float32).reshape(*frames.shape[:2], -1)
+    return Activations("input", rows.mean(axis=2), rows.min(axis=(1, 2)), rows.max(axis=(1, 2)))
+
+
+def _told(error: Exception) -> str:
+    """What onnxruntime says, without its own name and number."""
+    lines = str(error).split(" : ", 3)[-1].strip().splitlines() or [type(error).__name__]
+    return lines[0]

@@ -1,0 +1,210 @@
+"""Any outside program as a system: started when first asked, held to its limits, started again when it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import math
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from swerve.case import Case
+from swerve.codec import JSON
+from swerve.errors import InputError, ModelError, did_you_mean, printable
+from swerve.limits import MEMORY, SECONDS
+from swerve.seeding import digest_of
+from swerve.system import Answer
+from swerve.systems.child import Child, brief
+from swerve.systems.wire import PROTOCOL, packed, values_of
+
+PYTHON = "python"
+
+
+@dataclass(frozen=True)
+class Process:
+    """A program that answers frames on its stdin with frames on its stdout (docs/process.md).
+
+    Args:
+        command: the program and its arguments, as a list; no shell reads it. `python` is the Python that runs Swerve.
+        seconds: that it may take to start, and then over each batch.
+        memory: bytes of address space that it may ask for.
+        restarts: how often in a row it is started again after it failed.
+        sensors: the inputs it is shown; none named, all.
+        folder: where it runs; relative file names of `command` start there.
+    """
+
+    command: tuple[str, ...]
+    seconds: float = SECONDS
+    memory: int = MEMORY
+    restarts: int = 3
+    sensors: tuple[str, ...] = ()
+    folder: Path | None = None
+    _program: _Program = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_command(self.command)
+        object.__setattr__(self, "command", tuple(self.command))
+        object.__setattr__(self, "sensors", tuple(self.sensors))
+        _check_above("seconds", self.seconds, 0)
+        _check_above("memory", self.memory, 0)
+        _check_above("restarts", self.restarts, -1)
+        _check_program(self.command[0], self.folder)
+        object.__setattr__(self, "_program", _Program(self))
+
+    @property
+    def name(self) -> str:
+        """The command, as short as messages want it."""
+        words = [os.path.basename(word) if os.path.isabs(word) else word for word in self.command]
+        return printable(" ".join(words), 60)
+
+    def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
+        if not cases:
+            return []
+        question = {"ask": "answers", "cases": [self._shown(case) for case in cases]}
+        with _named(self.name):
+            return _answers(self._program.ask(question), len(cases))
+
+    def fingerprint(self) -> str:
+        """A hash of what the program says of itself, of its command, and of every file that the command names."""
+        with _named(self.name):
+            hello = self._program.hello()
+        files = [(self.folder or Path()) / word for word in self.command]
+        return digest_of("Process", self.command, hello, [_sha(file) for file in files if os.path.isfile(file)])
+
+    def close(self) -> None:
+        """End the program; the next question starts it again."""
+        self._program.close()
+
+    def _shown(self, case: Case) -> JSON:
+        for name in self.sensors:
+            if name not in case.inputs:
+                raise InputError(f"{case.key} has no input '{name}'; {did_you_mean(name, case.inputs)}")
+        return {"key": case.key, "inputs": {name: case.inputs[name] for name in self.sensors or case.inputs}}
+
+
+def _check_command(command: object) -> None:
+    if not isinstance(command, list | tuple) or not command or not all(isinstance(word, str) for word in command):
+        raise InputError(f"command must be a list such as ['python', 'drive.py'], got {command!r}")
+
+
+def _check_above(name: str, number: object, low: float) -> None:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not low < number < math.inf:
+        raise InputError(f"{name} must be a number above {low}, got {number!r}")
+
+
+def _check_program(program: str, folder: Path | None) -> None:
+    if program == PYTHON:
+        return
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"{folder}: there is no such folder to run {program} in")
+    known = os.access((folder or Path()) / program, os.X_OK) if "/" in program else shutil.which(program)
+    if not known:
+        raise InputError(f"{program}: there is no such program, or it may not be run")
+
+
+def _sha(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _named(program: str) -> Iterator[None]:
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"{program}: {error}") from error
+
+
+def _answers(reply: dict[str, Any], count: int) -> list[Answer]:
+    if "error" in reply:
+        raise ModelError(brief(reply["error"]))
+    rows = reply.get("answers")
+    if not isinstance(rows, list):
+        raise ModelError("its reply has neither 'answers', a list, nor 'error'")
+    if len(rows) != count:
+        raise ModelError(f"it gave {len(rows)} answers to {count} cases")
+    return [values_of(row) for row in rows]
+
+
+class _Program:
+    """A program and how often it failed in a row; asked by one thread at a time."""
+
+    def __init__(self, told: Process) -> None:
+        first, *rest = told.command
+        self._command, self._folder = (sys.executable if first == PYTHON else first, *rest), told.folder
+        self._seconds, self._memory, self._restarts = told.seconds, int(told.memory), told.restarts
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._child: Child | None = None
+        self._hello: list[str] | None = None
+        self._failed = 0
+        self._why = ""
+
+    def ask(self, question: dict[str, JSON]) -> dict[str, Any]:
+        """The reply to one question; a program that fails is ended, and started again for the next."""
+        number = next(self._numbers)
+        frame = packed({**question, "number": number})
+        with self._watched():
+            reply = self._running().ask(frame, number, self._seconds)
+            self._failed = 0
+            return reply
+
+    def hello(self) -> list[str]:
+        """The program's name and fingerprint, as it tells them."""
+        with self._watched():
+            if self._hello is None:
+                self._running()
+            assert self._hello is not None
+            return self._hello
+
+    def close(self) -> None:
+        """End the program, if it runs."""
+        with self._lock:
+            if self._child is not None:
+                self._child.close()
+                self._child = None
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        with self._lock:
+            if self._failed > self._restarts:
+                raise ModelError(f"given up after it failed {self._failed} times in a row; last, {self._why}")
+            try:
+                yield
+            except ModelError as error:
+                self._failed, self._why = self._failed + 1, str(error)
+                self._end()
+                raise
+            except BaseException:  # such as Ctrl-C: its reply would be taken for the next one's
+                self._end()
+                raise
+
+    def _running(self) -> Child:
+        if self._child is None:
+            self._child = Child(self._command, self._folder, self._memory)
+            frame = packed({"ask": "hello", "protocol": PROTOCOL, "number": 0})
+            hello = _hello(self._child.ask(frame, 0, self._seconds))
+            if self._hello not in (None, hello):
+                raise ModelError(f"it was {self._hello} at first, and after a restart it is {hello}")
+            self._hello = hello
+        return self._child
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+
+def _hello(reply: dict[str, Any]) -> list[str]:
+    if "error" in reply:
+        raise ModelError(brief(reply["error"]))
+    if reply.get("protocol") != PROTOCOL:
+        raise ModelError(f"it speaks protocol {brief(reply.get('protocol'))}, not {PROTOCOL}")
+    return [str(reply.get(key, "")) for key in ("name", "fingerprint")]

@@ -1,0 +1,273 @@
+"""The steps from a picture to a network's input: colour, size, place and numbers.
+
+`Grey`, `Yuv` and `Hsv` read RGB, as every picture begins; `Bgr` comes after them or instead of them. Sizes are width
+before height. Colours and sizes are made as OpenCV makes them, to the bit: published networks were trained on those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import cv2
+import numpy as np
+
+from swerve import limits
+from swerve.errors import InputError, did_you_mean
+from swerve.systems.reading import Sight
+from swerve.values import Array
+
+METHODS = MappingProxyType(
+    {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR, "nearest": cv2.INTER_NEAREST, "cubic": cv2.INTER_CUBIC}
+)
+ROWS, COLUMNS = ("top", "bottom"), ("left", "right")
+PLACES = ("centre", *ROWS, *COLUMNS, *(f"{row}-{column}" for row in ROWS for column in COLUMNS))
+
+
+@dataclass(frozen=True)
+class Grey:
+    """One channel: the luma of BT.601."""
+
+    def __call__(self, sight: Sight) -> Sight:
+        return _recoloured(sight, self, cv2.COLOR_RGB2GRAY)
+
+
+@dataclass(frozen=True)
+class Yuv:
+    """Luma and two differences of colour, as OpenCV counts them."""
+
+    def __call__(self, sight: Sight) -> Sight:
+        return _recoloured(sight, self, cv2.COLOR_RGB2YUV)
+
+
+@dataclass(frozen=True)
+class Hsv:
+    """Hue, saturation and value, as OpenCV counts them: hue of bytes from 0 to 180."""
+
+    def __call__(self, sight: Sight) -> Sight:
+        return _recoloured(sight, self, cv2.COLOR_RGB2HSV)
+
+
+@dataclass(frozen=True)
+class Bgr:
+    """The channels the other way round."""
+
+    def __call__(self, sight: Sight) -> Sight:
+        return sight.with_numbers(np.ascontiguousarray(sight.numbers[..., ::-1]))
+
+
+@dataclass(frozen=True)
+class Resize:
+    """The whole picture as width x height, whatever its shape; `by` is `linear`, `area`, `nearest` or `cubic`."""
+
+    width: int
+    height: int
+    by: str = "linear"
+
+    def __post_init__(self) -> None:
+        _check_size(self)
+        _check_known("by", self.by, METHODS)
+
+    def __call__(self, sight: Sight) -> Sight:
+        return _resized(sight, self.width, self.height, self.by)
+
+
+@dataclass(frozen=True)
+class Crop:
+    """The pixels from `left` to `right` and from `top` to `bottom`, counted from the upper left corner."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    def __post_init__(self) -> None:
+        _check_whole(self, ("left", "top"), least=0)
+        _check_whole(self, ("right", "bottom"), least=1)
+        if self.left >= self.right or self.top >= self.bottom:
+            raise InputError(f"crop: right and bottom must lie beyond left and top, got {self}")
+
+    def __call__(self, sight: Sight) -> Sight:
+        return _cut(sight, self, self.left, self.top, self.right, self.bottom)
+
+
+@dataclass(frozen=True)
+class CropTo:
+    """A part of width x height; `at` is `centre`, `bottom` (in the middle of it), `bottom-left` and so on."""
+
+    width: int
+    height: int
+    at: str = "centre"
+
+    def __post_init__(self) -> None:
+        _check_size(self)
+        _check_known("at", self.at, PLACES)
+
+    def __call__(self, sight: Sight) -> Sight:
+        width, height = sight.shown
+        left = _start(width - self.width, self.at, COLUMNS)
+        top = _start(height - self.height, self.at, ROWS)
+        return _cut(sight, self, left, top, left + self.width, top + self.height)
+
+
+@dataclass(frozen=True)
+class Letterbox:
+    """The whole picture in its own shape inside width x height, the rest filled with `pad`.
+
+    `at` is `top-left`, as YOLOX does it, with sizes cut to whole pixels, or `centre`, as YOLOv5 and its successors do
+    it, with sizes rounded. Without `upscale` a small picture keeps its size.
+    """
+
+    width: int
+    height: int
+    pad: int = 114
+    at: str = "centre"
+    by: str = "linear"
+    upscale: bool = True
+
+    def __post_init__(self) -> None:
+        _check_size(self)
+        _check_known("by", self.by, METHODS)
+        _check_known("at", self.at, ("centre", "top-left"))
+        if isinstance(self.pad, bool) or not isinstance(self.pad, int) or not 0 <= self.pad <= 255:
+            raise InputError(f"letterbox: pad must be a whole number from 0 to 255, got {self.pad!r}")
+
+    def __call__(self, sight: Sight) -> Sight:
+        wide, high = sight.shown
+        ratio = min(self.width / wide, self.height / high)
+        if not self.upscale:
+            ratio = min(ratio, 1.0)
+        whole = int if self.at == "top-left" else round
+        small = _resized(sight, max(1, whole(wide * ratio)), max(1, whole(high * ratio)), self.by)
+        width, height = small.shown
+        left, top = (0, 0) if self.at == "top-left" else (_margin(self.width - width), _margin(self.height - height))
+        numbers = np.full((self.height, self.width, small.numbers.shape[2]), self.pad, dtype=small.numbers.dtype)
+        numbers[top : top + height, left : left + width] = small.numbers
+        return small.moved(numbers, shift=(left, top))
+
+
+@dataclass(frozen=True)
+class Float:
+    """Bytes as numbers with a fraction, 0 to 255 as before."""
+
+    def __call__(self, sight: Sight) -> Sight:
+        return sight.with_numbers(_floats(sight))
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """Every number times `by`."""
+
+    by: float
+
+    def __post_init__(self) -> None:
+        _check_factors("multiply: by", (self.by,))
+
+    def __call__(self, sight: Sight) -> Sight:
+        return sight.with_numbers(_floats(sight) * np.float32(self.by))
+
+
+@dataclass(frozen=True)
+class Divide:
+    """Every number divided by `by`: 255 makes bytes 0 to 1. In the last bit it differs from `Multiply(1 / by)`."""
+
+    by: float = 255.0
+
+    def __post_init__(self) -> None:
+        _check_factors("divide: by", (self.by,))
+
+    def __call__(self, sight: Sight) -> Sight:
+        return sight.with_numbers(_floats(sight) / np.float32(self.by))
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """Every number minus `mean`, divided by `std`: one for each channel, or one for all."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.mean or not all(map(math.isfinite, self.mean)):
+            raise InputError(f"normalise: mean must be one or more numbers, got {self.mean!r}")
+        _check_factors("normalise: std", self.std)
+
+    def __call__(self, sight: Sight) -> Sight:
+        channels = sight.numbers.shape[2]
+        for what, given in (("mean", self.mean), ("std", self.std)):
+            if len(given) not in (1, channels):
+                raise InputError(f"normalise: {what} has {len(given)} numbers, the picture {channels} channels")
+        mean, std = (np.array(given, dtype=np.float32) for given in (self.mean, self.std))
+        return sight.with_numbers((_floats(sight) - mean) / std)
+
+
+def _recoloured(sight: Sight, step: object, code: int) -> Sight:
+    if sight.numbers.shape[2] != 3:
+        raise InputError(f"{_name(step)} reads three channels, got {sight.numbers.shape[2]}")
+    return sight.with_numbers(_channelled(cv2.cvtColor(sight.numbers, code)))
+
+
+def _resized(sight: Sight, width: int, height: int, by: str) -> Sight:
+    wide, high = sight.shown
+    if (wide, high) == (width, height):
+        return sight
+    numbers = _channelled(cv2.resize(sight.numbers, (width, height), interpolation=METHODS[by]))
+    return sight.moved(numbers, scale=(width / wide, height / high))
+
+
+def _cut(sight: Sight, step: object, left: int, top: int, right: int, bottom: int) -> Sight:
+    width, height = sight.shown
+    if left < 0 or top < 0 or right > width or bottom > height:
+        part = f"{right - left}x{bottom - top} pixels from ({left}, {top})"
+        raise InputError(f"{_name(step)}: {part} do not lie in the {width}x{height} shown")
+    return sight.moved(sight.numbers[top:bottom, left:right], shift=(-left, -top))
+
+
+def _channelled(numbers: Array) -> Array:
+    """With an axis of channels, which OpenCV drops where there is but one."""
+    return numbers if numbers.ndim == 3 else numbers[..., np.newaxis]
+
+
+def _floats(sight: Sight) -> Array:
+    return sight.numbers.astype(np.float32)
+
+
+def _start(room: int, at: str, sides: tuple[str, str]) -> int:
+    """Where a part begins that leaves `room` beside it."""
+    words = at.split("-")
+    return 0 if sides[0] in words else room if sides[1] in words else room // 2
+
+
+def _margin(room: int) -> int:
+    return round(room / 2 - 0.1)  # YOLOv5: an odd pixel goes to the right or below
+
+
+def _check_size(step: Resize | CropTo | Letterbox) -> None:
+    _check_whole(step, ("width", "height"), least=1)
+    if step.width * step.height > limits.PIXELS:
+        raise InputError(
+            f"{_name(step)}: {step.width}x{step.height} is more than {limits.PIXELS} pixels (swerve list limits)"
+        )
+
+
+def _check_whole(step: object, names: Iterable[str], *, least: int) -> None:
+    for name in names:
+        given = getattr(step, name)
+        if isinstance(given, bool) or not isinstance(given, int) or given < least:
+            raise InputError(f"{_name(step)}: {name} must be a whole number of at least {least}, got {given!r}")
+
+
+def _check_known(what: str, given: str, known: Iterable[str]) -> None:
+    if given not in known:
+        raise InputError(f"{what} = {given!r} is not known; {did_you_mean(str(given), known)}")
+
+
+def _check_factors(what: str, factors: tuple[float, ...]) -> None:
+    if not factors or not all(math.isfinite(factor) and factor != 0 for factor in factors):
+        raise InputError(f"{what} must be other than 0 and finite, got {factors!r}")
+
+
+def _name(step: object) -> str:
+    return type(step).__name__.lower()

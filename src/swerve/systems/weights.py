@@ -1,0 +1,122 @@
+"""Weights from files that a stranger may have made: numbers are read from them, code in them never runs (R45, R46)."""
+
+from __future__ import annotations
+
+import re
+import warnings
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from swerve import limits
+from swerve.errors import InputError, printable
+
+STATE_DICTS = (".pt", ".pth", ".bin", ".ckpt", ".tar")
+PICKLES = (".pkl", ".pickle", ".joblib", ".npy", ".npz", ".dill", ".mar")
+SAFE = "save the state dict alone, as safetensors or with torch.save(net.state_dict(), ...)"
+WRAPPED = ("state_dict", "model_state_dict", "model")  # where training scripts keep the state dict among other things
+ZIP = b"PK\x03\x04"
+RATIO = 200  # weights hardly deflate at all; zlib's best is 1000 to 1
+
+
+def model_file(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
+    """`path`, if it is a plain file that is not too large and ends as it should; raises `InputError`."""
+    if not path.is_file():
+        raise InputError(f"{path}: {'is not a plain file' if path.exists() else 'there is no such file'}")
+    if path.suffix.lower() in PICKLES:
+        raise InputError(f"{path}: pickles and object arrays run code when they are read; {SAFE}")
+    if suffixes and not path.name.lower().endswith(suffixes):
+        raise InputError(f"{path}: expected a file that ends in {' or '.join(suffixes)}")
+    if (size := path.stat().st_size) > limits.MODEL:
+        raise InputError(f"{path}: {size:,} bytes, at most {limits.MODEL:,} are read (swerve list limits)")
+    return path
+
+
+def load(net: Callable[[], nn.Module], path: Path) -> nn.Module:
+    """A network with the weights of a file, ready to answer; raises `InputError` unless names and shapes fit."""
+    return filled(net(), path)
+
+
+def filled(made: nn.Module, path: Path) -> nn.Module:
+    """The network with the weights of a file, as single-precision numbers."""
+    who = type(made).__name__
+    found, wanted = tensors_in(path, who), made.state_dict()
+    if wrong := [name for name in {**wanted, **found} if _shape(wanted, name) != _shape(found, name)]:
+        given = f"{wrong[0]} is {_shape(found, wrong[0])}, expected {_shape(wanted, wrong[0])}"
+        raise InputError(f"{path}: these are not the weights of {who}: {given} ({len(wrong)} tensors differ)")
+    try:
+        made.load_state_dict({name: tensor.float() for name, tensor in found.items()})
+    except RuntimeError as error:  # sparse, quantised or without numbers
+        raise InputError(f"{path}: no weights for {who}: {_first_line(error)}") from error
+    return made.eval()
+
+
+def tensors_in(path: Path, who: str = "the network") -> dict[str, Tensor]:
+    """The named tensors of a safetensors file or of a torch state dict."""
+    model_file(path, (".safetensors", *STATE_DICTS))
+    if path.suffix.lower() == ".safetensors":
+        try:
+            return load_file(path)
+        except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+            raise InputError(f"{path}: no weights for {who}: {_first_line(error)}") from error
+    return _state_dict(path)
+
+
+def check_archive(path: Path, *, stored: bool = False) -> list[str]:
+    """The names in a zip archive, if it unpacks to no more than may be read; raises `InputError`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except Exception as error:  # a torn archive makes zipfile say anything
+        raise InputError(f"{path}: not a sound archive: {_first_line(error)}") from error
+    squeezed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+    bomb = any(entry.file_size > RATIO * max(1024, entry.compress_size) for entry in entries)
+    if (stored and squeezed) or bomb or sum(entry.file_size for entry in entries) > limits.MODEL:
+        raise InputError(f"{path}: the archive unpacks to more than it should; a model's is hardly compressed")
+    return [entry.filename for entry in entries]
+
+
+def _state_dict(path: Path) -> dict[str, Tensor]:
+    with path.open("rb") as file:
+        zipped = file.read(len(ZIP)) == ZIP  # by which torch goes too
+    if zipped:
+        if any("/code/" in name for name in check_archive(path)):
+            raise InputError(f"{path}: a TorchScript archive is a program, not weights; {SAFE}")
+        check_archive(path, stored=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about storages of old files
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a torn file makes torch say anything
+        raise InputError(f"{path}: {_refusal(str(error))}; {SAFE}") from error
+    return _unwrapped(found, path)
+
+
+def _refusal(told: str) -> str:
+    if not (calls := re.search(r"GLOBAL (\S+)|unrecognized function|Unsupported class", told)):
+        return f"no weights: {printable(_first_line(told.split('WeightsUnpickler error:')[-1]), 100)}"
+    return f"a full pickle, which runs code when it is read{f' (it names {calls[1]})' if calls[1] else ''}"
+
+
+def _unwrapped(found: Any, path: Path) -> dict[str, Tensor]:
+    """The state dict among what a training script saved, its names without the prefix of a parallel run."""
+    outer = found if isinstance(found, Mapping) else {}
+    inner = next((outer[key] for key in WRAPPED if isinstance(outer.get(key), Mapping)), found)
+    if not isinstance(inner, Mapping) or not inner or not all(isinstance(item, Tensor) for item in inner.values()):
+        raise InputError(f"{path}: holds no state dict but {type(found).__name__}; {SAFE}")
+    prefix = "module." if all(str(name).startswith("module.") for name in inner) else ""
+    return {str(name).removeprefix(prefix): tensor for name, tensor in inner.items()}
+
+
+def _shape(state: Mapping[str, Tensor], name: str) -> str:
+    return "x".join(map(str, state[name].shape)) or "a number" if name in state else "missing"
+
+
+def _first_line(told: object) -> str:
+    return (str(told) or type(told).__name__).strip().splitlines()[0]

@@ -1,0 +1,253 @@
+"""Campaigns in processes of their own, to be cut short there, and compared byte by byte."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from swerve.campaign import Plan, Record, Trial
+from swerve.relation import Status
+from swerve.seeding import rng_for
+from swerve.store import Run
+from swerve.transformations.photometric import Brighten
+
+ROOT = Path(__file__).parents[2]
+SOAK = os.environ.get("SWERVE_SOAK") == "1"
+BESIDE = {"timings.json", ".lock"}  # when and where a run took place is told here alone
+LONGEST = 300  # seconds that any of these campaigns may take
+
+SWEEP = """
+seed = {seed}
+inference_batch = {batch}
+[source]
+use = "swerve.testing:FakeSource"
+count = {count}
+width = {width}
+height = 40
+[system]
+use = "swerve.testing:FakeSystem"
+bias = 1.0
+[[rule]]
+name = "brighter"
+change = {{ use = "brighten", beta = [1, 40] }}
+expect = {{ use = "same-angle", within = 15 }}
+[[rule]]
+name = "turned"
+change = {{ use = "rotate", degrees = "grid" }}
+expect = {{ use = "lambda-mse", factor = 5 }}
+[search]
+use = "sweep"
+per_case = 12
+"""
+WINDOWS = SWEEP.replace(
+    'use = "swerve.testing:FakeSource"\ncount = {count}\nwidth = {width}\nheight = 40',
+    'use = "windows"\nlength = 3\n'
+    'source = {{ use = "swerve.testing:FakeSource", count = {count}, drive = 10, width = {width}, height = 40 }}',
+)
+CLIMB = SWEEP.replace('use = "sweep"\nper_case = 12', 'use = "tests.quality.children:Climb"\nrounds = {count}')
+KINDS = {"sweep": SWEEP, "windows": WINDOWS, "climb": CLIMB}
+
+
+def written(path: Path, kind: str = "sweep", *, seed: int = 0, count: int = 6, width: int = 24, batch: int = 2) -> Path:
+    """A campaign file."""
+    path.write_text(KINDS[kind].format(seed=seed, count=count, width=width, batch=batch))
+    return path
+
+
+@dataclass(frozen=True)
+class Climb:
+    """A search that learns: it goes on from the worst it was told so far, so that every ask hangs on all before it."""
+
+    rounds: int = 10
+    each: int = 24
+
+    def start(self, plan: Plan) -> Climbing:
+        return Climbing(self, plan)
+
+
+class Climbing:
+    """A climb under way."""
+
+    def __init__(self, climb: Climb, plan: Plan) -> None:
+        self.total: int | None = climb.rounds * climb.each
+        self._climb, self._plan, self._round = climb, plan, 0
+        self._worst = (-1e9, plan.keys[0], 0.0)
+        self._told = 0.0
+
+    def ask(self) -> Sequence[Trial]:
+        self._round += 1
+        if self._round > self._climb.rounds:
+            return []
+        rng = rng_for(self._plan.seed, self._round, self._told.hex())
+        return [self._trial(place, rng) for place in range(self._climb.each)]
+
+    def _trial(self, place: int, rng: np.random.Generator) -> Trial:
+        _, key, beta = self._worst
+        case = key if place % 2 else self._plan.keys[int(rng.integers(len(self._plan.keys)))]
+        change = Brighten(beta=round(min(80.0, beta + float(rng.uniform(-3, 8))), 3))
+        return Trial(case, self._plan.rules[0].name, 100 * self._round + place, change)
+
+    def tell(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if record.verdict.status in (Status.HELD, Status.VIOLATED) and isinstance(record.change, Brighten):
+                margin = record.verdict.margin or 0.0
+                self._worst = max(self._worst, (margin, record.trial.case, record.change.beta))
+                self._told += margin  # to the last bit
+
+
+def command(file: Path, folder: Path, *words: str, verb: str = "run") -> list[str]:
+    return [verb, str(file), "--into", str(folder), "--no-report", *words]
+
+
+def start(words: Sequence[str], *, code: str = "", **how: Any) -> subprocess.Popen[str]:
+    """The command in a process group of its own; `code` is run before."""
+    script = f"{code}\nimport sys; from swerve.cli import main; sys.exit(main())"
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *words] if code else [sys.executable, "-m", "swerve.cli", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **{"env": environment(), "cwd": ROOT, **how},
+    )
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The variables of a child, which finds the modules of the tests."""
+    paths = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1", **more}
+
+
+def finish(words: Sequence[str], **how: Any) -> tuple[int, str]:
+    """The exit code of a command and what it wrote to stderr."""
+    process = start(words, **how)
+    _, errors = process.communicate(timeout=LONGEST)
+    return process.returncode, errors
+
+
+def content(folder: Path, beside: set[str] = BESIDE) -> dict[str, bytes]:
+    """Every file that must not depend on when a run took place."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in beside]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def assert_same(found: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> None:
+    """Byte for byte; a failure names the files, not their content."""
+    assert sorted(found) == sorted(wanted)
+    assert [name for name in wanted if wanted[name] != found[name]] == []
+
+
+def assert_each_once(folder: Path) -> None:
+    """No trial is in the journal twice, and no finding."""
+    trials = [(row["case"], row["rule"], row["draw"]) for row in Run(folder).trials()]
+    assert len(trials) == len(set(trials))
+    found = [finding.id for finding in Run(folder).findings()]
+    assert len(found) == len(set(found)) > 0
+
+
+def workers_of(folder: Path) -> list[int]:
+    """The ids of the worker processes of a run."""
+    told = str(folder.resolve()).encode()
+    found = [
+        path for path in Path("/proc").glob("[0-9]*/cmdline") if told in (line := _line(path)) and b"swerve.execute" in line
+    ]
+    return [int(path.parent.name) for path in found]
+
+
+def _line(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has just ended
+        return b""
+
+
+def until(done: Any, seconds: float = 60.0) -> float:
+    """Wait for `done()`; the seconds that took."""
+    started = time.monotonic()
+    while not done():
+        assert time.monotonic() - started < seconds, "it never happened"
+        time.sleep(0.002)
+    return time.monotonic() - started
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended; the code is minus the signal that killed it."""
+
+    code: int
+    errors: str
+
+
+class Nursery:
+    """A process that has imported everything, and forks for each command: a start costs next to nothing."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.quality.children"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment(PYTHONDONTWRITEBYTECODE="1"),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._process.communicate()
+
+    def run(self, words: Sequence[str], arm: str = "", *given: Any) -> Ended:
+        """Carry a command out; before, call the function `module:name` with what is given."""
+        assert self._process.stdin
+        assert self._process.stdout
+        print(json.dumps([list(words), arm, given]), file=self._process.stdin, flush=True)
+        return Ended(**json.loads(self._process.stdout.readline()))
+
+
+def _nurse() -> None:
+    for name in ("cli", "execute.cli", "execute.local", "report.html", "report.terminal", "search.sweep", "testing"):
+        importlib.import_module(f"swerve.{name}")
+    for line in sys.stdin:
+        words, arm, given = json.loads(line)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            _born(writing, words, arm, given)
+        os.close(writing)
+        with open(reading, encoding="utf-8") as errors:
+            told = errors.read()
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"code": os.waitstatus_to_exitcode(status), "errors": told}), flush=True)
+
+
+def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> None:
+    code = 99
+    try:
+        signal.alarm(LONGEST)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream, target in ((0, nothing), (1, nothing), (2, errors)):
+            os.dup2(target, stream)
+        if arm:
+            module, _, name = arm.partition(":")
+            getattr(importlib.import_module(module), name)(*given)
+        code = sys.modules["swerve.cli"].main(words)
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _nurse()

@@ -1,0 +1,200 @@
+"""Ray: the same bytes as without it, and nothing lost when one of its workers is killed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from swerve import limits
+from swerve.case import Case
+from swerve.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
+from swerve.execute import local
+from swerve.execute.processes import Allowance, Pace
+from swerve.execute.ray import RayHand, Seat, connected, ray_crew
+from swerve.spec import load_campaign
+from swerve.system import Answer
+from swerve.testing import FakeSystem
+from tests.quality.test_workers import CAMPAIGN, Moody, content, counts
+
+JOURNAL = "journal.jsonl"
+NEEDS_RAY = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (swerve[ray])")
+
+
+@dataclass(frozen=True)
+class Murderous(Moody):
+    """Kills the process that seats it, an actor of Ray's, when it sees certain pictures for the first time."""
+
+    share: int = 40
+    seen: str = "/nowhere"  # a folder with a file for each of them; without it, nobody is killed
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        marks = [Path(self.seen) / case.input_sha for case in cases if self._hit(case)]
+        if Path(self.seen).is_dir() and any(not mark.exists() for mark in marks):
+            for mark in marks:
+                mark.touch()
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
+        return FakeSystem.__call__(self, cases)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    before = signal.getsignal(signal.SIGTERM)
+    with connected("ray", 2) as (ray, cores):
+        assert cores == 2
+        assert signal.getsignal(signal.SIGTERM) is before
+        folder = Path(ray.get_runtime_context().worker.node.get_temp_dir_path())
+        assert folder.is_dir()
+        yield ray
+    assert not folder.exists()
+    assert not ray.is_initialized()
+
+
+def run(tmp_path: Path, name: str, mood: str, hands: Any = None, *, count: int = 12) -> Path:
+    """A finished run folder; `hands` make the crew, None is this process."""
+    file = tmp_path / f"{name}.toml"
+    file.write_text(CAMPAIGN.format(count=count, mood=mood).replace("test_workers:Moody", f"test_ray:{Murderous.__name__}"))
+    loaded = load_campaign(str(file))
+    with pytest.MonkeyPatch.context() as patch:
+        if hands:
+            crew = partial(hands, loaded.campaign, tmp_path / name, loaded.base, workers=2)
+            patch.setattr(local, "hands_for", lambda *_: crew())
+        local.run_into(loaded, tmp_path / name)
+    return tmp_path / name
+
+
+@NEEDS_RAY
+def test_ray_writes_same_bytes(cluster: Any, tmp_path: Path) -> None:
+    here, there = (content(run(tmp_path, name, "", hands)) for name, hands in (("here", None), ("there", ray_crew)))
+    assert here == there
+    assert JOURNAL in here
+
+
+@NEEDS_RAY
+def test_killed_ray_workers_lose_nothing(cluster: Any, tmp_path: Path) -> None:
+    """Some are killed while the health is examined, some in the middle of the run."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    whole = content(run(tmp_path, "whole", ""))
+    killed = content(folder := run(tmp_path, "killed", f'seen = "{marks}"', ray_crew))
+    assert len(list(marks.iterdir())) >= 3
+    assert counts(folder)["errors"] == 0
+    assert {name for name in whole if whole[name] != killed[name]} == {"campaign.json"}  # which tells the folder of marks
+
+
+def test_seat_tells_how_its_worker_failed(tmp_path: Path) -> None:
+    seat = Seat(str(tmp_path), [], 60.0, limits.MEMORY)
+    assert not seat.sees_folder()
+    told = seat.ask({"ask": "observe", "items": ["a"]})
+    assert told["failed"] == "model"
+    assert "ended with code 1" in told["why"]
+
+
+def test_seat_answers_for_its_worker(tmp_path: Path) -> None:
+    seat = Seat(str(run(tmp_path, "run", "")), [], 60.0, limits.MEMORY)
+    assert seat.sees_folder()
+    rows = seat.ask({"ask": "observe", "items": ["fake-00001"]})["reply"]["rows"]
+    assert [row["case"] for row in rows] == ["fake-00001"]
+
+
+@dataclass(frozen=True)
+class Dead:
+    """Stands in for Ray: every answer is one exception, or one value."""
+
+    said: Any
+    exceptions: Any
+    killed: list[object]
+
+    def remote(self, **how: Any) -> Any:
+        call = SimpleNamespace(remote=lambda *_: None)
+        return lambda kind: SimpleNamespace(remote=lambda *_: SimpleNamespace(ask=call, sees_folder=call))
+
+    def get(self, promised: object, timeout: float) -> Any:
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+    def kill(self, actor: object) -> None:
+        self.killed.append(actor)
+
+
+class RayError(Exception):
+    pass
+
+
+FAULTS = ("GetTimeoutError", "OutOfMemoryError", "RuntimeEnvSetupError", "RayTaskError", "ActorDiedError")
+ERRORS = SimpleNamespace(RayError=RayError, **{name: type(name, (RayError,), {}) for name in FAULTS})
+
+
+def hand(said: Any) -> tuple[RayHand, Dead]:
+    ray = Dead(said, ERRORS, [])
+    made = RayHand(ray, Path("run"), (), Allowance(), Pace(1.0))
+    made._seated = True
+    return made, ray
+
+
+@pytest.mark.parametrize(
+    ("raised", "becomes"),
+    [
+        ("GetTimeoutError", Timeout),
+        ("OutOfMemoryError", OutOfMemory),
+        ("ActorDiedError", Killed),
+        ("RuntimeEnvSetupError", EnvironmentFault),
+        ("RayTaskError", EnvironmentFault),
+    ],
+)
+def test_what_ray_says_becomes_ours(raised: str, becomes: type[Exception]) -> None:
+    asked, ray = hand(getattr(ERRORS, raised)("the reason\nand much more"))
+    with pytest.raises(becomes) as told:
+        asked.ask({"ask": "observe", "items": ["a"]})
+    assert type(told.value) is becomes
+    assert len(str(told.value)) < 200
+    assert bool(ray.killed) == (becomes is Timeout)  # one that hangs is ended; a dead one is dead
+
+
+@pytest.mark.parametrize("kind", [ModelError, Timeout, OutOfMemory, Killed])
+def test_what_a_seat_says_keeps_its_kind(kind: type[ModelError]) -> None:
+    asked, _ = hand({"failed": kind.kind, "why": "out of luck"})
+    with pytest.raises(kind, match=r"^out of luck$") as told:
+        asked.ask({"ask": "observe", "items": ["a"]})
+    assert type(told.value) is kind
+
+
+def test_full_cluster_is_no_fault_of_a_case() -> None:
+    asked, _ = hand(ERRORS.GetTimeoutError(""))
+    asked._seated = False
+    with pytest.raises(EnvironmentFault, match="no core of the Ray cluster came free"):
+        asked.ask({"ask": "observe", "items": ["a"]})
+
+
+def test_folder_that_the_cluster_cannot_see_is_named() -> None:
+    asked, _ = hand(False)
+    asked._seated = False
+    with pytest.raises(InputError, match=r"^run: the Ray cluster cannot see it"):
+        asked.ask({"ask": "observe", "items": ["a"]})
+
+
+def test_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(EnvironmentFault, match=r"pip install 'swerve\[ray\]'"), connected("ray", 1):
+        pass
+
+
+@pytest.mark.parametrize("address", ["", "rya", "http://host:1", "host:6379"])
+def test_other_addresses_are_refused(address: str) -> None:
+    with pytest.raises(InputError, match="ray://HOST:PORT"), connected(address, 1):
+        pass

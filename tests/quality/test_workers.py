@@ -1,0 +1,212 @@
+"""Workers: the same bytes however many there are, and no case lost when one of them dies, hangs or fills its memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from swerve.case import Case
+from swerve.cli import main
+from swerve.store import Run
+from swerve.system import Answer
+from swerve.testing import FakeSystem
+
+SOAK = os.environ.get("SWERVE_SOAK") == "1"
+BESIDE = {"timings.json", ".lock"}
+CAMPAIGN = """
+seed = 5
+inference_batch = 8
+[source]
+use = "swerve.testing:FakeSource"
+count = {count}
+width = 60
+height = 40
+drive = 6
+[system]
+use = "tests.quality.test_workers:Moody"
+bias = 1.0
+{mood}
+[[rule]]
+name = "brighter"
+change = {{ use = "brighten", beta = [1, 40] }}
+expect = {{ use = "same-angle", within = 15 }}
+[[rule]]
+name = "turned"
+change = {{ use = "rotate", degrees = "grid" }}
+expect = {{ use = "lambda-mse", factor = 5 }}
+[search]
+use = "sweep"
+per_case = 3
+"""
+
+
+@dataclass(frozen=True)
+class Moody(FakeSystem):
+    """Steers well, but for some follow-ups does something else entirely; which, depends on the picture alone."""
+
+    mood: str = "well"
+    share: int = 10  # of how many inputs one is hit
+    once: str = ""  # a file that, once there, keeps it well
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        if any(self._hit(case) for case in cases):
+            self._misbehave(cases)
+        return super().__call__(cases)
+
+    def _hit(self, case: Case) -> bool:
+        return case.parent is not None and int(case.input_sha[:8], 16) % self.share == 0
+
+    def _misbehave(self, cases: Sequence[Case]) -> None:
+        if self.once:
+            if Path(self.once).exists():
+                return
+            Path(self.once).touch()
+        if self.mood == "abort":
+            os.abort()
+        elif self.mood == "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        elif self.mood == "exit":
+            os._exit(7)
+        elif self.mood == "sys.exit":
+            sys.exit(0)
+        elif self.mood == "hang":
+            time.sleep(3600)
+        elif self.mood == "busy":
+            while True:
+                pass
+        elif self.mood == "greedy":
+            _ = bytearray(64_000_000_000)
+        elif self.mood == "loud":
+            for stream in (sys.stdout, sys.stderr):
+                print("x" * 3_000_000, file=stream, flush=True)
+        elif self.mood == "elsewhere":
+            os.chdir("/")
+        elif self.mood == "deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        elif self.mood == "random":
+            import random
+
+            import numpy as np
+
+            random.seed(0)
+            np.random.seed(0)
+        elif self.mood == "forks" and os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+
+
+def run(
+    tmp_path: Path, mood: str = "", *, workers: int = 2, count: int = 18, name: str = "run", words: Sequence[str] = ()
+) -> Path:
+    file = tmp_path / "campaign.toml"
+    file.write_text(CAMPAIGN.format(count=count, mood=mood))
+    code = main(["run", str(file), "--into", str(tmp_path / name), "--no-report", "--workers", str(workers), *words])
+    assert code == 1
+    return tmp_path / name
+
+
+def content(folder: Path) -> dict[str, str]:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in BESIDE]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def counts(folder: Path) -> dict[str, int]:
+    summary: dict[str, int] = json.loads((folder / "summary.json").read_text())
+    return summary
+
+
+def place(row: dict[str, object]) -> tuple[object, ...]:
+    return row["case"], row["rule"], row["draw"]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, *([8] if SOAK else [])])
+def test_any_number_of_workers_writes_same_bytes(tmp_path: Path, workers: int) -> None:
+    here = content(run(tmp_path, workers=0, name="here"))
+    there = content(run(tmp_path, workers=workers, name="there"))
+    assert here == there
+    assert "journal.jsonl" in here
+
+
+@pytest.mark.parametrize("mood", ["abort", "segfault", "exit"])
+def test_dead_workers_cost_their_case_alone(tmp_path: Path, mood: str) -> None:
+    """R13: one input in thirty kills whoever looks at it; it is recorded by its kind, and all others are as without."""
+    well = {place(row): row for row in Run(run(tmp_path, count=12, name="well")).trials()}
+    folder = run(tmp_path, f'mood = "{mood}"\nshare = 30', count=12)
+    rows = list(Run(folder).trials())
+    dead = [row for row in rows if row["status"] == "error"]
+    assert len(rows) == len(well) == counts(folder)["trials"]
+    assert 2 < len(dead) < 15  # about one in thirty of 156
+    assert {row["error"] for row in dead} == {"model" if mood == "exit" else "signal"}
+    for row in rows:
+        if row["status"] != "error":
+            assert row["after"] == well[place(row)]["after"]
+            assert row["status"] == well[place(row)]["status"]
+
+
+def test_worker_killed_from_outside_loses_nothing(tmp_path: Path) -> None:
+    """Somebody kills a worker in the middle of a batch, once: the batch is done again, and nobody can tell."""
+    untouched = content(run(tmp_path, 'mood = "abort"\nonce = "/dev/null"', name="whole"))
+    once = tmp_path / "died"
+    folder = run(tmp_path, f'mood = "abort"\nonce = "{once}"')
+    assert once.exists()
+    assert counts(folder)["errors"] == 0
+    journal = "journal.jsonl"
+    assert content(folder)[journal] == untouched[journal]
+
+
+@pytest.mark.parametrize("mood", ["hang", "busy"])
+def test_hanging_case_is_ended_and_recorded(tmp_path: Path, mood: str) -> None:
+    """R24."""
+    started = time.monotonic()
+    folder = run(tmp_path, f'mood = "{mood}"\nshare = 40', count=6, words=["--timeout", "1.5"])
+    rows = [row for row in Run(folder).trials() if row["status"] == "error"]
+    assert 1 <= len(rows) < 8
+    assert {row["error"] for row in rows} == {"timeout"}
+    # Each is met twice at most, in its batch and alone, and every meeting costs the limit, a kill and a start.
+    assert time.monotonic() - started < 30 + 2 * len(rows) * (1.5 + 2 + 5)
+
+
+def test_greedy_case_is_ended_and_recorded(tmp_path: Path) -> None:
+    """R25: 64 GB at once; the limit is the child's, this process goes on."""
+    folder = run(tmp_path, 'mood = "greedy"\nshare = 60', words=["--memory", "2"])
+    rows = [row for row in Run(folder).trials() if row["status"] == "error"]
+    assert rows
+    assert {row["error"] for row in rows} == {"oom"}
+
+
+@pytest.mark.parametrize("mood", ["loud", "elsewhere", "deaf", "random", "forks"])
+def test_bad_manners_change_nothing(tmp_path: Path, mood: str) -> None:
+    """R26: what a model does beside answering has no effect on the campaign."""
+    well = content(run(tmp_path, 'mood = "well"', name="well"))
+    bad = content(run(tmp_path, f'mood = "{mood}"', name="bad"))
+    differing = {name for name in well if well[name] != bad.get(name)}
+    assert differing == {"campaign.json"}  # which tells the mood
+
+
+def test_sys_exit_is_an_error_of_its_case(tmp_path: Path) -> None:
+    folder = run(tmp_path, 'mood = "sys.exit"')
+    errors = [row for row in Run(folder).trials() if row["status"] == "error"]
+    assert errors
+    assert {row["error"] for row in errors} == {"model"}
+
+
+def test_no_worker_is_left_behind(tmp_path: Path) -> None:
+    run(tmp_path)
+    mine = [path for path in Path("/proc").glob("[0-9]*/cmdline") if _told(path).count(b"swerve.execute.worker")]
+    assert [path for path in mine if str(tmp_path).encode() in _told(path)] == []
+
+
+def _told(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,406 @@
+"""Two runs side by side: planted pairs, counted by hand and by a dumb second way."""
+
+import argparse
+import io
+import json
+import math
+import random
+import tempfile
+import tracemalloc
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from scipy.stats import binomtest
+
+from swerve.analysis.compare import Comparison, Counts, Incomparable, Paired, _Merge, compare, findings_among
+from swerve.campaign import Campaign, Record
+from swerve.errors import StoreError
+from swerve.execute.local import run_into
+from swerve.relation import Rule
+from swerve.relations.steering import same_angle
+from swerve.report.cli import add_parsers
+from swerve.report.comparison import as_json, print_comparison
+from swerve.rows import record_row
+from swerve.search.sweep import Sweep
+from swerve.seeding import digest_of
+from swerve.space import Over, Range
+from swerve.spec import Loaded
+from swerve.store import CAMPAIGN, Run
+from swerve.testing import FakeSource, FakeSystem
+from swerve.transformations.affine import Rotate
+from swerve.transformations.photometric import Brighten
+from tests.fixture_runs import Made, failed, finding, held, skipped
+
+ENDINGS = "hvse"  # held, violated, skipped, error; a dot is absent
+PLAN = {
+    # case: how it ended before, and after
+    **{f"stays{i}": "hh" for i in range(20)},
+    **{f"new{i}": "hv" for i in range(3)},
+    **{f"fixed{i}": "vh" for i in range(5)},
+    **{f"persists{i}": "vv" for i in range(7)},
+    "dropped-skipped": "vs",
+    "dropped-error": "ve",
+    "dropped-absent": "v.",
+    "surfaced-skipped": "sv",
+    "surfaced-absent": ".v",
+    "broken": "he",
+    "never": "ss",
+}
+
+
+def ended(case: str, how: str, rule: str = "rotate") -> Record:
+    made = {
+        "h": lambda: held(case, rule),
+        "v": lambda: finding(case, rule, off=12.0 + len(case)),
+        "s": lambda: skipped(case, "too much border", rule),
+        "e": lambda: failed(case, "RuntimeError: shapes", rule),
+    }[how]()
+    return replace(made, change=Rotate(9.0))
+
+
+def run_of(folder: Path, endings: Mapping[tuple[str, str], str], *, weights: str = "", finished: bool = True) -> Run:
+    records = [ended(case, how, rule) for (rule, case), how in endings.items() if how != "."]
+    run = Made(records, finished=finished).write(folder)
+    return retold(run, lambda identity: identity["fingerprints"].update(system=digest_of(weights or str(folder))))
+
+
+def retold(run: Run, change: Any) -> Run:
+    """The run with another `campaign.json`."""
+    change(run.identity)
+    (run.folder / CAMPAIGN).write_text(json.dumps(run.identity))
+    return Run(run.folder)
+
+
+def planted(folder: Path, plan: Mapping[str, str] = PLAN, rule: str = "rotate") -> tuple[Run, Run]:
+    sides = [{(rule, case): pair[side] for case, pair in plan.items()} for side in (0, 1)]
+    return run_of(folder / "before", sides[0]), run_of(folder / "after", sides[1])
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Run, Run]:
+    return planted(tmp_path)
+
+
+def cases(run: Run, ids: set[str]) -> set[str]:
+    return {item.case for item in findings_among(run, ids)}
+
+
+def test_every_kind_of_pair_is_counted(pair: tuple[Run, Run]) -> None:
+    found = compare(*pair)
+    whole = found.overall
+    assert (whole.new, whole.fixed, whole.persisting) == (3, 5, 7)
+    assert (whole.dropped, whole.surfaced, whole.broken) == (3, 2, 2)
+    assert whole.judged == 20 + 3 + 5 + 7
+    assert whole.unpaired() == (1, 1)
+    assert whole.before == Counts(held=24, violated=15, skipped=2, errors=0)
+    assert whole.after == Counts(held=25, violated=12, skipped=2, errors=2)
+    assert whole.before.rate == 15 / 39
+    assert [line.name for line in found.rules] == ["rotate"]
+
+
+def test_findings_are_named_by_what_became_of_them(pair: tuple[Run, Run]) -> None:
+    before, after = pair
+    found = compare(before, after)
+    assert cases(after, found.new) == {"new0", "new1", "new2"}
+    assert cases(before, found.fixed) == {f"fixed{i}" for i in range(5)}
+    assert cases(before, found.dropped) == {"dropped-skipped", "dropped-error", "dropped-absent"}
+    assert cases(after, found.surfaced) == {"surfaced-skipped", "surfaced-absent"}
+    told = {item.case: found.gone[item.id] for item in findings_among(before, found.dropped)}
+    assert told == {"dropped-skipped": "skipped", "dropped-error": "error", "dropped-absent": "absent"}
+
+
+def test_rules_are_counted_apart(tmp_path: Path) -> None:
+    plan = {("near", "a"): "hv", ("near", "b"): "hh", ("far", "a"): "vh", ("far", "b"): "vv", ("far", "c"): "vh"}
+    sides = [{key: both[side] for key, both in plan.items()} for side in (0, 1)]
+    found = compare(run_of(tmp_path / "a", sides[0]), run_of(tmp_path / "b", sides[1]))
+    assert {line.name: (line.new, line.fixed, line.persisting) for line in found.rules} == {
+        "near": (1, 0, 0),
+        "far": (0, 2, 1),
+    }
+    assert (found.overall.new, found.overall.fixed, found.overall.judged) == (1, 2, 5)
+
+
+def test_worst_findings_come_first_and_few(pair: tuple[Run, Run]) -> None:
+    before, _ = pair
+    everything = {item.id for item in before.findings()}
+    worst = findings_among(before, everything, 4)
+    assert [item.margin for item in worst] == sorted((item.margin for item in before.findings()), reverse=True)[:4]
+    assert findings_among(before, set()) == []
+
+
+BOTH = st.dictionaries(
+    st.tuples(st.sampled_from(["near", "far"]), st.sampled_from([f"c{i}" for i in range(12)])),
+    st.text(f"{ENDINGS}.", min_size=2, max_size=2),
+    max_size=20,
+).map(lambda plan: {**plan, ("near", "anchor"): "hh"})  # at least one trial judged in both
+
+
+def told(found: Comparison) -> list[Any]:
+    whole = found.overall
+    return [whole.new, whole.fixed, whole.persisting, whole.dropped, whole.surfaced, whole.broken, whole.judged]
+
+
+def shuffled(plan: Mapping[tuple[str, str], str], side: int, seed: int) -> dict[tuple[str, str], str]:
+    keys = list(plan)
+    random.Random(seed).shuffle(keys)
+    return {key: plan[key][side] for key in keys}
+
+
+@settings(max_examples=60)
+@given(BOTH, st.integers(0, 1000))
+def test_any_two_runs_pair_as_by_hand(plan: dict[tuple[str, str], str], seed: int) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        before = run_of(Path(root, "a"), shuffled(plan, 0, seed))
+        after = run_of(Path(root, "b"), shuffled(plan, 1, seed + 1))
+        found, back = compare(before, after), compare(after, before)
+        same = compare(before, before)
+    pairs = list(plan.values())
+    judged = sum(set(both) <= set("hv") for both in pairs)
+    by_hand = [pairs.count("hv"), pairs.count("vh"), pairs.count("vv")]
+    apart = [
+        sum(both[0] == "v" and both[1] in "se." for both in pairs),
+        sum(both[1] == "v" and both[0] in "se." for both in pairs),
+    ]
+    broken = sum(both[0] in "hv" and both[1] == "e" for both in pairs)
+    assert told(found) == [*by_hand, *apart, broken, judged]
+    assert (found.new, found.fixed) == (back.fixed, back.new)
+    assert (found.dropped, found.surfaced) == (back.surfaced, back.dropped)
+    assert not same.appeared
+    assert not same.gone
+    assert same.overall.judged == sum(both[0] in "hv" for both in pairs)
+
+
+def test_repeated_change_is_one_trial(tmp_path: Path) -> None:
+    """A change made twice is skipped the second time; that row is neither a trial lost nor a partner."""
+    again = replace(skipped("a", "the same change as in an earlier trial"), change=Rotate(9.0))
+    before = Made([ended("a", "v"), again, ended("b", "h")]).write(tmp_path / "before")
+    after = Made([ended("b", "h"), ended("a", "h"), again]).write(tmp_path / "after")
+    found = compare(before, after)
+    assert told(found) == [0, 1, 0, 0, 0, 0, 2]
+    assert found.overall.unpaired() == (0, 0)
+
+
+def exact(new: int, fixed: int) -> float:
+    """The two-sided binomial test of a fair coin, in fractions."""
+    n = new + fixed
+    tail = sum(Fraction(math.comb(n, k), 2**n) for k in range(min(new, fixed) + 1))
+    return float(min(2 * tail, Fraction(1)))
+
+
+def paired(new: int, fixed: int, name: str = "rotate") -> Paired:
+    return Paired(name, Counts(), Counts(), {("held", "violated"): new, ("violated", "held"): fixed})
+
+
+def test_mcnemar_is_exact() -> None:
+    rng = random.Random(6)
+    tables = [(rng.randrange(300), rng.randrange(1, 300)) for _ in range(100)] + [(0, 1), (5, 5), (30, 12), (1, 400)]
+    for new, fixed in tables:
+        p = paired(new, fixed).mcnemar.p
+        assert p == pytest.approx(binomtest(new, new + fixed).pvalue, rel=1e-9)
+        assert p == pytest.approx(exact(new, fixed), rel=1e-9)
+    assert paired(0, 0).mcnemar.p is None
+
+
+def comparison(*rules: Paired) -> Comparison:
+    run: Any = None
+    pairs = {pair: sum(rule.pairs[pair] for rule in rules) for pair in rules[0].pairs}
+    return Comparison(run, run, Paired("all rules", Counts(), Counts(), pairs), rules, {}, {}, ())
+
+
+def test_worse_needs_more_than_chance() -> None:
+    assert comparison(paired(10, 1)).worse == ("rotate",)
+    assert comparison(paired(1, 10)).worse == ()  # surely better
+    assert comparison(paired(5, 1)).worse == ()  # p = 0.22
+    assert paired(9, 2).mcnemar.p == pytest.approx(0.0654, abs=1e-4)
+
+
+def test_many_rules_are_corrected_for() -> None:
+    """One rule in twenty falls below 5% by chance alone."""
+    lucky = paired(6, 0, "unlucky")  # p = 0.031
+    assert comparison(lucky).worse == ("unlucky",)
+    assert comparison(lucky, *(paired(3, 9, f"calm{i}") for i in range(19))).worse == ()
+
+
+def test_runs_without_a_common_trial_are_refused(tmp_path: Path) -> None:
+    before, after = run_of(tmp_path / "a", {("rotate", "a"): "v"}), run_of(tmp_path / "b", {("rotate", "b"): "v"})
+    after = retold(after, lambda identity: identity["campaign"].update(seed=8))
+    with pytest.raises(Incomparable, match="no trial is in both") as caught:
+        compare(before, after)
+    assert caught.value.changed[0] == "seed: 7 then, 8 now"
+    assert caught.value.exit_code == 2
+    assert "trials of BEFORE: 1 judged, 0 skipped, 0 errors" in caught.value.changed
+
+
+def test_runs_without_a_common_verdict_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Incomparable, match="no trial was judged in both"):
+        compare(*planted(tmp_path, {"a": "he", "b": "ve", "c": "ss"}))
+
+
+def test_folders_that_are_no_runs_are_refused(tmp_path: Path, pair: tuple[Run, Run]) -> None:
+    with pytest.raises(StoreError, match="is not a run folder"):
+        compare(pair[0], Run(tmp_path))
+
+
+def test_other_weights_are_no_warning(tmp_path: Path) -> None:
+    before, after = planted(tmp_path, {"a": "hh"})
+    after = retold(
+        after, lambda identity: identity["campaign"].update(system={"use": "swerve.testing:FakeSystem", "bias": 2})
+    )
+    assert compare(before, after).warnings == ()
+
+
+def test_other_differences_are_told(tmp_path: Path) -> None:
+    before, after = planted(tmp_path, {"a": "hh", "b": "h.", "c": "he"})
+
+    def differ(identity: dict[str, Any]) -> None:
+        identity["campaign"]["rule"][0]["expect"]["compare"]["within"] = 10.0
+        identity["fingerprints"]["source"] = "f" * 64
+
+    (after.folder / "summary.json").unlink()
+    warnings = "\n".join(compare(before, retold(after, differ)).warnings)
+    assert "rule[0].expect.compare.within: 5.0 then, 10.0 now" in warnings
+    assert "data differ" in warnings
+    assert "has not finished: trials so far: 2" in warnings
+    assert "trials in BEFORE alone: 1, in AFTER alone: 0; compared are the 1 judged in both" in warnings
+    assert "trials that were judged before and end in an error now: 1" in warnings
+
+
+def swerve(*words: object) -> int:
+    """The command line, with these verbs alone."""
+    top = argparse.ArgumentParser()
+    add_parsers(top.add_subparsers(required=True))
+    options = top.parse_args([str(word) for word in words])
+    return int(options.verb(options))
+
+
+@pytest.mark.parametrize(
+    ("plan", "codes"),
+    [
+        ({"a": "hh", "b": "vv", "c": "vh"}, (0, 0, 0)),
+        ({"a": "hv", "b": "vv"}, (1, 0, 0)),
+        ({"a": "hh", "b": ".v"}, (1, 0, 0)),  # nobody knows that it is not new
+        ({"a": "hh", "b": "he"}, (1, 1, 0)),  # a model that fails to answer has no findings to count
+        ({"a": "hh", "b": "v.", "c": "vs"}, (0, 0, 0)),
+        ({f"c{i}": "hv" for i in range(6)}, (1, 1, 0)),
+    ],
+)
+def test_exit_code_tells_a_pipeline(
+    tmp_path: Path, plan: dict[str, str], codes: Sequence[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = planted(tmp_path, plan)
+    ways = ("new", "worse", "never")
+    assert tuple(swerve("compare", before.folder, after.folder, "--fail-on", way) for way in ways) == tuple(codes)
+    assert swerve("compare", before.folder, after.folder) == codes[0]
+    capsys.readouterr()
+
+
+def test_json_holds_everything(pair: tuple[Run, Run], capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = pair
+    assert swerve("compare", before.folder, after.folder, "--json") == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["before"]["violated"] == 15
+    assert data["after"]["errors"] == 2
+    assert data["before"]["weights"] != data["after"]["weights"]
+    assert (data["persisting"], data["pairs"]) == (7, 35)
+    assert data["mcnemar"] == {"new": 3, "fixed": 5, "p": pytest.approx(exact(3, 5)), "exact": True}
+    assert data["rules"]["rotate"]["mcnemar"] == data["mcnemar"]
+    assert data["rules"]["rotate"]["new"] == 3
+    assert {item["case"] for item in data["new"]} == {"new0", "new1", "new2"}
+    assert {item["case"] for item in data["fixed"]} == {f"fixed{i}" for i in range(5)}
+    assert {item["case"]: item["now"] for item in data["not_judged_any_more"]}["dropped-error"] == "error"
+    assert {item["case"]: item["then"] for item in data["not_judged_before"]}["surfaced-absent"] == "absent"
+    assert data["new"][0]["replay"] == f"swerve replay {after.folder} {data['new'][0]['id']}"
+    assert data["new"][0]["parameters"] == {"use": "rotate", "degrees": 9.0, "border": "black"}
+    assert "findings new: 3; findings not judged before: 2" in data["failure"]
+    low, high = data["after"]["interval"]
+    assert low < data["after"]["rate"] == 12 / 37 < high
+
+
+def test_json_lists_no_more_than_asked(pair: tuple[Run, Run]) -> None:
+    data = as_json(compare(*pair), most=2)
+    assert len(data["new"]) == len(data["fixed"]) == 2
+
+
+def terminal(found: Comparison, most: int = 10) -> str:
+    file = io.StringIO()
+    print_comparison(found, Console(file=file, width=80), most)
+    return file.getvalue()
+
+
+def test_terminal_tells_all(pair: tuple[Run, Run]) -> None:
+    said = terminal(compare(*pair), most=2)
+    assert "3 new, 5 fixed, 7 persisting of 35 pairs: McNemar's exact test p = 0.73." in said
+    assert "rotate      35  38.5% 24.9–54.1 32.4% 19.6–48.5   3     5     7      3    0.73\n" in said
+    assert "Findings of BEFORE that are not judged any more: 3 (1 absent, 1 error, 1 skipped)." in said
+    assert "Findings of AFTER that were not judged before: 2 (1 absent, 1 skipped)." in said
+    assert "new: 3, the worst 2 of them" in said
+    assert said.count(f"swerve replay {pair[1].folder}") == 4  # 2 of 3 new, 2 not judged before
+    assert "introduced, skipped in the other run" in said
+    assert max(len(line) for line in said.splitlines() if line.startswith(("rule", "rotate "))) <= 80
+
+
+def test_terminal_says_when_weights_are_the_same(pair: tuple[Run, Run]) -> None:
+    said = terminal(compare(pair[0], pair[0]))
+    assert "both runs have the same weights" in said
+    assert "0 new, 0 fixed, 15 persisting of 39 pairs: no trial changed sides." in said
+
+
+def test_terminal_neutralises_escapes(tmp_path: Path) -> None:
+    hostile = "\x1b[31m[bold]x\u202e\r\n"
+    before, after = planted(tmp_path, {hostile: "hv", "b": "hh"}, rule=hostile)
+    said = terminal(compare(before, after))
+    assert "\x1b" not in said
+    assert "\u202e" not in said
+    assert "[bold]x" in said
+
+
+def peak(before: Run, after: Run) -> int:
+    tracemalloc.start()
+    compare(before, after)
+    top = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return top
+
+
+def test_memory_stays_flat(tmp_path: Path) -> None:
+    """Eight times the trials of a campaign, the same memory; findings that persist are counted, not kept."""
+    compare(*planted(tmp_path / "warm", {"a": "hh", "b": "hv"}))
+    tops = []
+    for count in (150, 1200):
+        plan = {f"c{i:05d}": "vv" if i % 2 else "hh" for i in range(count)}
+        tops.append(peak(*planted(tmp_path / str(count), plan)))
+    assert tops[1] < 1.5 * tops[0]
+
+
+def test_nobody_waits_for_a_run_that_has_ended() -> None:
+    merge = _Merge()
+    merge.add(0, record_row(ended("a", "v")), alone=False)
+    merge.add(0, record_row(ended("b", "v")), alone=True)
+    assert len(merge.waiting[0]["rotate"]) == 1
+    assert merge.pairs["rotate"] == {("violated", "absent"): 1}
+
+
+def test_two_real_runs(tmp_path: Path) -> None:
+    """The same campaign with a second model that answers half as strongly again."""
+    rule = Rule("brighter", Over(Brighten, beta=Range(1, 30)), same_angle(15))
+    runs = []
+    for gain in (1.0, 1.5):
+        campaign = Campaign(FakeSource(12), FakeSystem(gain=gain), (rule,), Sweep(per_case=4), seed=3)
+        run_into(Loaded(campaign, tmp_path), tmp_path / str(gain))
+        runs.append(Run(tmp_path / str(gain)))
+    found = compare(*runs)
+    first, second = ({item.id for item in run.findings()} for run in runs)
+    assert first < second
+    assert found.new == second - first
+    assert found.overall.persisting == len(first)
+    assert found.overall.common == 48
+    assert found.overall.judged == 44  # four changes were drawn twice
+    assert found.warnings == ()
+    assert found.worse == ("brighter",)

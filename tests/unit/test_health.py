@@ -1,0 +1,211 @@
+"""What a campaign is refused or warned for before it runs: planted faults, and a sound twin that passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swerve.campaign import Campaign
+from swerve.case import Case
+from swerve.cli import main
+from swerve.engine import Here, observe
+from swerve.errors import InputError, UnreadableCase
+from swerve.execute.local import run_into
+from swerve.health import Health, Level, examine
+from swerve.relation import Rule
+from swerve.relations.steering import lambda_mse, same_angle
+from swerve.search.sweep import Sweep
+from swerve.space import Over, Range
+from swerve.spec import Loaded
+from swerve.system import Answer
+from swerve.systems.function import FunctionSystem
+from swerve.testing import FakeSource, FakeSystem, MemoryLedger
+from swerve.testing.fakes import brightness
+from swerve.transformation import Unchanged
+from swerve.transformations.affine import Rotate
+from swerve.transformations.photometric import Brighten
+from swerve.values import Array, Image, Steering
+
+TURNED = """
+[source]
+use = "swerve.testing:FakeSource"
+count = 12
+[system]
+use = "swerve.testing:FakeSystem"
+gain = -1
+[[rule]]
+name = "brighter"
+change = { use = "brighten", beta = [1, 40] }
+expect = "same-angle"
+"""
+BRIGHTER = Rule("brighter", Over(Brighten, beta=Range(5, 40)), same_angle(15))
+
+
+def campaign(**parts: object) -> Campaign:
+    given = {"source": FakeSource(24), "system": FakeSystem(bias=1.0), "rules": (BRIGHTER,), "search": Sweep(4)}
+    return Campaign(**{**given, **parts})  # type: ignore[arg-type]
+
+
+def health_of(asked: Campaign, folder: Path | None = None) -> Health:
+    here = Here(asked)
+    return examine(asked, observe(asked, MemoryLedger(), hands=here), here, folder)
+
+
+def named(health: Health) -> dict[str, Level]:
+    return {concern.name: concern.level for concern in health.concerns}
+
+
+def pixels_of(case: Case) -> Array:
+    image = case.inputs["camera"]
+    assert isinstance(image, Image)
+    return image.pixels
+
+
+def test_sound_campaign_has_no_concern() -> None:
+    health = health_of(campaign())
+    assert health.concerns == ()
+    assert health.baseline["cases"] == 24
+    assert health.baseline["mse"] == pytest.approx(1.0)
+    assert health.trials == 96
+    assert health.seconds is not None
+    assert health.seconds > 0
+
+
+def test_constant_system_is_refused() -> None:
+    health = health_of(campaign(system=FunctionSystem(lambda case: Steering(0.0), "still")))
+    assert named(health)["constant answers"] is Level.REFUSAL
+    with pytest.raises(InputError, match=r"says the same of all 24 cases.*--anyway"):
+        health.refuse()
+
+
+@dataclass
+class Noisy:
+    sigma: float
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [(Steering(brightness(pixels_of(case)) + self.rng.normal(0, self.sigma)),) for case in cases]
+
+    def fingerprint(self) -> str:
+        return "noisy"
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.1, 1.0])
+def test_noise_is_found_and_measured(sigma: float) -> None:
+    health = health_of(campaign(system=Noisy(sigma)))
+    assert named(health) == {"noise": Level.WARNING}
+    assert "asked again, the system answers 16 of 16 times differently (up to " in health.concerns[0].why
+
+
+def test_noise_beyond_a_rule_is_refused() -> None:
+    tight = Rule("tight", BRIGHTER.change, same_angle(0.5))
+    health = health_of(campaign(system=Noisy(2.0), rules=(BRIGHTER, tight)))
+    assert named(health)["noise"] is Level.REFUSAL
+    assert "enough to violate 'tight' with no change" in health.concerns[0].why
+
+
+def test_rule_already_broken_is_no_noise() -> None:
+    labels = Rule("label", BRIGHTER.change, lambda_mse(0.01))
+    assert named(health_of(campaign(rules=(labels,)))) == {}
+
+
+def test_turned_sign_is_refused() -> None:
+    health = health_of(campaign(system=FakeSystem(gain=-1.0)))
+    assert named(health)["sign"] is Level.REFUSAL
+    assert "correlation -1.00" in health.concerns[0].why
+
+
+@pytest.mark.parametrize("gain", [180 / np.pi, np.pi / 180])
+def test_other_unit_is_refused(gain: float) -> None:
+    assert named(health_of(campaign(system=FakeSystem(gain=gain))))["unit"] is Level.REFUSAL
+
+
+def test_few_labels_tell_no_sign() -> None:
+    assert named(health_of(campaign(source=FakeSource(9), system=FakeSystem(gain=-1.0)))) == {}
+
+
+def test_change_without_effect_is_named() -> None:
+    turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
+    source = FakeSource(24, width=100, height=100)
+    health = health_of(campaign(source=source, system=_stepped, rules=(turned, BRIGHTER)))
+    assert named(health) == {"no effect": Level.WARNING}
+    assert "rule 'turned': 12 changes such as Rotate(" in health.concerns[0].why
+    alone = health_of(campaign(source=source, system=_stepped, rules=(turned,)))
+    assert named(alone)["nothing to find"] is Level.REFUSAL
+
+
+_stepped = FunctionSystem(lambda case: Steering(float(np.round(pixels_of(case).mean() / 20)) + _key(case) / 100), "stepped")
+
+
+def _key(case: Case) -> int:
+    return int((case.parent or case.key).removeprefix("fake-"))
+
+
+def test_what_is_seen_counts_as_effect() -> None:
+    """A network whose answer happens to stay is not idle while its input changes."""
+
+    class Seeing(FunctionSystem):
+        def sees(self, case: Case) -> Array:
+            return pixels_of(case)
+
+    turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
+    source = FakeSource(24, width=100, height=100)
+    assert named(health_of(campaign(source=source, system=Seeing(_stepped.function, "seeing"), rules=(turned,)))) == {}
+
+
+def test_unchanged_on_purpose_is_fine() -> None:
+    assert named(health_of(campaign(rules=(Rule("twice", Unchanged(), same_angle(1)),)))) == {}
+
+
+@dataclass(frozen=True)
+class Torn(FakeSource):
+    unreadable: int = 0
+
+    def __getitem__(self, key: str) -> Case:
+        if int(key.removeprefix("fake-")) < self.unreadable:
+            raise UnreadableCase(f"{key}.png: cut short")
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize(("unreadable", "level"), [(12, Level.WARNING), (13, Level.REFUSAL)])
+def test_share_of_unreadable_cases(unreadable: int, level: Level) -> None:
+    health = health_of(campaign(source=Torn(24, unreadable=unreadable)))
+    assert named(health) == {"unusable cases": level}
+    assert health.concerns[0].why.endswith("first: fake-00000.png: cut short")
+
+
+def test_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swerve.health.shutil.disk_usage", lambda path: _Usage(free=1000))
+    health = health_of(campaign(), tmp_path / "not" / "there")
+    assert named(health) == {"disk": Level.REFUSAL}
+
+
+@dataclass(frozen=True)
+class _Usage:
+    free: int
+
+
+def test_refused_run_leaves_no_trial(tmp_path: Path) -> None:
+    still = campaign(system=FunctionSystem(lambda case: Steering(0.0), "still"))
+    loaded = Loaded(still, Path("/"))
+    with pytest.raises(InputError, match="contradict itself"):
+        run_into(loaded, tmp_path / "run")
+    assert not (tmp_path / "run" / "summary.json").exists()
+    assert json.loads((tmp_path / "run" / "health.json").read_text())["healthy"] is False
+    assert run_into(loaded, tmp_path / "run", anyway=True).overall.as_dict()["violated"] == 0
+
+
+def test_check_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "campaign.toml"
+    file.write_text(TURNED)
+    assert main(["check", str(file), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["baseline"]["cases"] == 12
+    assert [item["name"] for item in told["concerns"]] == ["sign"]
+    assert main(["check", str(file)]) == 2
+    assert "refusal: sign: " in capsys.readouterr().out

@@ -1,0 +1,334 @@
+"""Keras networks from files: rebuilt from descriptions of every version, and filled with their weights."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from swerve.errors import InputError
+from swerve.systems.h5 import H5, read_h5_file
+from swerve.systems.keras import KerasEngine
+from swerve.systems.keras_file import fill, model_in, model_of
+from swerve.systems.keras_structure import keras_library, rebuilt
+from swerve.values import Array
+
+keras = keras_library()
+layers = keras.layers
+HERE = Path("model")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def batch(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def numbers(said: Any) -> Array:
+    return said.detach().numpy()
+
+
+def spec(kind: str, name: str, inbound: Sequence[str] = (), **config: Any) -> dict[str, Any]:
+    """A layer as Keras 2 wrote it down."""
+    nodes = [[[source, 0, 0, {}] for source in inbound]] if inbound else []
+    return {"class_name": kind, "name": name, "config": {"name": name, "trainable": True, **config}, "inbound_nodes": nodes}
+
+
+def sequential(*specs: Mapping[str, Any], listed: bool = True) -> dict[str, Any]:
+    return {"class_name": "Sequential", "config": list(specs) if listed else {"name": "made", "layers": list(specs)}}
+
+
+def functional(*specs: Mapping[str, Any], out: Sequence[str], given: str = "in") -> dict[str, Any]:
+    ends = {"input_layers": [[given, 0, 0]], "output_layers": [[name, 0, 0] for name in out]}
+    return {"class_name": "Model", "keras_version": "2.0.2", "config": {"name": "made", "layers": list(specs), **ends}}
+
+
+def picture(name: str = "in", shape: Sequence[int] = (8, 8, 3)) -> dict[str, Any]:
+    return spec("InputLayer", name, batch_input_shape=[None, *shape], dtype="float32", sparse=False)
+
+
+def small() -> Any:
+    """A network of Keras' own making."""
+    keras.utils.set_random_seed(1)
+    x = given = keras.Input((8, 8, 3), name="in")
+    x = layers.Conv2D(4, 3, padding="same", activation="relu", name="look")(x)
+    x = layers.BatchNormalization(name="norm")(layers.MaxPooling2D(name="pool")(x))
+    x = layers.Dropout(0.5, name="drop")(layers.Flatten(name="flat")(x))
+    return keras.Model(
+        given, [layers.Dense(1, name="turn")(x), layers.Dense(2, activation="softmax", name="go")(x)], name="made"
+    )
+
+
+def written(model: Any, path: Path) -> Path:
+    if path.suffix == ".json":
+        path.write_text(model.to_json())
+        return path
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras writes in a way that NumPy will not like much longer
+        (model.save_weights if path.name.endswith(".weights.h5") else model.save)(path)
+    return path
+
+
+def alike(one: Any, other: Any, given: Array) -> None:
+    for first, second in zip(*(KerasEngine(model).run(given).values() for model in (one, other)), strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["x.keras", "x.h5"])
+def test_whole_models_come_back(tmp_path, name):
+    alike(model_in(written(small(), tmp_path / name)), small(), batch(2, 8, 8, 3))
+
+
+@pytest.mark.parametrize("name", ["x.weights.h5", "x.h5"])
+def test_structure_and_weights_come_back(tmp_path, name):
+    structure, weights = written(small(), tmp_path / "x.json"), written(small(), tmp_path / name)
+    alike(model_of(structure, weights), small(), batch(2, 8, 8, 3))
+
+
+def test_sequences_and_parts_come_back(tmp_path):
+    keras.utils.set_random_seed(2)
+    inner = keras.Sequential([keras.Input((8, 8, 3)), layers.SeparableConv2D(4, 3), layers.LeakyReLU(0.2)], name="inner")
+    x = given = keras.Input((8, 8, 3))
+    x = layers.Reshape((6, 24))(keras.ops.relu(inner(x) + layers.DepthwiseConv2D(3, padding="same")(inner(x) * inner(x))))
+    x = layers.Bidirectional(layers.GRU(3, return_sequences=True))(
+        layers.TimeDistributed(layers.Dense(5, activation="elu"))(x)
+    )
+    made = keras.Model(given, layers.GlobalAveragePooling1D()(x))
+    alike(model_in(written(made, tmp_path / "x.keras")), made, batch(2, 8, 8, 3))
+
+
+def test_new_hard_sigmoid_stays_new(tmp_path):
+    made = keras.Sequential([keras.Input((3,)), layers.Dense(4, activation="hard_sigmoid")])
+    alike(model_in(written(made, tmp_path / "x.keras")), made, batch(5, 3))
+
+
+def test_old_hard_sigmoid_has_its_own_slope():
+    made = rebuilt(sequential(spec("Activation", "a", activation="hard_sigmoid", batch_input_shape=[None, 5])))
+    said = numbers(made(np.array([[-3.0, -1.0, 0.0, 2.0, 3.0]], np.float32)))
+    np.testing.assert_allclose(said, [[0.0, 0.3, 0.5, 0.9, 1.0]], rtol=1e-6)
+
+
+def legacy(path: Path, stored: Mapping[str, Sequence[Array]], version: str = "2.0.2", **attributes: Any) -> Path:
+    """Weights as Keras 1 and 2 wrote them."""
+    with h5py.File(path, "w") as file:
+        file.attrs.update(
+            {"layer_names": [name.encode() for name in stored], "keras_version": version.encode(), **attributes}
+        )
+        for name, arrays in stored.items():
+            group = file.create_group(name)
+            group.attrs["weight_names"] = [f"{name}/w{number}:0".encode() for number in range(len(arrays))]
+            for number, array in enumerate(arrays):
+                group[f"{name}/w{number}:0"] = array
+    return path
+
+
+KERNEL, BIAS = batch(3, 3, 3, 4, seed=1), batch(4, seed=2)
+
+
+def old_network(**conv: Any) -> dict[str, Any]:
+    return functional(
+        picture(),
+        spec("Conv2D", "look", ["in"], filters=4, kernel_size=[3, 3], padding="valid", activation="linear", **conv),
+        spec("Conv2D", "skip", ["in"], filters=4, kernel_size=[3, 3], padding="valid", activation="tanh"),
+        spec("Activation", "bend", ["look"], activation="relu"),
+        spec("Add", "sum", ["bend", "skip"]),
+        out=["sum"],
+    )
+
+
+def by_hand(given: Array) -> Array:
+    """The old network, by numpy."""
+    windows = np.lib.stride_tricks.sliding_window_view(given, (3, 3), axis=(1, 2))  # n, rows, columns, channels, 3, 3
+    seen = np.einsum("nrcihw,hwio->nrco", windows, KERNEL) + BIAS
+    return np.maximum(seen, 0) + np.tanh(-seen)
+
+
+def test_old_functional_models_are_rebuilt(tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps(old_network()))
+    weights = legacy(tmp_path / "x.h5", {"in": [], "look": [KERNEL, BIAS], "bend": [], "skip": [-KERNEL, -BIAS], "sum": []})
+    made = model_of(tmp_path / "x.json", weights)
+    np.testing.assert_allclose(numbers(made(batch(2, 8, 8, 3))), by_hand(batch(2, 8, 8, 3)), rtol=1e-4, atol=1e-5)
+
+
+def test_order_decides_where_names_differ(tmp_path):
+    weights = legacy(tmp_path / "x.h5", {"conv2d_7": [KERNEL, BIAS], "conv2d_9": [-KERNEL, -BIAS]})
+    made = rebuilt(old_network())
+    fill(made, read_h5_file(weights), weights)
+    np.testing.assert_allclose(numbers(made(batch(2, 8, 8, 3))), by_hand(batch(2, 8, 8, 3)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        ({"look": [KERNEL, BIAS], "skip": [KERNEL]}, "layer 'skip' has weights of 3x3x3x4, expected 3x3x3x4, 4"),
+        (
+            {"look": [KERNEL.transpose(3, 0, 1, 2), BIAS], "skip": [KERNEL, BIAS]},
+            "'look' has weights of 4x3x3x3, 4, expected",
+        ),
+        ({"look": [KERNEL, BIAS]}, "layer 'skip' has weights of nothing"),
+        (
+            {"look": [KERNEL, BIAS], "skip": [KERNEL, BIAS], "more": [BIAS]},
+            "not the weights of made: it has no layer 'more'",
+        ),
+    ],
+)
+def test_other_weights_are_told(tmp_path, stored, told):
+    weights = legacy(tmp_path / "x.h5", stored)
+    with pytest.raises(InputError, match=f"x.h5: .*{told}"):
+        fill(rebuilt(old_network()), read_h5_file(weights), weights)
+
+
+def test_missing_arrays_are_told(tmp_path):
+    weights = legacy(tmp_path / "x.h5", {"look": [KERNEL, BIAS], "skip": [KERNEL, BIAS]})
+    with h5py.File(weights, "a") as file:
+        del file["skip/skip/w1:0"]
+    with pytest.raises(InputError, match="the weights of layer 'skip' are not all there"):
+        fill(rebuilt(old_network()), read_h5_file(weights), weights)
+
+
+def test_new_weights_must_fit_too(tmp_path):
+    weights = written(keras.Sequential([keras.Input((3,)), layers.Dense(4)]), tmp_path / "x.weights.h5")
+    with pytest.raises(InputError, match=r"x\.weights\.h5: these are not the weights of"):
+        fill(small(), read_h5_file(weights), weights)
+
+
+def test_keras_1_models_are_rebuilt(tmp_path):
+    """Convolution2D with the channels in front, a dense layer and a memory, all under their old names."""
+    described = sequential(
+        spec(
+            "Convolution2D", "look", nb_filter=4, nb_row=3, nb_col=3, border_mode="valid", subsample=[1, 1], bias=True,
+            dim_ordering="th", init="glorot_uniform", W_regularizer=None, activation="relu",
+            batch_input_shape=[None, 3, 8, 8],
+        ),
+        spec("Reshape", "rows", target_shape=[12, 12]),
+        spec("LSTM", "keep", output_dim=2, inner_activation="hard_sigmoid", activation="tanh", dropout_W=0.1, dropout_U=0.0,
+             inner_init="orthogonal", forget_bias_init="one", consume_less="cpu", return_sequences=False, stateful=False),
+        spec("Dense", "turn", output_dim=1, activation="linear", bias=True, input_dim=None),
+    )  # fmt: skip
+    gates = {gate: [batch(12, 2, seed=n), batch(2, 2, seed=10 + n), batch(2, seed=20 + n)] for n, gate in enumerate("icfo")}
+    stored = {
+        "look": [KERNEL.transpose(3, 2, 0, 1), BIAS],
+        "keep": [array for gate in "icfo" for array in gates[gate]],
+        "turn": [batch(2, 1), batch(1)],
+    }
+    made = rebuilt(described)
+    fill(made, read_h5_file(legacy(tmp_path / "x.h5", stored, "1.2.2")), HERE)
+    given = batch(3, 3, 8, 8)
+    windows = np.lib.stride_tricks.sliding_window_view(given, (3, 3), axis=(2, 3))
+    seen = np.maximum(np.einsum("nirchw,hwio->norc", windows, KERNEL) + BIAS[:, None, None], 0).reshape(3, 12, 12)
+    state, memory = np.zeros((3, 2)), np.zeros((3, 2))
+    for step in seen.transpose(1, 0, 2):
+        raw = {gate: step @ w + state @ u + b for gate, (w, u, b) in gates.items()}
+        hard = {gate: np.clip(0.2 * raw[gate] + 0.5, 0, 1) for gate in "ifo"}
+        memory = hard["f"] * memory + hard["i"] * np.tanh(raw["c"])
+        state = hard["o"] * np.tanh(memory)
+    np.testing.assert_allclose(numbers(made(given)), state @ stored["turn"][0] + stored["turn"][1], rtol=1e-4, atol=1e-5)
+
+
+def test_old_gates_come_before_the_reset():
+    made = rebuilt(sequential(spec("GRU", "keep", units=2, batch_input_shape=[None, 4, 3])))
+    assert made.layers[-1].reset_after is False
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [("sum", "Add"), ("concat", "Concatenate"), ("ave", "Average")])
+def test_old_merges_are_rebuilt(mode, wanted):
+    merge = spec("Merge", "both", ["in", "bend"], mode=mode, concat_axis=-1)
+    made = rebuilt(functional(picture(), spec("Activation", "bend", ["in"], activation="relu"), merge, out=["both"]))
+    assert type(made.layers[-1]).__name__ == wanted
+
+
+def test_order_of_layers_is_free():
+    described = old_network()
+    described["config"]["layers"].reverse()
+    assert rebuilt(described).count_params() == 2 * (108 + 4)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_parts_may_be_models(listed):
+    inner = {**sequential(picture(), spec("Flatten", "flat"), listed=listed), "name": "inner"}
+    made = rebuilt(sequential(inner, spec("Dense", "turn", units=1), listed=listed))
+    assert made.output_shape == (None, 1)
+
+
+def test_names_are_made_fit(tmp_path):
+    made = rebuilt(sequential(spec("Dense", "a/b", units=1, batch_input_shape=[None, 3])))
+    fill(made, read_h5_file(legacy(tmp_path / "x.h5", {"a/b": [batch(3, 1), batch(1)]})), HERE)
+    assert made.layers[-1].name == "a_b"
+
+
+CODE = {"function": ["4wEAAAA=", None, None], "function_type": "lambda"}
+FLAT: dict[str, Any] = {"batch_input_shape": [None, 3]}
+STEPS: dict[str, Any] = {"batch_input_shape": [1, 3, 3]}
+INNER = spec("Lambda", "s", **CODE)
+REFUSED: dict[str, tuple[Any, str]] = {
+    "lambda": (sequential(spec("Lambda", "scale", **FLAT, **CODE)), "layer 'scale' is a Lambda, which carries code"),
+    "inner lambda": (sequential(spec("TimeDistributed", "t", layer=INNER, **STEPS)), "layer 's' is a Lambda"),
+    "operator": (functional(picture(), spec("TFOpLambda", "tf", ["in"]), out=["tf"]), "'tf' is a TFOpLambda, which carries"),
+    "own class": (sequential(spec("MyLayer", "mine", **FLAT)), "'mine' is a MyLayer, which is not among"),
+    "own activation": (sequential(spec("Activation", "a", activation="os.system", **FLAT)), "'os.system' is not known"),
+    "memory kept": (sequential(spec("LSTM", "l", units=2, stateful=True, **STEPS)), "stateful = True is not supported"),
+    "unknown argument": (sequential(spec("Dense", "d", units=2, warp=9, **FLAT)), "layer 'd' .Dense. cannot be rebuilt"),
+    "no shape": (sequential(spec("Dense", "d", units=2)), "does not tell the shape"),
+    "odd shape": (sequential(spec("Dense", "d", units=2, batch_input_shape=[None, -3])), "does not tell the shape"),
+    "circle": (functional(picture(), spec("Add", "a", ["in", "b"]), spec("ReLU", "b", ["a"]), out=["b"]), "'a' waits for"),
+    "no model": ({"class_name": "Optimizer", "config": {}}, "it describes a Optimizer, expected Sequential"),
+    "nothing": ([], "not the description of a Keras model"),
+    "half": ({"class_name": "Model", "config": {}}, "not the description of a Keras model"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refusals_name_the_layer(kind):
+    described, told = REFUSED[kind]
+    with pytest.raises(InputError, match=told):
+        rebuilt(described)
+
+
+def test_refusals_tell_the_way_out(tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps(REFUSED["lambda"][0]))
+    weights = legacy(tmp_path / "x.h5", {})
+    with pytest.raises(InputError, match=r"x\.json: layer 'scale' .* give the network as net = 'module:factory' instead"):
+        model_of(tmp_path / "x.json", weights)
+
+
+def test_calls_with_numbers_are_refused(tmp_path):
+    given = keras.Input((3,))
+    with pytest.raises(InputError, match="is called with a number"):
+        model_in(written(keras.Model(given, layers.Dense(2)(given * 2.0)), tmp_path / "x.keras"))
+
+
+def test_giants_take_no_memory(tmp_path):
+    described = sequential(spec("Dense", "wide", units=10**7, batch_input_shape=[None, 10**5]))
+    (tmp_path / "x.json").write_text(json.dumps(described))
+    with pytest.raises(InputError, match=r"x\.json: describes a network of 1,000,010,000,000 numbers, its weights are 4"):
+        model_of(tmp_path / "x.json", legacy(tmp_path / "x.h5", {"wide": [BIAS]}))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, NaN]", '{"class_name": "Model", "class_name": "Model"}', "\ud800"])
+def test_torn_descriptions_are_told(tmp_path, text):
+    (tmp_path / "x.json").write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(InputError, match=r"x\.json: its description"):
+        model_of(tmp_path / "x.json", legacy(tmp_path / "x.h5", {}))
+
+
+def test_weights_alone_are_no_model(tmp_path):
+    with pytest.raises(InputError, match="holds weights alone; give the structure too"):
+        model_in(legacy(tmp_path / "x.h5", {"look": [BIAS]}))
+
+
+def test_archives_need_both_parts(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.keras", "w") as file:
+        file.writestr("config.json", "{}")
+    with pytest.raises(InputError, match=r"not a \.keras file: it has no config\.json or no model\.weights\.h5"):
+        model_in(tmp_path / "x.keras")
+
+
+def test_unbuilt_networks_are_told():
+    with pytest.raises(InputError, match="is not built yet; let the factory call it once"):
+        fill(keras.Sequential([layers.Dense(2)]), H5({}, {"": {}}), HERE)

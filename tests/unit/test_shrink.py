@@ -1,0 +1,216 @@
+"""Shrinking: the smallest change that still fails, found without knowing why it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swerve.cli import main
+from swerve.errors import StoreError
+from swerve.shrink import Smallest, shrunk_of, smallest
+from swerve.store import Run
+from swerve.transformation import Chain, Transformation, param, params_of
+from swerve.transformations.affine import Rotate, Translate
+from swerve.transformations.photometric import Brighten, Contrast
+
+Fails = Callable[[Transformation], bool]
+
+
+def shrunk(change: Transformation, fails: Fails) -> tuple[Smallest, list[Transformation]]:
+    """The conversation with a system that fails where `fails` says; and all that it was asked."""
+    assert fails(change)
+    asking, asked = smallest(change), []
+    try:
+        question = next(asking)
+        while True:
+            asked.append(question)
+            question = asking.send(fails(question))
+    except StopIteration as ended:
+        return ended.value, asked
+
+
+def steps(change: Transformation) -> tuple[Transformation, ...]:
+    return change.steps if isinstance(change, Chain) else (change,)
+
+
+def test_edge_is_found_to_the_resolution() -> None:
+    found, _ = shrunk(Rotate(degrees=27.0), lambda change: change.degrees >= 4.05)  # type: ignore[attr-defined]
+    assert found.change == Rotate(degrees=4.1)
+    assert [str(edge) for edge in found.edges] == ["degrees fails at 4.1°, holds at 4°"]
+
+
+def test_negative_numbers_shrink_towards_neutral_too() -> None:
+    found, _ = shrunk(Rotate(degrees=-20.0), lambda change: change.degrees <= -3)  # type: ignore[attr-defined]
+    assert found.change == Rotate(degrees=-3.0)
+
+
+def test_neutral_that_is_not_zero() -> None:
+    found, _ = shrunk(Contrast(alpha=3.0), lambda change: change.alpha > 1.2)  # type: ignore[attr-defined]
+    assert found.change == Contrast(alpha=1.21)
+    assert found.edges[0].holds == 1.2
+
+
+def test_number_without_part_in_it_goes_to_neutral() -> None:
+    found, _ = shrunk(Translate(x=40, y=30), lambda change: change.x >= 12)  # type: ignore[attr-defined]
+    assert found.change == Translate(x=12, y=0)
+    assert [edge.name for edge in found.edges] == ["x"]
+
+
+def test_steps_without_part_in_it_are_dropped() -> None:
+    def fails(change: Transformation) -> bool:
+        return any(isinstance(step, Rotate) and step.degrees > 5 for step in steps(change))
+
+    chain = Chain((Brighten(beta=20), Rotate(degrees=30.0), Contrast(alpha=2.0)))
+    assert shrunk(chain, fails)[0].change == Rotate(degrees=5.1)
+
+
+def test_two_steps_that_need_each_other_stay() -> None:
+    def fails(change: Transformation) -> bool:
+        kinds = {type(step) for step in steps(change)}
+        return {Brighten, Rotate} <= kinds
+
+    chain = Chain((Brighten(beta=20), Contrast(alpha=2.0), Rotate(degrees=30.0)))
+    found = shrunk(chain, fails)[0]
+    assert [type(step) for step in steps(found.change)] == [Brighten, Rotate]
+    assert found.edges == ()  # it fails whatever their numbers are
+
+
+def test_no_question_is_asked_twice() -> None:
+    _, asked = shrunk(Translate(x=90, y=77), lambda change: change.x + change.y > 40)  # type: ignore[attr-defined]
+    assert len(asked) == len(set(asked))
+
+
+@dataclass(frozen=True)
+class Dots(Transformation):
+    """A change made of parts."""
+
+    at: tuple[int, ...]
+    preserves = ("*",)
+
+    def parts(self) -> Sequence[int]:
+        return self.at
+
+    def with_parts(self, parts: Sequence[int]) -> Transformation:
+        return Dots(tuple(parts))
+
+
+@given(st.sets(st.integers(0, 40), min_size=1, max_size=5), st.sets(st.integers(0, 40), max_size=30))
+def test_fewest_parts_are_those_needed(needed: set[int], others: set[int]) -> None:
+    found, _ = shrunk(Dots(tuple(sorted(needed | others))), lambda change: needed <= set(change.at))  # type: ignore[attr-defined]
+    assert set(found.change.at) == needed  # type: ignore[attr-defined]
+
+
+def test_any_one_part_is_enough() -> None:
+    found, _ = shrunk(Dots(tuple(range(100))), lambda change: len(change.at) >= 1)  # type: ignore[attr-defined]
+    assert len(found.change.at) == 1  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Numbers(Transformation):
+    a: float = param(-100, 100, neutral=0, resolution=0.5)
+    b: int = param(0, 64, neutral=0)
+    preserves = ("*",)
+
+
+ragged = st.sets(st.integers(0, 400), max_size=60)
+
+
+@given(st.integers(-200, 200), st.integers(0, 64), ragged, ragged)
+def test_shrinking_twice_is_once(a: int, b: int, left: set[int], right: set[int]) -> None:
+    """However ragged the edge is: what comes out fails, is no larger, and shrinks to itself."""
+
+    def fails(change: Transformation) -> bool:
+        assert isinstance(change, Numbers)
+        return (abs(change.a) * 2 in left) or (change.b in right) or change == start
+
+    start = Numbers(a=a / 2, b=b)
+    found = shrunk(start, fails)[0].change
+    assert fails(found)
+    for name, facts in params_of(Numbers).items():
+        assert abs(getattr(found, name) - facts.neutral) <= abs(getattr(start, name) - facts.neutral)
+    assert shrunk(found, fails)[0].change == found
+
+
+CAMPAIGN = """
+seed = 7
+[source]
+use = "swerve.testing:FakeSource"
+count = 6
+[system]
+use = "swerve.testing:FakeSystem"
+[[rule]]
+name = "brighter"
+change = { use = "brighten", beta = [1, 40] }
+expect = { use = "same-angle", within = 15 }
+[[rule]]
+name = "both"
+change = [{ use = "brighten", beta = [20, 40] }, { use = "contrast", alpha = [1.1, 1.3] }]
+expect = { use = "same-angle", within = 25 }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0"]) == 1
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_all_findings_of_a_run_shrink(folder: Path, workers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["shrink", str(folder), "--all", "--workers", workers]) == 0
+    run = Run(folder)
+    findings = list(run.findings())
+    assert len(findings) > 20
+    for finding in findings:
+        made = shrunk_of(run, finding.id)
+        assert made
+        assert made.finding.margin >= 0  # a difference of exactly the limit is a violation here
+        assert (made.finding.case, made.finding.rule) == (finding.case, finding.rule)
+        if finding.rule == "brighter":
+            assert 15 <= made.finding.change["beta"] < 17  # clipping takes up to one grey level
+            assert made.edges[0].startswith(f"beta fails at {made.finding.change['beta']:g}")
+    assert "fails at" in capsys.readouterr().out
+
+
+def test_shrinking_again_gives_the_same_bytes(folder: Path) -> None:
+    finding = next(Run(folder).findings())
+    assert main(["shrink", str(folder), finding.id[:8], "--workers", "0"]) == 0
+    first = (folder / "shrunk" / f"{finding.id}.json").read_bytes()
+    assert main(["shrink", str(folder), finding.id, "--workers", "0"]) == 0
+    assert (folder / "shrunk" / f"{finding.id}.json").read_bytes() == first
+
+
+def test_smallest_change_replays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finding = next(Run(folder).findings())
+    assert main(["replay", str(folder), finding.id, "--shrunk"]) == 2
+    assert "swerve shrink" in capsys.readouterr().err
+    assert main(["shrink", str(folder), finding.id, "--workers", "0"]) == 0
+    assert main(["replay", str(folder), finding.id, "--shrunk"]) == 0
+    assert "reproduced" in capsys.readouterr().out
+
+
+def test_finding_that_holds_now_is_told(folder: Path) -> None:
+    from swerve.engine import Here
+    from swerve.reproduce import rebuild
+    from swerve.shrink import shrink
+
+    run = Run(folder)
+    campaign = rebuild(run)
+    here = Here(replace(campaign, system=type(campaign.system)(gain=0.0)))  # type: ignore[call-arg]
+    here.begin({seen.case: seen for seen in run.baseline()})
+    with pytest.raises(StoreError, match="does not fail any more"):
+        list(shrink(run, list(run.findings())[:1], here))
+
+
+def test_torn_file_names_itself(folder: Path) -> None:
+    (folder / "shrunk").mkdir()
+    (folder / "shrunk" / "abcd.json").write_text("{")
+    with pytest.raises(StoreError, match=r"abcd.json: does not read.*shrink again"):
+        shrunk_of(Run(folder), "abcd")
