@@ -23,7 +23,7 @@ bench: $(READY) ## timings side by side with peers, as ratios
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 soak: $(READY) ## the long runs: kills, full counts
-	SWERVE_SOAK=1 $(BIN)/python -m pytest tests/quality
+	SWERVE_SOAK=1 $(BIN)/python -m pytest tests/quality tests/unit/test_source_*.py
 
 clean: ## remove everything that can be made again
 	rm -rf $(VENV) runs build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

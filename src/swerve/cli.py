@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shlex
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from swerve.spec import Loaded
     from swerve.store import Run
 
+LISTED = 10  # cases that do not read, in a message
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
 EPILOG = """exit codes:
   0  all held (demo, report, show, list, retrain, review, world, zoo: it ran through; replay: reproduced)
@@ -141,6 +143,7 @@ def parser() -> argparse.ArgumentParser:
     _folder(smaller)
     smaller.add_argument("id", nargs="?", metavar="ID", help="a finding's id, or the start of it")
     smaller.add_argument("--all", action="store_true", help="every finding of the run")
+    smaller.add_argument("--most", type=_count, metavar="N", help="with --all: the N with the largest margins")
     _working(smaller)
     _trusting(smaller)
 
@@ -275,7 +278,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from swerve.engine import Here, observe
+    from swerve.campaign import Observation
+    from swerve.engine import Here, NothingUsable, observe
     from swerve.execute.threads import settle_threads
     from swerve.health import examine
     from swerve.report.terminal import RichProgress, print_health
@@ -286,7 +290,15 @@ def _check(options: argparse.Namespace) -> int:
     settle_threads()
     with RichProgress(Console(stderr=True, quiet=not sys.stderr.isatty())) as progress:
         here = Here(campaign)
-        health = examine(campaign, observe(campaign, MemoryLedger(), progress, here), here)
+        ledger = MemoryLedger()
+        try:
+            baseline = observe(campaign, ledger, progress, here)
+        except NothingUsable:
+            seen = (item for batch in ledger.batches for item in batch if isinstance(item, Observation))
+            for item in itertools.islice(seen, LISTED):
+                print(f"  {printable(item.case)}: {printable(item.fault)}", file=sys.stderr)
+            raise
+        health = examine(campaign, baseline, here)
     if options.json:
         print(json.dumps(health.as_dict(), indent=2))
     else:

@@ -84,6 +84,10 @@ def run(
     return summary
 
 
+class NothingUsable(InputError):
+    """A source of which no case can be used."""
+
+
 class _Covered:
     """What is covered so far, by the untouched cases and by all follow-ups, merged in the order of the trials."""
 
@@ -216,7 +220,7 @@ def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
         return
     if broken := [seen for seen in faults if seen.readable]:
         raise ModelError(f"the system failed on all {len(broken)} cases; first, {broken[0].case}: {broken[0].fault}")
-    raise InputError(f"0 usable cases of {len(baseline)} (see skipped.csv); first, {faults[0].case}: {faults[0].fault}")
+    raise NothingUsable(f"0 usable cases of {len(baseline)}; first, {faults[0].case}: {faults[0].fault}")
 
 
 def _without_repeats(records: Sequence[Record], before: Container[str]) -> list[Record]:

@@ -5,9 +5,10 @@ A concern is a note, a warning, or a refusal: what is refused cannot find anythi
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,14 +29,20 @@ from swerve.rows import record_row
 from swerve.store import KEPT_PER_RULE
 from swerve.system import Answer
 from swerve.transformation import Transformation, Unchanged
-from swerve.values import Image, Steering, find
+from swerve.values import Boxes2D, Boxes3D, Image, Steering, find
 
 NOISE_CASES, NOISE_ROUNDS = 8, 2
 SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
 MOST_SKIPPED = 0.5
-FEWEST_FOR_SIGN = 10
-OPPOSED = -0.2  # correlation with the labels below which the sign is held to be turned
-STRANGE_RATIO = 20.0  # of spreads; radians for degrees is 57
+FEWEST_FOR_SIGN, ENOUGH_FOR_SIGN = 10, 30  # labels to warn by, and to refuse by
+EXPLAINED = 0.5  # of the error is left at most if a sign or unit is to be held for wrong
+OTHERWISE = (
+    ("sign", -1.0, "turned round (`positive` the other way)"),
+    ("unit", math.degrees(1), "radians (`unit`) where degrees are declared"),
+    ("unit", math.radians(1), "degrees (`unit`) where radians are declared"),
+    ("sign", -math.degrees(1), "radians, and turned round"),
+    ("sign", -math.radians(1), "degrees, and turned round"),
+)
 DEFLATED = 0.6  # of a picture's bytes are left in its file
 SPARE = 1.2  # times the estimate must be free on the disk
 
@@ -87,7 +94,8 @@ class Health:
 def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hands, folder: Path | None = None) -> Health:
     """Look at the baseline, ask a few cases again, and try a few changes of every rule; `folder` is where the run goes."""
     usable = [seen for seen in baseline.values() if not seen.fault]
-    sample = _spread(usable, SAMPLED_CASES)
+    telling = [seen for seen in usable if not _says_nothing(seen.said)]
+    sample = _spread(telling or usable, SAMPLED_CASES)
     started = time.process_time()
     batches = hands.evaluate([list(_questions(rule, sample)) for rule in campaign.rules])
     records = {rule.name: batch for rule, batch in zip(campaign.rules, batches, strict=True)}
@@ -100,7 +108,7 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
     megabytes = None if share is None else _megabytes(campaign, tried, share, sample)
     concerns = (
         *_skipped(baseline.values()),
-        *_repeated(campaign),
+        *_repeated(usable),
         *_constant(usable),
         *_unit_and_sign(usable),
         *_noise(campaign, hands, baseline, _spread(usable, NOISE_CASES)),
@@ -139,9 +147,12 @@ def _skipped(baseline: Sequence[Observation] | Any) -> Iterator[Concern]:
         yield Concern("unusable cases", level, f"{len(unusable)} of {len(seen)} cases cannot be used; first: {first}")
 
 
-def _repeated(campaign: Campaign) -> Iterator[Concern]:
-    tell: Callable[[], Sequence[Sequence[str]]] | None = getattr(campaign.source, "duplicates", None)
-    if tell and (groups := tell()):
+def _repeated(usable: Sequence[Observation]) -> Iterator[Concern]:
+    """R37: the same input under two names, whatever the format of its file."""
+    names: dict[str, list[str]] = {}
+    for seen in usable:
+        names.setdefault(seen.input_sha, []).append(seen.case)
+    if groups := [keys for keys in names.values() if len(keys) > 1]:
         first = " and ".join(printable(key, 60) for key in groups[0][:2])
         yield Concern("same input twice", Level.NOTE, f"{len(groups)} inputs are there more than once; first: {first}")
 
@@ -155,19 +166,21 @@ def _constant(usable: Sequence[Observation]) -> Iterator[Concern]:
 
 
 def _unit_and_sign(usable: Sequence[Observation]) -> Iterator[Concern]:
-    """R42: labels and answers that run against each other, or whose sizes are those of two units."""
-    labels, said = angles(usable)
-    spread, told = (float(np.sqrt(np.mean(np.square(numbers)))) if numbers else 0.0 for numbers in (labels, said))
-    if len(labels) < FEWEST_FOR_SIGN or not np.std(labels) or not np.std(said):
+    """R42: answers that would be right the other way round, or in another unit.
+
+    A poor model is no reason: one of `OTHERWISE` must explain most of the labels, and halve the error besides.
+    """
+    labels, said = (np.array(numbers) for numbers in angles(usable))
+    if len(labels) < FEWEST_FOR_SIGN:
         return
-    together = float(np.corrcoef(labels, said)[0, 1])
-    if together < OPPOSED:
-        why = f"answers run against the labels (correlation {together:.2f}); is `positive` the other way round?"
-        yield Concern("sign", Level.REFUSAL, why)
-    ratio = told / spread
-    if not 1 / STRANGE_RATIO < ratio < STRANGE_RATIO:
-        why = f"answers are {ratio:.3g} times as large as the labels; is a `unit` degrees where radians are meant?"
-        yield Concern("unit", Level.REFUSAL, why)
+    wrong, still = float(np.mean((said - labels) ** 2)), float(np.mean(labels**2))
+    level = Level.REFUSAL if len(labels) >= ENOUGH_FOR_SIGN else Level.WARNING
+    for name, factor, hint in OTHERWISE:
+        other = float(np.mean((factor * said - labels) ** 2))
+        if other < EXPLAINED * min(wrong, still):
+            better = f"their squared error against {len(labels)} labels would be {other:.3g}, not {wrong:.3g}"
+            yield Concern(name, level, f"were the answers {hint}, {better}")
+            return
 
 
 def _noise(
@@ -217,7 +230,7 @@ def _idle(campaign: Campaign, records: Mapping[str, Sequence[Record]]) -> Iterat
             why = f"{told}: none of {len(some)} changes tried could be judged: {printable(some[0].verdict.why, 120)}"
             dead += [why] if all(record.verdict.status is Status.SKIPPED for record in some) else []
             yield Concern("never judged", Level.WARNING, why)
-        elif made and not _meant_idle(made) and not any(_reaches(campaign, record) for record in made):
+        elif made and not _undecided(made) and not any(_reaches(campaign, record) for record in made):
             undone = printable(repr(made[0].change), 60)
             dead.append(f"{told}: {len(made)} changes such as {undone} leave what the system sees and says as it is")
             yield Concern("no effect", Level.WARNING, dead[-1])
@@ -225,8 +238,14 @@ def _idle(campaign: Campaign, records: Mapping[str, Sequence[Record]]) -> Iterat
         yield Concern("nothing to find", Level.REFUSAL, f"none of the {len(dead)} rules can find anything; {dead[0]}")
 
 
-def _meant_idle(made: Sequence[Record]) -> bool:
-    return all(isinstance(record.change, Unchanged) for record in made)
+def _undecided(made: Sequence[Record]) -> bool:
+    """Whether nothing can be said: the change does nothing on purpose, or the system says nothing before and after."""
+    idle = all(isinstance(record.change, Unchanged) for record in made)
+    return idle or all(_says_nothing(record.before) and _says_nothing(record.after) for record in made)
+
+
+def _says_nothing(answer: Answer) -> bool:
+    return all(isinstance(value, Boxes2D | Boxes3D) and not value.kinds for value in answer)
 
 
 def _reaches(campaign: Campaign, record: Record) -> bool:

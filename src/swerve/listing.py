@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from typing import Any
 
@@ -23,7 +24,8 @@ def _entry(name: str) -> dict[str, Any]:
     except SpecError as error:  # an installed package that does not import is still worth naming
         return {"name": name, "about": f"cannot be used: {error}", "arguments": {}}
     about = (inspect.getdoc(target) or "").split("\n\n")[0].replace("\n", " ")
-    return {"name": name, "about": about, "arguments": _arguments(target)}
+    seen = {"white_box": True} if all(callable(getattr(target, part, None)) for part in ("layers", "trace")) else {}
+    return {"name": name, "about": about, "arguments": _arguments(target), **seen}
 
 
 def _arguments(target: Any) -> dict[str, str]:
@@ -31,10 +33,18 @@ def _arguments(target: Any) -> dict[str, str]:
     return {
         name: f"{declared[name].low:g} to {declared[name].high:g}{declared[name].unit}"
         if name in declared
-        else _default(item)
+        else _default(target, item)
         for name, item in inspect.signature(target).parameters.items()
     }
 
 
-def _default(item: inspect.Parameter) -> str:
-    return "needed" if item.default is item.empty else f"default {item.default!r}"
+def _default(target: Any, item: inspect.Parameter) -> str:
+    if item.default is item.empty:
+        return "needed"
+    made = (
+        {field.name: field.default_factory for field in dataclasses.fields(target)}
+        if dataclasses.is_dataclass(target)
+        else {}
+    )
+    factory = made.get(item.name, dataclasses.MISSING)
+    return f"default {item.default!r}" if factory is dataclasses.MISSING else f"default {factory()!r}"

@@ -209,7 +209,11 @@ def _module(name: str, use: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise SpecError(f"use = '{use}': there is no module '{error.name}' on the Python path") from error
+        told = f"use = '{use}': there is no module '{error.name}' on the Python path"
+        if use.startswith(f"{name}:") and f"{name}.".startswith(f"{error.name}."):
+            file = f"{name.replace('.', '/')}.py"
+            told += f"; for a file beside the campaign write {file}{use[len(name) :]} and run with --trust {file}"
+        raise SpecError(told) from error
     except (Exception, SystemExit) as error:  # the user's own code
         raise SpecError(f"use = '{use}': cannot import {name}: {type(error).__name__}: {printable(str(error))}") from error
 

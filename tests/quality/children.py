@@ -15,96 +15,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from swerve.campaign import Plan, Record, Trial
-from swerve.relation import Status
+from swerve.identity import package_fingerprint
+from swerve.load import all_names
 from swerve.seeding import rng_for
 from swerve.store import Run
-from swerve.transformations.photometric import Brighten
 
 ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 BESIDE = {"timings.json", ".lock"}  # when and where a run took place is told here alone
 LONGEST = 300  # seconds that any of these campaigns may take
-
-SWEEP = """
-seed = {seed}
-inference_batch = {batch}
-[source]
-use = "swerve.testing:FakeSource"
-count = {count}
-width = {width}
-height = 40
-[system]
-use = "swerve.testing:FakeSystem"
-bias = 1.0
-[[rule]]
-name = "brighter"
-change = {{ use = "brighten", beta = [1, 40] }}
-expect = {{ use = "same-angle", within = 15 }}
-[[rule]]
-name = "turned"
-change = {{ use = "rotate", degrees = "grid" }}
-expect = {{ use = "lambda-mse", factor = 5 }}
-[search]
-use = "sweep"
-per_case = 12
-"""
-WINDOWS = SWEEP.replace(
-    'use = "swerve.testing:FakeSource"\ncount = {count}\nwidth = {width}\nheight = 40',
-    'use = "windows"\nlength = 3\n'
-    'source = {{ use = "swerve.testing:FakeSource", count = {count}, drive = 10, width = {width}, height = 40 }}',
-)
-CLIMB = SWEEP.replace('use = "sweep"\nper_case = 12', 'use = "tests.quality.children:Climb"\nrounds = {count}')
-KINDS = {"sweep": SWEEP, "windows": WINDOWS, "climb": CLIMB}
-
-
-def written(path: Path, kind: str = "sweep", *, seed: int = 0, count: int = 6, width: int = 24, batch: int = 2) -> Path:
-    """A campaign file."""
-    path.write_text(KINDS[kind].format(seed=seed, count=count, width=width, batch=batch))
-    return path
-
-
-@dataclass(frozen=True)
-class Climb:
-    """A search that learns: it goes on from the worst it was told so far, so that every ask hangs on all before it."""
-
-    rounds: int = 10
-    each: int = 24
-
-    def start(self, plan: Plan) -> Climbing:
-        return Climbing(self, plan)
-
-
-class Climbing:
-    """A climb under way."""
-
-    def __init__(self, climb: Climb, plan: Plan) -> None:
-        self.total: int | None = climb.rounds * climb.each
-        self._climb, self._plan, self._round = climb, plan, 0
-        self._worst = (-1e9, plan.keys[0], 0.0)
-        self._told = 0.0
-
-    def ask(self) -> Sequence[Trial]:
-        self._round += 1
-        if self._round > self._climb.rounds:
-            return []
-        rng = rng_for(self._plan.seed, self._round, self._told.hex())
-        return [self._trial(place, rng) for place in range(self._climb.each)]
-
-    def _trial(self, place: int, rng: np.random.Generator) -> Trial:
-        _, key, beta = self._worst
-        case = key if place % 2 else self._plan.keys[int(rng.integers(len(self._plan.keys)))]
-        change = Brighten(beta=round(min(80.0, beta + float(rng.uniform(-3, 8))), 3))
-        return Trial(case, self._plan.rules[0].name, 100 * self._round + place, change)
-
-    def tell(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if record.verdict.status in (Status.HELD, Status.VIOLATED) and isinstance(record.change, Brighten):
-                margin = record.verdict.margin or 0.0
-                self._worst = max(self._worst, (margin, record.trial.case, record.change.beta))
-                self._told += margin  # to the last bit
 
 
 def command(file: Path, folder: Path, *words: str, verb: str = "run") -> list[str]:
@@ -191,11 +110,11 @@ class Ended:
 
 
 class Nursery:
-    """A process that has imported everything, and forks for each command: a start costs next to nothing."""
+    """A process that has imported everything, `more` too, and forks for each command: a start costs next to nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.quality.children"],
+            [sys.executable, "-m", "tests.quality.children", *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -218,8 +137,13 @@ class Nursery:
 
 
 def _nurse() -> None:
-    for name in ("cli", "execute.cli", "execute.local", "report.html", "report.terminal", "search.sweep", "testing"):
-        importlib.import_module(f"swerve.{name}")
+    parts = ("cli", "execute.cli", "execute.local", "report.html", "report.terminal", "search.sweep", "testing")
+    for name in (*(f"swerve.{part}" for part in parts), *sys.argv[1:]):
+        importlib.import_module(name)
+    # What every process finds out for itself and then remembers.
+    all_names()
+    package_fingerprint()
+    rng_for(0).random()
     for line in sys.stdin:
         words, arm, given = json.loads(line)
         reading, writing = os.pipe()

@@ -19,7 +19,8 @@ from swerve.evaluation import answer_all
 from swerve.relation import Fault, Status, Verdict
 from swerve.seeding import rng_for
 from swerve.system import Answer
-from swerve.systems.detections import Detector, Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
+from swerve.systems.detections import Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
+from swerve.systems.detector import Detector
 from swerve.systems.function import FunctionSystem
 from swerve.systems.reading import Sight
 from swerve.systems.saying import SaySteering
@@ -27,6 +28,8 @@ from swerve.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, Valu
 
 SETS = 100_000 if os.environ.get("SWERVE_SOAK") == "1" else 2_000
 SETS_AT_ONCE = 100
+HEADS: tuple[type[Detector], ...] = (EndToEnd, Dicts, YoloV5, YoloV8, Ssd, Yolox)
+ROUNDS = math.ceil(SETS / len(HEADS) / SETS_AT_ONCE)
 BAD = (
     *("nan", "inf", "minus inf", "none", "string", "wrong shape", "empty", "complex", "1e308", "object"),
     *("too few rows", "too many rows", "wrong type"),
@@ -243,7 +246,22 @@ def outputs_of(rows: Array, kind: type[Detector]) -> dict[str, Array]:
         YoloV5: {"out": np.column_stack([centred, scores, by_kind])},
         YoloV8: {"out": np.column_stack([centred, by_kind]).T},
         Ssd: {"boxes": boxes / (64, 32, 64, 32), "scores": np.column_stack([1 - scores, by_kind])},
+        Yolox: {"out": gridded(np.column_stack([centred, scores, by_kind])[:CELLS])},
     }[kind]
+
+
+CELLS = 8 * 4 + 4 * 2 + 2  # of 64x32 pixels at strides 8, 16 and 32
+
+
+def gridded(rows: Array) -> Array:
+    """The first rows as YOLOX puts them out: relative to their cells, sizes as logarithms; the other cells are quiet."""
+    cells = [(x, y, stride) for stride in (8, 16, 32) for y in range(32 // stride) for x in range(64 // stride)]
+    raw = np.zeros((CELLS, rows.shape[1]))
+    for place, row in enumerate(rows):
+        x, y, stride = cells[place]
+        sizes = np.log(np.maximum(row[2:4] / stride, 1e-9))
+        raw[place] = [row[0] / stride - x, row[1] / stride - y, *sizes, *row[4:]]
+    return raw
 
 
 def check_boxes(said: Boxes2D, most: int) -> None:
@@ -268,12 +286,12 @@ def random_truth(rng: np.random.Generator) -> Boxes2D:
     return Boxes2D(np.hstack([corner, corner + rng.uniform(2, 12, (3, 2))]), tuple(rng.choice(NAMES, 3)))
 
 
-@pytest.mark.parametrize("kind", [EndToEnd, Dicts, YoloV5, YoloV8, Ssd])
+@pytest.mark.parametrize("kind", HEADS)
 def test_random_boxes_are_said_or_refused(kind: type[Detector]) -> None:
     rng = rng_for("boxes", kind.__name__)
     refused = 0
     with np.errstate(all="ignore"):
-        for _ in range(SETS // 5 // SETS_AT_ONCE):
+        for _ in range(ROUNDS):
             answers = [random_answer(kind, rng) for _ in range(SETS_AT_ONCE)]
             said = [answer[0] for answer in answers if isinstance(answer, tuple)]
             for answer in answers:
@@ -285,4 +303,34 @@ def test_random_boxes_are_said_or_refused(kind: type[Detector]) -> None:
             mean = average_precision([random_truth(rng) for _ in said], said).mean  # type: ignore[arg-type]
             assert mean is not None
             assert 0 <= mean <= 1
-    assert 0.05 < refused / SETS * 5 < 0.5
+    assert 0.05 < refused / (ROUNDS * SETS_AT_ONCE) < 0.5
+
+
+def test_every_set_is_drawn() -> None:
+    assert ROUNDS * SETS_AT_ONCE * len(HEADS) >= SETS
+
+
+def test_gridded_boxes_are_the_drawn_ones() -> None:
+    rows = np.array([[20.0, 10, 12, 6, 0.9, 0.0, 0.9], [40, 20, 5, 7, 0.8, 0.9, 0.0]])
+    said = Yolox(kinds=NAMES)({"out": gridded(rows)}, SIGHT)
+    assert said.kinds == ("light", "car")
+    assert np.allclose(said.xyxy, [[14, 7, 26, 13], [37.5, 16.5, 42.5, 23.5]])
+
+
+@pytest.mark.parametrize("size", [20.0, 50.0, 88.8, 89.0, 709.0, 710.0, 1e5, 1e9, math.inf, math.nan])
+@pytest.mark.parametrize("column", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("score", [0.0, 0.9])
+def test_endless_sizes_of_yolox_are_errors(size: float, column: int, dtype: type, score: float) -> None:
+    raw = gridded(np.array([[20.0, 10, 12, 6, score, 0.0, score]])).astype(dtype)
+    raw[0, column] = size
+    check_error(among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, SIGHT), (Steering(1.0),)))
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(15.0, [[0, 7, 64, 13]]), (-700.0, []), (-1e9, [])])
+def test_extreme_sizes_of_yolox_are_said(size: float, wanted: list[list[float]]) -> None:
+    raw = gridded(np.array([[20.0, 10, 12, 6, 1.0, 0.0, 0.9]]))
+    raw[0, 2] = size
+    said = among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, SIGHT), (Steering(1.0),))
+    assert isinstance(said, tuple)
+    assert said[0].xyxy.tolist() == wanted  # type: ignore[attr-defined]

@@ -28,7 +28,8 @@ from swerve.spec import load_campaign
 from swerve.store import JOURNAL, Run
 from swerve.system import Answer
 from swerve.testing import FakeSystem
-from tests.quality.children import SOAK, Ended, Nursery, assert_each_once, assert_same, command, content, written
+from tests.quality.campaigns import written
+from tests.quality.children import SOAK, Ended, Nursery, assert_each_once, assert_same, command, content
 
 TIMES = 20 if SOAK else 3
 SIZES = 50 if SOAK else 5
@@ -61,7 +62,7 @@ class Bench:
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     place = tmp_path_factory.mktemp("bench")
     with Nursery() as nursery:
-        made = Bench(nursery, written(place / "campaign.toml"), place / "whole")
+        made = Bench(nursery, written(place / "campaign.toml", count=3, width=16, batch=1), place / "whole")
         assert made.run(made.whole).code == 1
         yield made
 
@@ -115,17 +116,22 @@ AROUND = (*(f"fsync of a {what}" for what in SYNCED), "replace", "rename", "mkdi
 POINTS = ("inside a write", *(f"{when} {what}" for what in AROUND for when in ("before", "after")))
 
 
+@pytest.fixture(scope="module")
+def passed(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
+    """How often a whole run comes to every point."""
+    place = tmp_path_factory.mktemp("passed")
+    assert bench.run(place / "run", arm=("die_at", "", 0, 0, str(place / "log"))).code == 1
+    return Counter((place / "log").read_text().splitlines())
+
+
 @pytest.mark.parametrize("point", POINTS)
-def test_death_at_every_point_is_healed(tmp_path: Path, bench: Bench, point: str) -> None:
+def test_death_at_every_point_is_healed(tmp_path: Path, bench: Bench, passed: Counter[str], point: str) -> None:
     chance = random.Random(point)
-    passed, folder = tmp_path / "passed", tmp_path / "run"
-    assert bench.run(tmp_path / "counted", arm=("die_at", "", 0, 0, str(passed))).code == 1
-    often = passed.read_text().splitlines().count(point)
-    assert often
+    log, folder = str(tmp_path / "log"), tmp_path / "run"
     for _ in range(TIMES):
-        fault = ("die_at", point, chance.randint(1, often), chance.random(), str(passed))
+        fault = ("die_at", point, chance.randint(1, passed[point]), chance.random(), log)
         assert bench.run(folder, arm=fault).code == -signal.SIGKILL, fault
-        again = ("die_at", chance.choice(POINTS), chance.randint(1, 4), chance.random(), str(passed))
+        again = ("die_at", chance.choice(POINTS), chance.randint(1, 4), chance.random(), log)
         assert bench.run(folder, arm=again).code in (-signal.SIGKILL, 1), again
         bench.assert_finishes(folder)
         shutil.rmtree(folder)

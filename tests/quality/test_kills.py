@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.quality.campaigns import written
 from tests.quality.children import (
-    KINDS,
     LONGEST,
     ROOT,
     SOAK,
@@ -30,7 +30,6 @@ from tests.quality.children import (
     start,
     until,
     workers_of,
-    written,
 )
 
 KILLS = 36 if SOAK else 9  # of each kind, with workers and without: 216 or 54
@@ -66,7 +65,7 @@ def _journal(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["sweep", "windows", "climb"])
 def test_killed_runs_end_with_same_bytes(tmp_path: Path, kind: str, workers: int) -> None:
     moments = random.Random(f"{kind} {workers}")
     kills = campaigns = 0

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from swerve.case import Case
+from swerve.coverage.layers import DEFAULT
 from swerve.system import Activations
 from swerve.systems.keras import Keras, KerasEngine
 from swerve.systems.keras_structure import keras_library
@@ -44,6 +45,32 @@ class Steered(nn.Module):
         return torch.tanh(self.turn(x)), self.speed(x)
 
 
+class Dropping(Steered):
+    """The same with dropout in training, which exports leave out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.lose = nn.Dropout2d(0.3), nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = functional.max_pool2d(self.drop(functional.relu(self.norm(self.first(x)))), 2)
+        x = functional.elu(self.second(x)).flatten(1)
+        x = self.lose(functional.silu(self.dense(x)))
+        return torch.tanh(self.turn(x)), self.speed(x)
+
+
+class ChannelsLast(nn.Module):
+    """A network of pictures as rows x columns x channels; windows become as many pictures."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        said = torch.cat(self.net(x.flatten(0, -4).permute(0, 3, 1, 2)), 1)
+        return said.reshape(x.shape[0], -1)
+
+
 class Remembered(nn.Module):
     """A dense layer on every step, a memory, and a head on its last step."""
 
@@ -70,6 +97,14 @@ def steered() -> nn.Module:
     return randomly(Steered())
 
 
+def dropping() -> nn.Module:
+    return randomly(Dropping())
+
+
+def channels_last() -> nn.Module:
+    return ChannelsLast(steered()).eval()
+
+
 def remembered() -> nn.Module:
     return randomly(Remembered())
 
@@ -92,15 +127,17 @@ def kernel(layer: nn.Module) -> list[Array]:
     return [weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T, numbers(layer.bias)]
 
 
-def in_keras():
+def in_keras(*, drops: bool = False):
     """The first network in Keras: rows x columns x channels, so that flat things come in another order."""
     keras, net = keras_library(), steered()
     layers = keras.layers
     x = picture = keras.Input((16, 16, 3))
     x = layers.Conv2D(4, 3, name="first")(x)
-    x = layers.MaxPooling2D(2)(layers.ReLU()(layers.BatchNormalization(name="norm")(x)))
+    x = layers.ReLU()(layers.BatchNormalization(name="norm")(x))
+    x = layers.MaxPooling2D(2)(layers.SpatialDropout2D(0.3, name="drop")(x) if drops else x)
     x = layers.Flatten()(layers.ELU()(layers.Conv2D(5, 3, name="second")(x)))
     x = layers.Dense(8, activation="silu", name="dense")(x)
+    x = layers.Dropout(0.5, name="lose")(x) if drops else x
     turn = layers.Activation("tanh", name="turned")(layers.Dense(1, name="turn")(x))
     model = keras.Model(picture, [turn, layers.Dense(2, name="speed")(x)])
     for name in ("first", "second", "turn", "speed"):
@@ -163,6 +200,49 @@ def test_onnx_looks_as_torch(onnx_file: Callable[[bool], Path], pictures: Array,
 
 def test_keras_looks_as_torch(pictures: Array) -> None:
     alike(TorchEngine(steered(), CPU), KerasEngine(in_keras()), pictures, pictures.transpose(0, 2, 3, 1))
+
+
+def counted(engine: Engine, batch: Array) -> dict[str, Activations]:
+    """What coverage counts unless it is told otherwise."""
+    return {name: part for name, part in engine.trace(batch, engine.layers())[1].items() if DEFAULT.takes(part)}
+
+
+def test_dropout_is_not_counted(tmp_path: Path, pictures: Array) -> None:
+    last = pictures.transpose(0, 2, 3, 1)
+    path = exported(dropping(), torch.from_numpy(pictures[:2]), tmp_path / "drops.onnx", fold=True)
+    engines = [
+        (TorchEngine(dropping(), CPU), pictures),
+        (OnnxEngine(path), pictures),
+        (KerasEngine(in_keras(drops=True)), last),
+    ]
+    assert [{"drop", "lose"} <= set(engine.layers()) for engine, _ in engines] == [True, False, True]
+    first, *others = (counted(engine, batch) for engine, batch in engines)
+    assert list(first) == ["first", "second", "dense", "speed"]
+    for other in others:
+        assert list(other) == list(first)
+        for name, part in first.items():
+            same(part, other[name])
+
+
+@pytest.mark.parametrize("frames", [0, 3])
+def test_channels_may_come_last(tmp_path: Path, pictures: Array, frames: int) -> None:
+    last = pictures.transpose(0, 2, 3, 1)
+    shown = np.stack([np.roll(last, number, axis=0) for number in range(frames)], axis=1) if frames else last
+    path = exported(channels_last(), torch.from_numpy(shown[:2]), tmp_path / "last.onnx", fold=True)
+    engines = [TorchEngine(channels_last(), CPU, "hwc"), OnnxEngine(path, layout="hwc")]
+    alike(*engines, shown, shown)
+    seen = engines[0].trace(shown, [INPUT])[1][INPUT]
+    assert seen.mean.shape == (len(shown) * max(1, frames), 3)
+    if not frames:
+        same(seen, KerasEngine(in_keras()).trace(shown, [INPUT])[1][INPUT])
+        same(seen, TorchEngine(steered(), CPU).trace(pictures, [INPUT])[1][INPUT])
+
+
+def test_keras_may_turn_what_it_is_shown(pictures: Array) -> None:
+    keras = keras_library()
+    front = keras.Sequential([keras.Input((3, 16, 16)), keras.layers.Permute((2, 3, 1)), keras.layers.Conv2D(2, 3)])
+    seen = KerasEngine(front, layout="chw").trace(pictures, [INPUT])[1][INPUT]
+    same(seen, TorchEngine(steered(), CPU).trace(pictures, [INPUT])[1][INPUT])
 
 
 def test_memories_look_alike(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from swerve.case import Case
 from swerve.cli import main
+from swerve.execute.worker import Worker
 from swerve.store import Run
 from swerve.system import Answer
 from swerve.testing import FakeSystem
@@ -105,10 +106,17 @@ class Moody(FakeSystem):
 
 
 def run(
-    tmp_path: Path, mood: str = "", *, workers: int = 2, count: int = 18, name: str = "run", words: Sequence[str] = ()
+    tmp_path: Path,
+    mood: str = "",
+    *,
+    workers: int = 2,
+    count: int = 18,
+    name: str = "run",
+    words: Sequence[str] = (),
+    system: str = "Moody",
 ) -> Path:
     file = tmp_path / "campaign.toml"
-    file.write_text(CAMPAIGN.format(count=count, mood=mood))
+    file.write_text(CAMPAIGN.format(count=count, mood=mood).replace(":Moody", f":{system}"))
     code = main(["run", str(file), "--into", str(tmp_path / name), "--no-report", "--workers", str(workers), *words])
     assert code == 1
     return tmp_path / name
@@ -210,3 +218,25 @@ def _told(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+@dataclass(frozen=True)
+class Weighted(FakeSystem):
+    """A system whose weights lie in a file."""
+
+    file: str = ""
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(Path(self.file).read_bytes()).hexdigest()
+
+
+def test_exchanged_weights_stop_a_worker(tmp_path: Path) -> None:
+    """R47: a worker that starts after the file was exchanged does not answer for another model."""
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(b"first")
+    folder = run(tmp_path, f'file = "{weights}"', workers=0, system="Weighted")
+    worker = Worker(folder)
+    assert "rows" in worker.answer({"ask": "observe", "items": ["fake-00000"]})
+    weights.write_bytes(b"second")
+    told = Worker(folder).answer({"ask": "observe", "items": ["fake-00000"]})
+    assert "the system is another than the run began with: weights sha " in told["stopped"]

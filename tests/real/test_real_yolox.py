@@ -12,7 +12,8 @@ import pytest
 
 from swerve.analysis.detection import average_precision
 from swerve.case import Case
-from swerve.systems.detections import COCO, Yolox
+from swerve.systems.detections import Yolox
+from swerve.systems.kinds import COCO
 from swerve.systems.reading import Reading, Sight
 from swerve.systems.steps import Bgr, Float, Letterbox
 from swerve.values import Array, Boxes2D, Image

@@ -105,6 +105,24 @@ def test_error_is_told_in_the_labels_unit() -> None:
     assert baseline_error(FakeSource(), rows)["unit"] == "degrees"
 
 
+class Road(FakeSource):
+    convention = Convention("radians", "right", "road", 15.0)
+
+
+def test_road_wheels_are_told_in_their_own_unit() -> None:
+    told = baseline_error(Road(), [seen(Road.convention.steering(0.02), Road.convention.steering(0.03))])
+    assert (told["unit"], told["of"]) == ("radians", "the road wheels")
+    assert told["mse"] == pytest.approx(1e-4)
+    assert told["mse_of_zero"] == pytest.approx(4e-4)
+
+
+def test_flat_and_solid_boxes_are_told_apart() -> None:
+    flat = Boxes2D(np.array([[0, 0, 10, 10]]), ("car",), size=(20, 20))
+    both = Observation("a", "", (flat, boxes((10, 0))), (flat, boxes((10, 3))))
+    told = baseline_error(FakeSource(), [both])
+    assert (told["map"], told["map_3d"]) == (1.0, 0.25)
+
+
 def test_kinds_that_never_meet_are_measured_by_place() -> None:
     truth = Boxes2D(np.array([[0, 0, 10, 10]]), ("red",), size=(20, 20))
     said = Boxes2D(np.array([[0, 0, 10, 10]]), ("traffic light",), size=(20, 20))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import time
+import tomllib
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -16,7 +19,9 @@ from hypothesis import strategies as st
 from swerve.codec import encode
 from swerve.errors import InputError
 from swerve.spec import Builder
-from swerve.systems.detections import COCO, Detector, Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
+from swerve.systems.detections import COLUMNS, Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
+from swerve.systems.detector import Detector
+from swerve.systems.kinds import COCO, COCO_91
 from swerve.systems.nms import apart
 from swerve.systems.reading import Sight
 from swerve.systems.saying import Decoder
@@ -88,6 +93,10 @@ def check(made: Boxes2D, wanted: list[tuple[str, float, list[float]]]) -> None:
             "iou": 0.65,
         },
         {"use": "swerve.systems.detections:Dicts", "kinds": list(NAMES), "rename": {"light": "lamp"}, "boxes": 0},
+        {"use": "swerve.systems.detections:Dicts", "kinds": "coco-91", "count": "num", "order": "yxyx", "normalised": True},
+        {"use": "swerve.systems.detections:Dicts", "kinds": "coco", "first": 1},
+        {"use": "swerve.systems.detections:Ssd", "kinds": "coco-91"},
+        {"use": "swerve.systems.detections:EndToEnd", "kinds": "coco", "columns": ["batch", *COLUMNS], "first": 0},
         {"use": "swerve.systems.steps:Normalise", "mean": [123.0, 116.0, 103.0], "std": [58.0]},
         {"use": "swerve.systems.saying:SaySteering", "unit": 40, "positive": "left", "kind": "wheel", "output": "angle"},
     ],
@@ -98,16 +107,39 @@ def test_tables_make_them(table: dict[str, Any]) -> None:
     assert Builder().component(encode(made)) == made
 
 
+PAGE = (Path(__file__).parents[2] / "docs" / "systems.md").read_text()
+ITEMS = re.findall(r"\| `(\{ use = .*? \})` \|$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_page_makes_decoders(item: str) -> None:
+    assert isinstance(Builder().component(tomllib.loads(f"item = {item}")["item"]), Detector)
+
+
+def test_page_has_its_items() -> None:
+    assert len(ITEMS) == 4
+
+
 def test_coco_has_its_names() -> None:
     assert len(COCO) == len(set(COCO)) == 80
     assert (COCO[0], COCO[2], COCO[9], COCO[11], COCO[79]) == ("person", "car", "traffic light", "stop sign", "toothbrush")
     assert YoloV8(kinds="coco").kinds == COCO
 
 
+def test_coco_has_its_own_numbers() -> None:
+    """Ids of COCO's instances_val2017.json."""
+    ids = {1: "person", 3: "car", 10: "traffic light", 11: "fire hydrant", 13: "stop sign", 25: "giraffe", 27: "backpack"}
+    ids |= {28: "umbrella", 31: "handbag", 44: "bottle", 46: "wine glass", 62: "chair", 65: "bed", 67: "dining table"}
+    ids |= {70: "toilet", 72: "tv", 82: "refrigerator", 84: "book", 90: "toothbrush"}
+    assert {number: COCO_91[number] for number in ids} == ids
+    assert len(COCO_91) == 91
+    assert tuple(name for name in COCO_91 if name not in ("__background__", "N/A")) == COCO
+
+
 def test_heads_are_decoders() -> None:
     for kind in (Yolox, YoloV5, YoloV8, Ssd, Dicts, EndToEnd):
         assert isinstance(kind(kinds=NAMES), Decoder)
-        assert encode(kind(kinds="coco", rename={"car": "vehicle"}))["rename"] == {"car": "vehicle"}
+        assert encode(kind(kinds="coco-91", rename={"car": "vehicle"}))["rename"] == {"car": "vehicle"}
 
 
 @pytest.mark.parametrize("across", [False, True])
@@ -202,7 +234,148 @@ def test_nothing_found_is_an_answer(outputs: dict[str, Array]) -> None:
 
 
 def said(*rows: tuple[float, ...], **options: Any) -> Boxes2D:
-    return EndToEnd(kinds=NAMES, **options)({"out": np.array(rows, float)}, PLAIN)
+    return EndToEnd(**{"kinds": NAMES, **options})({"out": np.array(rows, float)}, PLAIN)
+
+
+def listed(boxes: Any, labels: Any, scores: Any = 0.9, count: Any = None, **options: Any) -> Boxes2D:
+    given = {"boxes": np.array(boxes, float), "labels": np.array(labels), "scores": np.full(len(boxes), scores)}
+    if count is not None:
+        given["num"] = np.array(count, float)
+        options["count"] = "num"
+    return Dicts(**{"kinds": NAMES, **options})(given, PLAIN)
+
+
+BOX = [10, 20, 40, 36]
+
+
+@pytest.mark.parametrize(
+    ("options", "light"),
+    [
+        ({"kinds": "coco-91"}, 10),  # torchvision, TensorFlow
+        ({"kinds": "coco-91", "first": -1}, 9),  # TensorFlow Lite
+        ({"kinds": "coco", "first": 1}, 10),  # ONNX zoo's SSD: 80 kinds after a background
+        ({"kinds": "coco", "first": 0}, 9),
+        ({"kinds": COCO}, 9),
+        ({"kinds": ("__background__", *COCO)}, 10),
+    ],
+    ids=str,
+)
+def test_labels_count_as_told(options: dict[str, Any], light: int) -> None:
+    assert listed([BOX], [light], **options).kinds == ("traffic light",)
+    assert listed([BOX], [light], only=("traffic light",), **options).kinds == ("traffic light",)
+    assert said((*BOX, 0.9, light), **options).kinds == ("traffic light",)
+    assert listed([BOX], [light + 1], only=("traffic light",), **options).kinds == ()
+
+
+def test_coco_labels_must_say_how_they_count() -> None:
+    with pytest.raises(InputError, match=r"say kinds = 'coco-91' .* first = 1 .* or first = 0$") as told:
+        Dicts(kinds="coco")
+    assert len(str(told.value)) <= 300
+
+
+@pytest.mark.parametrize(("label", "name"), [(0, "__background__"), (12, "N/A"), (83, "N/A")])
+def test_gaps_are_no_kinds(label: int, name: str) -> None:
+    with pytest.raises(InputError, match=f"^a box is of kind {label}, which is '{name}'"):
+        listed([BOX, BOX], [1, label], kinds="coco-91", only=("car",))
+    assert listed([BOX, BOX], [1, label], [0.9, 0.2], kinds="coco-91").kinds == ("person",)
+
+
+@pytest.mark.parametrize("label", [0, 4, 91])
+def test_numbers_are_told_as_the_network_counts(label: int) -> None:
+    with pytest.raises(InputError, match=f"^a box is of kind {label}, there are names for 1 to 3$"):
+        listed([BOX], [label], first=1)
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_ssd_reads_the_background_in_kinds(background: bool) -> None:
+    scores = np.zeros((1, 91))
+    scores[0, [0, 10]] = 0.4, 0.6
+    outputs = {"b": np.array([[0.1, 0.1, 0.5, 0.5]]), "s": scores}
+    if background:
+        assert Ssd(kinds="coco-91")(outputs, PLAIN).kinds == ("traffic light",)
+    else:
+        with pytest.raises(InputError, match="a box is of kind 0, which is '__background__'"):
+            Ssd(kinds="coco-91", background=False)(outputs, PLAIN)
+
+
+@pytest.mark.parametrize(("order", "columns"), [("xyxy", [0, 1, 2, 3]), ("yxyx", [1, 0, 3, 2])])
+@pytest.mark.parametrize("count", [None, 40, 25, 0, [25.0]])
+def test_lists_of_shares_by_their_definition(order: str, columns: list[int], count: Any) -> None:
+    rng = np.random.default_rng(1)
+    boxes, labels, scores = random_boxes(rng, 40), rng.integers(0, 3, 40), rng.random(40)
+    options = {"order": order, "normalised": True, "first": 1, "count": None if count is None else "num"}
+    detector = Dicts(kinds=NAMES, score=0.3, **options)  # type: ignore[arg-type]
+    shares = (boxes / (96, 64, 96, 64))[:, columns]
+    outputs = {"num": np.array(count or 0), "scores": scores, "labels": labels + 1.0, "boxes": shares}
+    rows = list(zip(boxes, scores, labels, strict=True))[: 40 if count is None else int(np.sum(count))]
+    check(detector(outputs, SIGHT), plainly(rows, SIGHT, detector))
+
+
+def test_rows_beyond_the_count_are_not_looked_at() -> None:
+    rows = [BOX, [math.nan] * 4, [math.inf] * 4]
+    made = listed(rows, [1, 77, -5], [0.9, 5.0, math.nan], 1)
+    assert (made.kinds, made.xyxy.tolist(), made.fault()) == (("light",), [BOX], None)
+    assert listed(rows[:2], [1, 1], 0.9, 2).fault()
+
+
+@pytest.mark.parametrize("count", [-1, 3, 1.5, math.nan, [1, 1], []])
+def test_counts_that_cannot_be_are_refused(count: Any) -> None:
+    with pytest.raises(InputError, match=r"^output 'num' must be a count of 0 to 2 rows, it is "):
+        listed([BOX, BOX], [1, 1], 0.9, count)
+
+
+SHARE = [0.1, 0.3, 0.4, 0.55]
+
+
+@pytest.mark.parametrize("rest", [SHARE, [-0.02, 0.5, 1.04, 1.0]])
+def test_shares_are_no_pixels(rest: list[float]) -> None:
+    told = "^all 2 boxes lie in the first pixel, they are shares of the picture: normalised = true$"
+    with pytest.raises(InputError, match=told):
+        listed([SHARE, rest], [1, 1])
+    with pytest.raises(InputError, match=told):
+        said((*SHARE, 0.9, 1), (*rest, 0.8, 1), (0, 0, 0, 0, 0, 0))
+    with pytest.raises(InputError, match=told):
+        Ssd(kinds=NAMES, normalised=False)({"b": np.array([SHARE, rest]), "s": np.full((2, 4), 0.5)}, PLAIN)
+    assert listed([SHARE, rest], [1, 1], normalised=True).kinds == ("light", "light")
+
+
+@pytest.mark.parametrize(
+    ("rest", "score"), [([10, 10, 30, 30], 0.9), ([0, 0, 1.6, 1], 0.9), ([0, 0, 0, 0], 0.9), (SHARE, 0.1), ([0] * 4, 0.0)]
+)
+def test_small_boxes_are_pixels_among_others(rest: list[float], score: float) -> None:
+    """One small box alone is strange but not impossible, and rows of zeros fill up."""
+    assert listed([SHARE, rest], [1, 1], [0.9, score]).kinds[0] == "light"
+
+
+@pytest.mark.parametrize("row", [(0, 0, 0, 0, -1, 0), (-1, -1, -1, -1, -1, -1), (5, 5, 9, 9, 0.9, -1), (5, 5, 9, 9, -1, 99)])
+def test_rows_that_fill_up_are_left_out(row: tuple[float, ...]) -> None:
+    assert said((*BOX, 0.9, 1), row, row).kinds == ("light",)
+    assert said(row).kinds == ()
+    assert listed([BOX, row[:4]], [1, row[5]], [0.9, row[4]]).kinds == ("light",)
+
+
+def test_logits_do_not_pass_as_fillers() -> None:
+    with pytest.raises(InputError, match=r"^a score is -0.9, expected 0 to 1"):
+        said((*BOX, 0.9, 1), (5, 5, 9, 9, -0.9, 1))
+    assert said((*BOX, 0.9, 1), (math.nan, 0, 0, 0, -1, -1)).fault()
+
+
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        (("batch", "left", "top", "right", "bottom", "kind", "score"), (7, *BOX, 1, 0.9)),  # YOLOv7
+        (("kind", "score", "left", "top", "right", "bottom"), (1, 0.9, *BOX)),  # MXNet
+        (("top", "left", "bottom", "right", "score", "kind"), (20, 10, 36, 40, 0.9, 1)),
+    ],
+)
+def test_columns_are_read_by_name(columns: tuple[str, ...], row: tuple[float, ...]) -> None:
+    assert said(row, columns=columns) == said((*BOX, 0.9, 1))
+
+
+@pytest.mark.parametrize("columns", [COLUMNS[:5], (*COLUMNS, "kind"), (*COLUMNS[:4], "socre", "kind"), ()])
+def test_columns_must_be_complete(columns: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match=r"^columns must name each of left, top, right, bottom, score, kind once, got"):
+        EndToEnd(kinds=NAMES, columns=columns)
 
 
 def test_kinds_are_chosen_and_renamed() -> None:
@@ -279,7 +452,7 @@ def test_scores_are_rounded_into_range() -> None:
     assert said((0, 0, 9, 9, 1.0004, 0), (20, 20, 30, 30, -0.0004, 0)).scores.tolist() == [1.0]
 
 
-@pytest.mark.parametrize("kind", [-1, 3, 1.5, 90])
+@pytest.mark.parametrize("kind", [-2, 3, 1.5, 90])
 def test_kinds_without_names_are_refused(kind: float) -> None:
     with pytest.raises(InputError, match=rf"^a box is of kind {kind:g}, there are names for 0 to 2$"):
         said((0, 0, 9, 9, 0.9, kind))
@@ -314,7 +487,7 @@ def test_wrong_outputs_are_refused(detector: Any, outputs: dict[str, Array], why
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"kinds": "voc"}, "kinds must be a list of one or more names, or 'coco', got 'voc'"),
+        ({"kinds": "voc"}, "kinds must be a list of one or more names, or one of coco, coco-91, got 'voc'"),
         ({"kinds": ()}, "kinds must be"),
         ({"kinds": (1, 2)}, "kinds must be"),
         ({"only": ("lihgt",)}, "did you mean 'light'"),
@@ -329,9 +502,19 @@ def test_wrong_options_are_refused(options: dict[str, Any], why: str) -> None:
         YoloV8(**{"kinds": NAMES, **options})
 
 
-def test_unknown_orders_are_refused() -> None:
+@pytest.mark.parametrize("kind", [Ssd, Dicts])
+def test_unknown_orders_are_refused(kind: Any) -> None:
     with pytest.raises(InputError, match="did you mean 'cxcywh'"):
-        Ssd(kinds=NAMES, order="cxywh")
+        kind(kinds=NAMES, order="cxywh")
+
+
+@pytest.mark.parametrize("kind", [Dicts, EndToEnd])
+def test_wrong_firsts_are_refused(kind: Any) -> None:
+    for first in (True, 1.0, "1"):
+        with pytest.raises(InputError, match=r"^first must be a whole number, got"):
+            kind(kinds=NAMES, first=first)
+    with pytest.raises(InputError, match=r"^kinds begin with '__background__', so they count from 0; leave first = 1 out$"):
+        kind(kinds="coco-91", first=1)
 
 
 sets = st.lists(

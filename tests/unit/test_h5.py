@@ -36,6 +36,19 @@ def test_arrays_and_attributes_come_back():
     assert found.texts("a", "nothing") == []
 
 
+def test_lone_numbers_are_arrays():
+    found = read_h5(h5(lambda file: file.__setitem__("count", np.array(7, ">i8"))), HERE)
+    assert (found.arrays["count"].shape, found.arrays["count"].item()) == ((), 7)
+
+
+@pytest.mark.parametrize(
+    ("place", "stays"), [("optimizer/x", False), ("optimizer_weights/x", False), ("a/optimizer/x", True)]
+)
+def test_training_is_left_out(place, stays):
+    found = read_h5(h5(lambda file: file.__setitem__(place, np.zeros(3))), HERE)
+    assert (place in found.arrays) is stays
+
+
 def external(file: Any) -> None:
     file.create_dataset("x", (3,), "f4", external=[("/etc/passwd", 0, 12)])
 

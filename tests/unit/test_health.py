@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,12 @@ from swerve.errors import InputError, UnreadableCase
 from swerve.execute.local import run_into
 from swerve.health import Health, Level, examine
 from swerve.relation import Rule
+from swerve.relations.boxes import same_boxes
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
 from swerve.space import Over, Range
 from swerve.spec import Loaded
+from swerve.store import Run
 from swerve.system import Answer
 from swerve.systems.function import FunctionSystem
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
@@ -29,12 +31,12 @@ from swerve.testing.fakes import brightness
 from swerve.transformation import Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
-from swerve.values import Array, Image, Steering
+from swerve.values import Array, Boxes2D, Image, Steering
 
 TURNED = """
 [source]
 use = "swerve.testing:FakeSource"
-count = 12
+count = 40
 [system]
 use = "swerve.testing:FakeSystem"
 gain = -1
@@ -114,15 +116,48 @@ def test_rule_already_broken_is_no_noise() -> None:
     assert named(health_of(campaign(rules=(labels,)))) == {}
 
 
-def test_turned_sign_is_refused() -> None:
-    health = health_of(campaign(system=FakeSystem(gain=-1.0)))
-    assert named(health)["sign"] is Level.REFUSAL
-    assert "correlation -1.00" in health.concerns[0].why
+@pytest.mark.parametrize(
+    ("gain", "name"), [(-1, "sign"), (180 / np.pi, "unit"), (np.pi / 180, "unit"), (-np.pi / 180, "sign")]
+)
+@pytest.mark.parametrize(("count", "level"), [(29, Level.WARNING), (30, Level.REFUSAL)])
+def test_turned_sign_and_other_unit_are_told(gain: float, name: str, count: int, level: Level) -> None:
+    health = health_of(campaign(source=FakeSource(count), system=FakeSystem(gain=gain), rules=(BRIGHTER,)))
+    assert named(health)[name] is level
+    assert f"against {count} labels would be" in health.concerns[0].why
 
 
-@pytest.mark.parametrize("gain", [180 / np.pi, np.pi / 180])
-def test_other_unit_is_refused(gain: float) -> None:
-    assert named(health_of(campaign(system=FakeSystem(gain=gain))))["unit"] is Level.REFUSAL
+@pytest.mark.parametrize("seed", range(20))
+def test_poor_model_is_not_held_for_turned(seed: int) -> None:
+    """Answers that have nothing to do with the labels, or run a little against them, are no question of sign or unit."""
+    rng = np.random.default_rng(seed)
+    said = {key: float(rng.normal(0, 1)) for key in FakeSource(40).keys()}
+    poor = FunctionSystem(lambda case: Steering(said[case.parent or case.key] - 0.1 * brightness(pixels_of(case))), "poor")
+    assert not {"sign", "unit"} & named(health_of(campaign(source=FakeSource(40), system=poor))).keys()
+
+
+@dataclass(frozen=True)
+class Seldom:
+    """A detector that finds something on bright frames alone, and loses it when they get brighter."""
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [
+            (Boxes2D(np.array([[1, 1, 5, 5]] * self._count(case)).reshape(-1, 4), ("car",) * self._count(case)),)
+            for case in cases
+        ]
+
+    def _count(self, case: Case) -> int:
+        return int(0.3 < brightness(pixels_of(case)) < 10)
+
+    def fingerprint(self) -> str:
+        return "seldom"
+
+
+def test_empty_answers_are_no_sign_of_idle_changes() -> None:
+    """First, middle and last case have no box: the sample is taken among those that have."""
+    rule = Rule("boxes", Over(Brighten, beta=Range(15, 40)), same_boxes())
+    assert named(health_of(campaign(system=Seldom(), rules=(rule,)))) == {}
+    blind = FunctionSystem(lambda case: Boxes2D(np.zeros((0, 4)), ()), "blind")
+    assert named(health_of(campaign(system=blind, rules=(rule,)))) == {"constant answers": Level.REFUSAL}
 
 
 def test_few_labels_tell_no_sign() -> None:
@@ -179,6 +214,27 @@ def test_share_of_unreadable_cases(unreadable: int, level: Level) -> None:
     assert health.concerns[0].why.endswith("first: fake-00000.png: cut short")
 
 
+@dataclass(frozen=True)
+class Doubled(FakeSource):
+    """Every picture is there under two names."""
+
+    def __getitem__(self, key: str) -> Case:
+        twin = f"fake-{int(key.removeprefix('fake-')) // 2:05d}"
+        return replace(super().__getitem__(twin), key=key)
+
+
+def test_same_pictures_are_told_and_kept_apart(tmp_path: Path) -> None:
+    """R37: a thousand names for five hundred pictures: all are counted, and no finding overwrites another."""
+    asked = campaign(source=Doubled(1000), search=Sweep(1))
+    health = health_of(asked)
+    assert [(item.level, item.why) for item in health.concerns] == [
+        (Level.NOTE, "500 inputs are there more than once; first: fake-00000 and fake-00001")
+    ]
+    summary = run_into(Loaded(asked, Path("/")), tmp_path / "run")
+    ids = [finding.id for finding in Run(tmp_path / "run").findings()]
+    assert len(set(ids)) == len(ids) == summary.overall.as_dict()["violated"] > 200
+
+
 def test_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swerve.health.shutil.disk_usage", lambda path: _Usage(free=1000))
     health = health_of(campaign(), tmp_path / "not" / "there")
@@ -200,12 +256,27 @@ def test_refused_run_leaves_no_trial(tmp_path: Path) -> None:
     assert run_into(loaded, tmp_path / "run", anyway=True).overall.as_dict()["violated"] == 0
 
 
+def test_check_lists_what_does_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "frames").mkdir()
+    for number in range(3):
+        (tmp_path / "frames" / f"{number}.png").write_text("no picture")
+    file = tmp_path / "campaign.toml"
+    text = TURNED.replace('"swerve.testing:FakeSource"', '"folder"').replace("count = 40", 'folder = "frames"')
+    file.write_text(text)
+    assert main(["check", str(file)]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0].strip() for line in told] == ["0.png", "1.png", "2.png", "error"]
+    assert main(["run", str(file), "--into", str(tmp_path / "run"), "--workers", "0"]) == 2
+    assert "skipped.csv)" in capsys.readouterr().err
+    assert len((tmp_path / "run" / "tables" / "skipped.csv").read_text().splitlines()) == 4
+
+
 def test_check_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "campaign.toml"
     file.write_text(TURNED)
     assert main(["check", str(file), "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
-    assert told["baseline"]["cases"] == 12
+    assert told["baseline"]["cases"] == 40
     assert [item["name"] for item in told["concerns"]] == ["sign"]
     assert main(["check", str(file)]) == 2
     assert "refusal: sign: " in capsys.readouterr().out

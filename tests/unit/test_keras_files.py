@@ -66,12 +66,12 @@ def small() -> Any:
 
 
 def written(model: Any, path: Path) -> Path:
-    if path.suffix == ".json":
-        path.write_text(model.to_json())
-        return path
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Keras writes in a way that NumPy will not like much longer
-        (model.save_weights if path.name.endswith(".weights.h5") else model.save)(path)
+        if path.suffix == ".json":
+            path.write_text(model.to_json())
+        else:
+            (model.save_weights if path.name.endswith(".weights.h5") else model.save)(path)
     return path
 
 
@@ -101,6 +101,76 @@ def test_sequences_and_parts_come_back(tmp_path):
     )
     made = keras.Model(given, layers.GlobalAveragePooling1D()(x))
     alike(model_in(written(made, tmp_path / "x.keras")), made, batch(2, 8, 8, 3))
+
+
+def trained(model: Any) -> Any:
+    """The model after a step of training, with all that it remembers of that."""
+    model.compile(optimizer="adam", loss="mse", jit_compile=False)
+    said = model(batch(4, *model.input_shape[1:]))
+    model.fit(
+        batch(4, *model.input_shape[1:]), [numbers(part) for part in said] if isinstance(said, list) else said, verbose=0
+    )
+    return model
+
+
+@pytest.mark.parametrize("name", ["x.keras", "x.h5"])
+def test_trained_models_come_back(tmp_path, name):
+    made = trained(small())
+    alike(model_in(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
+
+
+@pytest.mark.parametrize("name", ["x.weights.h5", "x.h5"])
+def test_trained_weights_come_back(tmp_path, name):
+    made = trained(small())
+    structure, weights = written(made, tmp_path / "x.json"), written(made, tmp_path / name)
+    alike(model_of(structure, weights), made, batch(2, 8, 8, 3))
+
+
+def normalised() -> Any:
+    norm = layers.Normalization(name="norm")
+    norm.adapt(batch(20, 6, 6, 3, seed=9) * 3 + 5)
+    return norm
+
+
+PREPARED: dict[str, Any] = {
+    "resized": lambda: layers.Resizing(6, 5),
+    "resized by another way": lambda: layers.Resizing(6, 5, interpolation="nearest", crop_to_aspect_ratio=True),
+    "rescaled": lambda: layers.Rescaling(1 / 127.5, offset=-1.0),
+    "rescaled by channel": lambda: layers.Rescaling([1.0, 2.0, 3.0]),
+    "normalised by weights": normalised,
+    "normalised by numbers": lambda: layers.Normalization(mean=[1.0, 2.0, 3.0], variance=[4.0, 5.0, 6.0]),
+    "cropped": lambda: layers.CenterCrop(4, 6),
+    "turned": lambda: layers.Permute((2, 1, 3)),
+    "bent": lambda: layers.LeakyReLU(negative_slope=0.3),
+    "bent by weights": lambda: layers.PReLU(alpha_initializer="glorot_uniform", shared_axes=[1, 2]),
+    "capped": lambda: layers.ReLU(max_value=0.5, negative_slope=0.1),
+    "by its square": lambda: layers.RMSNormalization(),
+    "as it is": lambda: layers.Identity(),
+}
+
+
+@pytest.mark.parametrize("name", ["x.keras", "x.h5"])
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("kind", PREPARED)
+def test_preparing_layers_come_back(tmp_path, kind, inside, name):
+    keras.utils.set_random_seed(4)
+    first = PREPARED[kind]()
+    if inside:
+        first = keras.Sequential([keras.Input((8, 8, 3)), first], name="inner")
+    made = keras.Sequential([keras.Input((8, 8, 3)), first, layers.Conv2D(2, 3), layers.Flatten(), layers.Dense(1)])
+    alike(model_in(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
+
+
+@pytest.mark.parametrize("name", ["x.keras", "x.h5"])
+@pytest.mark.parametrize("frozen", ["model", "layer"])
+def test_frozen_parts_come_back(tmp_path, name, frozen):
+    """What is frozen stands behind the rest among a part's weights, and all four of a normalisation look the same."""
+    inner = keras.Sequential([keras.Input((8, 8, 3)), *(layers.BatchNormalization() for _ in range(2))], name="inner")
+    for number, weight in enumerate(inner.weights):
+        weight.assign(np.full(3, 1.0 + number))
+    (inner if frozen == "model" else inner.layers[0]).trainable = False
+    made = keras.Sequential([keras.Input((8, 8, 3)), inner, layers.Flatten(), layers.Dense(1)])
+    alike(model_in(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
 
 
 def test_new_hard_sigmoid_stays_new(tmp_path):

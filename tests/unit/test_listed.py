@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swerve.case import Fact
 from swerve.codec import encode
 from swerve.errors import InputError, UnreadableCase
 from swerve.seeding import rng_for
@@ -115,6 +116,19 @@ def test_readers_may_know_more(tmp_path: Path) -> None:
     frames(tmp_path, 1)
     case = Brighter(tmp_path, lambda: (Entry("a", {CAMERA: "0.png"}),))["a"]
     assert case.truth == (Steering(float(cv2.imread(str(tmp_path / "0.png")).max())),)
+
+
+def test_readers_may_notice_facts(tmp_path: Path) -> None:
+    class Noticing(Told):
+        def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
+            return self.inputs(entry), {"letters": float(len(entry.key))}
+
+    entries = Entry("abc", {CAMERA: draw(tmp_path, "a.png")}), Entry("d", fault="d: no")
+    source = Noticing(tmp_path, lambda: entries)
+    assert source["abc"].facts == {"letters": 3}
+    assert set(source["abc"].inputs) == {CAMERA}
+    with pytest.raises(UnreadableCase, match="d: no"):
+        source["d"]
 
 
 def test_fingerprint_follows_the_data_alone(tmp_path: Path) -> None:

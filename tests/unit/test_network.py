@@ -102,6 +102,16 @@ def test_batch_is_one_pass():
     assert [shape[0] for shape in system.engine.fed] == [7, 7]
 
 
+@pytest.mark.parametrize("fixed", [None, 1])
+def test_outputs_may_belong_to_one_case(fixed):
+    """Of cases that need not be of one size, asked one at a time."""
+    system = fake(fixed=fixed, batched=False, say=(SaySignal(name="twice", output="twice", index=1),))
+    mixed = [case(1), case(2, width=5), case(3)]
+    assert [answer[0].value for answer in system(mixed)] == [24.0, 2 * 60.0, 72.0]
+    assert [shape[0] for shape in system.engine.fed] == [1, 1, 1]
+    assert system.trace(CASES, ["halves"]).layers["halves"].mean.tolist() == [[6.0 * n] for n in range(7) for _ in range(2)]
+
+
 def test_no_cases_no_pass():
     system = fake()
     assert list(system([])) == []

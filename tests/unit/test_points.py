@@ -107,6 +107,45 @@ def test_five_floats_are_seen_where_both_fit(read, why) -> None:  # type: ignore
     assert "fit the layout 'xyzi', not 'xyzir'" in why(sweep(500).tobytes(), layout="xyzir")
 
 
+def fifth(count: int, last: Array) -> bytes:
+    return np.column_stack([sweep(count), last]).astype("<f4").tobytes()
+
+
+TIMES = rng_for("times").uniform(0, 0.1, 400)
+
+
+@pytest.mark.parametrize("last", [TIMES, TIMES - 0.05, np.full(400, 0.5), np.arange(400) % 32 + 0.5, np.zeros(400)])
+def test_fifth_number_may_be_anything(read, why, last: Array) -> None:  # type: ignore[no-untyped-def]
+    data = fifth(400, last)
+    assert read(data, layout="xyzir").points.xyzi.tobytes() == sweep(400).tobytes()
+    assert "declare layout = 'xyzir'" in why(data)
+
+
+@pytest.mark.parametrize("scale", [1, 255])
+def test_four_floats_are_seen_where_both_fit(why, scale: int) -> None:  # type: ignore[no-untyped-def]
+    table = sweep(500)
+    table[:, 3] *= scale
+    assert "declare layout = 'xyzi'" in why(table.tobytes(), layout="xyzir")
+
+
+def test_declared_layout_holds_without_evidence(read) -> None:  # type: ignore[no-untyped-def]
+    ahead = np.abs(sweep(400)) / 100  # all numbers are alike
+    data = np.column_stack([ahead, TIMES]).astype("<f4").tobytes()
+    assert len(read(data, layout="xyzir").points.xyzi) == 400
+    assert len(read(data, layout="xyzi").points.xyzi) == 500
+
+
+def test_a_few_strange_intensities_are_no_other_layout(read, why) -> None:  # type: ignore[no-untyped-def]
+    strange = np.arange(400) % 4 > 0  # where none of them is an intensity of 4 floats a point
+    for count, good in ((39, True), (40, False)):
+        table = np.abs(np.column_stack([sweep(400), TIMES])).astype("<f4")
+        table[np.flatnonzero(strange)[:count], 3] = -0.01
+        if good:
+            assert len(read(table.tobytes(), layout="xyzir").points.xyzi) == 400
+        else:
+            assert "declare layout = 'xyzi'" in why(table.tobytes(), layout="xyzir")
+
+
 @pytest.mark.parametrize("table", [sweep(300), np.round(sweep(300), 0) + 0.25, np.full((300, 4), 0.5, np.float32)])
 def test_big_endian_is_named(why, table: Array) -> None:  # type: ignore[no-untyped-def]
     assert "its numbers are big-endian" in why(table.astype(">f4").tobytes())

@@ -84,8 +84,14 @@ def test_steps_are_made_in_order() -> None:
     halved = numbers(ONE, Grey(), Crop(1, 1, 5, 4), Divide(2))
     assert halved.shape == (1, 3, 4)
     assert np.array_equal(halved, numbers(ONE, Grey())[:, 1:4, 1:5] / np.float32(2))
-    with pytest.raises(InputError, match=r"^grey reads three channels, got 1"):
+    with pytest.raises(InputError, match=r"^grey reads rgb or bgr, got grey"):
         numbers(ONE, Grey(), Grey())
+
+
+def test_colours_survive_the_layout() -> None:
+    assert Reading((Bgr(), Resize(8, 8), Divide(2)))(ONE).colours == "bgr"
+    assert Reading((Grey(), Crop(0, 0, 2, 2)), frames="stack")(WINDOW).colours == "grey"
+    assert np.array_equal(numbers(ONE, Bgr(), Grey()), numbers(ONE, Grey()))
 
 
 def test_nothing_is_written_to() -> None:

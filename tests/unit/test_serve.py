@@ -87,6 +87,25 @@ def test_printing_does_no_harm(program: Make, monkeypatch: pytest.MonkeyPatch) -
     assert loud(CASES) == FakeSystem()(CASES)
 
 
+def test_printing_once_served_does_no_harm_unbuffered(program: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    loud = program("""
+        import sys
+        print("loading", file=sys.stderr)
+        def steer(case):
+            print("inside", case.key)
+            return FakeSystem()([case])[0]
+        serve(steer)
+    """)
+    assert loud(CASES) == FakeSystem()(CASES)
+
+
+def test_unbuffered_print_before_serving_is_named(program: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    with pytest.raises(ModelError, match="it wrote 'Loading weights"):
+        program("print('Loading weights of net')\nserve(FakeSystem())")(CASES)
+
+
 def test_flushed_print_before_serving_is_named(program: Make) -> None:
     with pytest.raises(ModelError, match="it wrote 'Loading weights"):
         program("print('Loading weights of net', flush=True)\nserve(FakeSystem())")(CASES)

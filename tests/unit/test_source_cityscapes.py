@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -133,11 +134,25 @@ def test_split_is_a_folder(tmp_path: Path) -> None:
 
 def test_other_names_can_be_given(tmp_path: Path) -> None:
     write(tmp_path)
-    masks, boxes = truth(Cityscapes(tmp_path, kinds={"person": "pedestrian"}))
+    masks, boxes = truth(Cityscapes(tmp_path, rename={"person": "pedestrian"}))
     assert masks.kinds[24000] == boxes.kinds[0] == "pedestrian"
     assert masks.kinds[26000] == "car"
-    with pytest.raises(InputError, match="has no 'pedestrian'"):
-        Cityscapes(tmp_path, kinds={"pedestrian": "person"})
+
+
+@pytest.mark.parametrize("kinds", [("car",), ("bicycle",), ("car", "bicycle")])
+def test_kinds_are_chosen(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    write(tmp_path)
+    masks, boxes = truth(Cityscapes(tmp_path, kinds=kinds, rename={"car": "auto"}))
+    assert masks.kinds == ({26000: "auto", 26001: "auto"} if "car" in kinds else {})
+    assert np.array_equal(masks.instances, np.where(np.isin(scene(), list(masks.kinds)), scene(), 0))
+    kept = [({"car": "auto"}.get(kind, kind), where) for kind, where, _ in BOXES if kind in kinds]
+    assert list(zip(boxes.kinds, map(tuple, boxes.xyxy), strict=True)) == kept
+
+
+@pytest.mark.parametrize("told", [{"kinds": ("persn",)}, {"rename": {"persn": "x"}}, {"kinds": ("road",)}])
+def test_kinds_without_things_are_refused(tmp_path: Path, told: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"there is no kind '(persn' here; did you mean 'person'|road' here)"):
+        Cityscapes(tmp_path, **told)
 
 
 def test_coarse_labels_and_fog(tmp_path: Path) -> None:
@@ -212,7 +227,7 @@ def test_labels_are_in_the_fingerprint(tmp_path: Path) -> None:
     assert Cityscapes(tmp_path).fingerprint() != before
     write(tmp_path)
     assert Cityscapes(tmp_path).fingerprint() == before
-    assert Cityscapes(tmp_path, kinds={"person": "pedestrian"}).fingerprint() != before
+    assert Cityscapes(tmp_path, rename={"person": "pedestrian"}).fingerprint() != before
 
 
 @settings(max_examples=20, deadline=None)

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swerve import limits
 from swerve.case import Case, Source
 from swerve.retrain.export import export
+from swerve.sources import strict_json
 from swerve.sources.coco import Coco
+from swerve.sources.plain import PARTS
 from swerve.testing.contracts import SourceContract
 from swerve.values import Boxes2D, Image, Masks
 from tests.unit.test_source_boxes import HEIGHT, SIZE, WIDTH, boxes_of, draw, masks_of, put, refusal, survives, told, why
@@ -90,6 +93,32 @@ def test_texts_may_be_ids(tmp_path: Path) -> None:
 def test_size_need_not_be_told(tmp_path: Path) -> None:
     source = coco(tmp_path, page([], [{"id": 1, "file_name": "one.png"}]))
     assert told(source, "one.png") == []
+
+
+def test_size_of_the_file_has_an_exact_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = coco(tmp_path, page([box(1, 2, 3, 4)]))
+    size = (tmp_path / "labels.json").stat().st_size
+    monkeypatch.setattr(limits, "MANIFEST", size)
+    assert source.keys() == ["one.png"]
+    monkeypatch.setattr(limits, "MANIFEST", size - 1)
+    wanted = f"{tmp_path}/labels.json: {size:,} bytes, at most {size - 1:,} are read (swerve list limits)"
+    assert refusal(Coco(tmp_path)) == wanted
+
+
+def test_parts_of_the_file_have_an_exact_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = coco(tmp_path, page([box(1, 2, 3, 4, segmentation=[[1, 2, 4, 2, 4, 6]])]))
+    text = (tmp_path / "labels.json").read_text()
+    monkeypatch.setattr(strict_json, "PARTS", text.count("{") + text.count("["))
+    assert source.keys() == ["one.png"]
+    monkeypatch.setattr(strict_json, "PARTS", text.count("{") + text.count("[") - 1)
+    assert "lists and objects" in refusal(Coco(tmp_path))
+
+
+def test_training_pictures_of_coco_fit() -> None:
+    """As instances_train2017.json has them: 469 million bytes, 860,001 boxes, 118,287 pictures, 80 kinds."""
+    assert limits.MANIFEST > 469_000_000
+    assert limits.ROWS > 860_001
+    assert PARTS > 118_287 + 80 + 860_001 * (1 + 1 + 2 + 1)  # an object, a list of two polygons, a box
 
 
 @pytest.mark.parametrize(

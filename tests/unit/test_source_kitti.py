@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,6 +210,63 @@ def test_missing_label_is_a_skip(tmp_path: Path) -> None:
     (tmp_path / "label_2/000000.txt").unlink()
     (tmp_path / "calib/000001.txt").unlink()
     assert skips(Kitti(tmp_path)) == ["000000: no labels (label_2/*.txt)", "000001: no calibration (calib/*.txt)"]
+
+
+def rooted(path: Path) -> Path:
+    """The benchmark as it unpacks: a training set, and a larger one without labels."""
+    made(path / "training")
+    made(path / "testing", count=5)
+    for label in (path / "testing/label_2").iterdir():
+        label.unlink()
+    return path
+
+
+def test_training_is_read_of_both(tmp_path: Path) -> None:
+    source = Kitti(rooted(tmp_path))
+    assert source.keys() == ["training/000000", "training/000001"]
+    assert flat(source["training/000001"]).kinds == ("car", "person_sitting", "dontcare")
+    assert skips(source) == []
+
+
+def test_split_is_a_folder(tmp_path: Path) -> None:
+    source = Kitti(rooted(tmp_path), split="testing")
+    assert source.keys() == [f"testing/{number:06d}" for number in range(5)]
+    assert [value.slot for value in source["testing/000004"].truth] == ["calibration"]
+    with pytest.raises(InputError, match="there is no folder 'trainin' for split"):
+        Kitti(tmp_path, split="trainin").keys()
+    with pytest.raises(InputError, match="outside the data set's folder"):
+        Kitti(tmp_path / "training", split="../testing").keys()
+
+
+def test_one_of_both_is_read_whole(tmp_path: Path) -> None:
+    made(tmp_path / "training")
+    assert Kitti(tmp_path).keys() == ["training/000000", "training/000001"]
+    made(tmp_path / "more")
+    assert len(Kitti(tmp_path).keys()) == 4
+
+
+def test_kinds_are_chosen_and_renamed(tmp_path: Path) -> None:
+    case = Kitti(made(tmp_path), kinds=("person_sitting",), rename={"person_sitting": "person"})["000000"]
+    assert flat(case).kinds == ("person", "dontcare")
+    assert np.array_equal(flat(case).xyxy, [[80, 25, 90, 45], [50, 10, 60, 20]])
+    assert np.asarray(flat(case).care).tolist() == [True, False]
+    assert solid(case).kinds == ("person",)
+    renamed = Kitti(tmp_path, rename={"car": "vehicle"})["000000"]
+    assert (flat(renamed).kinds[0], solid(renamed).kinds[0]) == ("vehicle", "vehicle")
+    assert np.array_equal(solid(renamed).xyzlwhy, solid(Kitti(tmp_path)["000000"]).xyzlwhy)
+
+
+@pytest.mark.parametrize("asked", [{"kinds": ("caar",)}, {"rename": {"caar": "x"}}])
+def test_misspelt_kind_is_refused(tmp_path: Path, asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="there is no kind 'caar' here; did you mean 'car'"):
+        Kitti(made(tmp_path), **asked).keys()
+
+
+def test_kinds_need_not_be_kitti_s(tmp_path: Path) -> None:
+    made(tmp_path, LABEL.replace("\nCar", "\nScooter"))
+    put(tmp_path / "label_2/000001.txt", b"\xff")
+    assert flat(Kitti(tmp_path, kinds=("scooter",))["000000"]).kinds == ("scooter", "dontcare")
+    assert flat(Kitti(tmp_path, kinds=("tram",))["000000"]).kinds == ("dontcare",)
 
 
 def test_test_set_has_no_labels(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from swerve.case import Source
+from swerve.errors import InputError
 from swerve.sources.lisa import COLUMNS, Lisa
 from swerve.testing.contracts import SourceContract
 from tests.unit.test_source_boxes import draw, put, refusal, survives, told, why
@@ -82,6 +83,15 @@ def test_bulbs_by_option(tmp_path: Path) -> None:
     assert told(Lisa(tmp_path, "bulb"), FIRST) == [("green", True, [2, 3, 4, 5])]
     with pytest.raises(ValueError, match="marks must be one of box, bulb, got 'lamp'"):
         Lisa(tmp_path, "lamp")
+
+
+def test_separator_is_told(tmp_path: Path) -> None:
+    file = clip(tmp_path, row(0)) / "Annotations/dayTrain/dayClip1/frameAnnotationsBOX.csv"
+    file.write_text(file.read_text().replace(";", ","))
+    assert 'say separator = ","' in refusal(Lisa(tmp_path))
+    assert told(Lisa(tmp_path, separator=","), FIRST) == [("green", True, [1, 2, 5, 8])]
+    with pytest.raises(InputError, match="separator must be one of"):
+        Lisa(tmp_path, separator="")
 
 
 def test_doubled_folders_are_found(tmp_path: Path) -> None:

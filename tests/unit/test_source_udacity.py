@@ -1,6 +1,7 @@
 import csv
 import math
 import re
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,83 @@ def test_table_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert Udacity(tmp_path, table="HMB_1/interpolated.csv").keys() == ["HMB_1/center/11.jpg"]
 
 
+def test_tables_below_are_drives(tmp_path: Path) -> None:
+    for drive, angle in (("HMB_2", 0.5), ("HMB_1", 0.25)):
+        rows = [INTERPOLATED, f"1,11,640,480,center_camera,center/11.jpg,{angle},0,0,0,0,0"]
+        write(tmp_path, f"{drive}/interpolated.csv", rows, [f"{drive}/center/11.jpg"])
+        write(tmp_path, f"{drive}/steering.csv", ["timestamp,angle", "1,2"])
+    write(tmp_path, "notes/my_labels.csv", ["x", "y"])  # only ends like one
+    source = Udacity(tmp_path)
+    assert {key: source.group(key) for key in source.keys()} == {
+        "HMB_1/center/11.jpg": "HMB_1",
+        "HMB_2/center/11.jpg": "HMB_2",
+    }
+    assert degrees(source, "HMB_2/center/11.jpg") == pytest.approx(math.degrees(0.5))
+    assert Udacity(tmp_path, drive="frame_id", block=1).group("HMB_1/center/11.jpg") == "HMB_1/center_camera-0"
+    before = source.fingerprint()
+    table = tmp_path / "HMB_2/interpolated.csv"
+    table.write_text(table.read_text().replace("0.5", "0.6"))
+    assert Udacity(tmp_path).fingerprint() != before
+
+
+def dumped(folder: Path, steering: Sequence[str], camera: Sequence[str]) -> None:
+    write(folder, "steering.csv", ["timestamp,angle,torque,speed", *steering])
+    pictures = [line.split(",")[-1] for line in camera]
+    write(folder, "camera.csv", ["timestamp,width,height,frame_id,filename", *camera], pictures)
+
+
+def test_dumped_drive_is_joined_by_time(tmp_path: Path) -> None:
+    start = 1_479_424_215_877_284_303
+    angles = [f"{start + at * 10_000_000},{at / 10},0,{at}" for at in (2, 0, 1)]
+    places = {"a": -100_000_000, "b": 4_000_000, "c": 6_000_000, "d": 119_000_000, "e": 121_000_000}
+    pictures = [f"{start + at},640,480,center_camera,center/{name}.jpg" for name, at in places.items()]
+    dumped(tmp_path, angles, [*pictures, f"{start},640,480,left_camera,left/x.jpg"])
+    source = Udacity(tmp_path, signals=("speed",))
+    assert source.keys() == [f"center/{name}.jpg" for name in "abcde"]
+    found = [degrees(source, f"center/{name}.jpg") for name in "abcd"]
+    assert found == pytest.approx([math.degrees(angle) for angle in (0, 0, 0.1, 0.2)])
+    assert source["center/c.jpg"].truth[1] == Signal("speed", 1)
+    assert fault(source, "center/e.jpg") == "center/e.jpg: angle: expected a number, got nothing"
+    before = source.fingerprint()
+    (tmp_path / "camera.csv").write_text((tmp_path / "camera.csv").read_text().replace("640", "641"))
+    assert Udacity(tmp_path, signals=("speed",)).fingerprint() != before
+
+
+def test_dump_without_its_times_or_pictures_is_refused(tmp_path: Path) -> None:
+    dumped(tmp_path, ["1,0,0,0"], ["x,640,480,center_camera,center/a.jpg"])
+    with pytest.raises(InputError, match=rf"^{tmp_path}/camera\.csv: row 1, timestamp: expected a number, got 'x'"):
+        Udacity(tmp_path).keys()
+    (tmp_path / "camera.csv").unlink()
+    with pytest.raises(
+        InputError, match=rf"^{tmp_path}/steering\.csv: name one .* = \.\.\., or put the drive's camera\.csv beside it;"
+    ):
+        Udacity(tmp_path).keys()
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("header", [True, False])
+def test_separator_is_told(tmp_path: Path, separator: str, header: bool) -> None:
+    rows = [*([LOG] if header else []), "IMG/center_1.jpg,IMG/left_1.jpg,IMG/right_1.jpg,0.5,0,0,22.1"]
+    write(tmp_path, "driving_log.csv", [row.replace(",", separator) for row in rows], ["IMG/center_1.jpg"])
+    told: dict[str, Any] = {"unit": "degrees", "positive": "left", "kind": "wheel"}
+    with pytest.raises(InputError, match=rf"^{tmp_path}/driving_log\.csv, line 1, .* say separator = ") as caught:
+        Udacity(tmp_path, **told).keys()
+    advised = tomllib.loads(str(caught.value).partition("say ")[2])
+    assert advised == {"separator": separator}
+    assert degrees(Udacity(tmp_path, **told, **advised), "IMG/center_1.jpg") == 0.5
+    with pytest.raises(InputError, match='separator must be one of "," ";" '):
+        Udacity(tmp_path, separator=";;")
+
+
+def test_bad_table_names_its_folder(tmp_path: Path) -> None:
+    write(tmp_path, "labels.csv", ["file,angle", "center/1.jpg"])
+    with pytest.raises(InputError, match=rf"^{tmp_path}/labels\.csv, line 2"):
+        Udacity(tmp_path).keys()
+    write(tmp_path, "labels.csv", ["file,angle", "center/1.jpg,0"])
+    with pytest.raises(InputError, match=rf"^{tmp_path}/labels\.csv: no column 'sped'"):
+        Udacity(tmp_path, signals=("sped",)).keys()
+
+
 @pytest.mark.parametrize("header", [True, False])
 def test_simulator_s_log(tmp_path: Path, header: bool) -> None:
     rows = [
@@ -113,13 +191,16 @@ def test_simulator_s_log(tmp_path: Path, header: bool) -> None:
         r"C:\Users\me\sim\IMG\center_3.jpg,IMG/left_3.jpg,IMG/right_3.jpg,-1,0,0,22.3",
     ]
     pictures = [f"IMG/center_{index}.jpg" for index in (1, 2, 3)]
-    write(tmp_path, "driving_log.csv", [*([LOG] if header else []), *rows], pictures)
+    others = [f"IMG/{side}_{index}.jpg" for side in ("left", "right") for index in (1, 2, 3)]
+    write(tmp_path, "driving_log.csv", [*([LOG] if header else []), *rows], [*pictures, *others])
     with pytest.raises(InputError, match=r"'steering' mean must be told, such as unit = .* positive = .* kind = "):
         Udacity(tmp_path).keys()
     source = Udacity(tmp_path, unit=25.0, positive="right", kind="road", ratio=2.0, signals=("speed",))
     assert source.keys() == pictures
     assert [degrees(source, key) for key in pictures] == [0, -25, 50]
     assert source[pictures[2]].truth[1] == Signal("speed", 22.3)
+    draw(tmp_path, "IMG/left_4.jpg")
+    assert Udacity(tmp_path, unit=25.0, positive="right", kind="wheel").keys() == [*pictures, "IMG/left_4.jpg"]
 
 
 def test_mapped_columns(tmp_path: Path) -> None:
@@ -224,7 +305,9 @@ def test_picture_without_label_is_a_skip(tmp_path: Path) -> None:
         draw(tmp_path, name)
     source = Udacity(tmp_path)
     assert source.keys()[4:] == ["center/9.jpg"]
-    assert fault(source, "center/9.jpg") == "center/9.jpg: no label in final_example.csv"
+    assert fault(source, "center/9.jpg") == (
+        "center/9.jpg: no label in final_example.csv; to leave such pictures out say unlabelled = false"
+    )
     assert len(Udacity(tmp_path, unlabelled=False).keys()) == 4
 
 

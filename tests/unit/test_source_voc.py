@@ -67,6 +67,46 @@ def test_kinds_are_chosen_and_renamed(tmp_path: Path) -> None:
     assert told(Voc(folder, kinds=("light",), rename={"light": "lamp"}), "a") == [("lamp", True, [2, 2, 4, 4])]
 
 
+@pytest.mark.parametrize("asked", [{"kinds": ("chiar",)}, {"rename": {"chiar": "x"}}, {"kinds": ("car", "chiar")}])
+def test_misspelt_kind_is_refused(tmp_path: Path, asked: dict[str, Any]) -> None:
+    labelled(tmp_path, "a", page(thing(1, 1, 2, 2), thing(3, 3, 4, 4, name=" chair ")))
+    labelled(tmp_path, "b", "<torn>")
+    assert refusal(Voc(tmp_path, **asked)) == f"{tmp_path}: there is no kind 'chiar' here; did you mean 'chair'?"
+    assert told(Voc(tmp_path, kinds=("chair",)), "a") == [("chair", True, [2, 2, 4, 4])]
+
+
+def test_kind_of_another_split_is_known(tmp_path: Path) -> None:
+    labelled(labelled(tmp_path, "a", page(thing(1, 1, 2, 2))), "b", page(thing(1, 1, 2, 2, name="bus")))
+    put(tmp_path / "ImageSets" / "Main" / "val.txt", "a\n")
+    assert told(Voc(tmp_path, "val", kinds=("bus",)), "a") == []
+
+
+def test_labels_lie_beside_pictures(tmp_path: Path) -> None:
+    for name in ("a", "more/a"):
+        draw(tmp_path / f"{name}.jpg")
+        put(tmp_path / f"{name}.xml", page(thing(1, 1, 5, 5, name=name)))
+    draw(tmp_path / "b.png")
+    source = Voc(tmp_path)
+    assert source.keys() == ["a", "b", "more/a"]
+    assert [told(source, key) for key in ("a", "more/a")] == [[(key, True, [0, 0, 5, 5])] for key in ("a", "more/a")]
+    assert why(source, "b") == "b.xml: there is no such file"
+    assert "did you mean 'a'?" in refusal(Voc(tmp_path, kinds=("aa",)))
+
+
+def test_pictures_alone_are_no_labels(tmp_path: Path) -> None:
+    draw(tmp_path / "a.jpg")
+    assert "0 cases" in refusal(Voc(tmp_path))
+
+
+@pytest.mark.parametrize(("width", "height", "good"), [(0, 0, True), (0, HEIGHT, False), (WIDTH, 0, False)])
+def test_size_of_nothing_is_not_told(tmp_path: Path, width: int, height: int, good: bool) -> None:
+    source = Voc(labelled(tmp_path, "a", page(thing(1, 1, 5, 5), width=width, height=height)))
+    if good:
+        assert told(source, "a") == [("car", True, [0, 0, 5, 5])]
+    else:
+        assert f"is labelled as {width}x{height}" in why(source, "a")
+
+
 def test_list_names_the_pictures(tmp_path: Path) -> None:
     for name in "abc":
         labelled(tmp_path, name)

@@ -91,9 +91,10 @@ def test_ways_to_say_the_same(tmp_path: Path, data: str) -> None:
 
 def test_list_file_names_the_pictures(tmp_path: Path) -> None:
     folder = labelled(labelled(tmp_path, data="val: val.txt\nnames: [red]"), "other/b", data="val: val.txt\nnames: [red]")
-    put(folder / "val.txt", f"./images/other/b.png\n{folder}/images/val/a.png\n../up.png\n\n")
+    put(folder / "val.txt", f"./images/other/b.png\n{folder}/images/val/a.png\n../up.png\n\nimages/gone.png\n")
     source = Yolo(folder)
-    assert source.keys() == ["images/other/b.png", "images/val/a.png", "../up.png"]
+    assert source.keys() == ["images/other/b.png", "images/val/a.png", "../up.png", "images/gone.png"]
+    assert "there are no labels labels/gone.txt" in why(source, "images/gone.png")
     assert why(source, "../up.png") == f"val.txt: ../up.png: outside the data set's folder {folder.name}"
     before = source.fingerprint()
     put(folder / "val.txt", "./images/other/b.png\n")
@@ -111,41 +112,81 @@ def test_without_data_names_are_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"),
+    "data",
     [
-        ("val: ../val/images\nnames: [red]", "data.yaml: val = ../val/images leads outside"),
-        ("path: ../datasets/x\nval: images\nnames: [red]", "data.yaml: path = ../datasets/x leads outside"),
-        ("path: /datasets\nval: images\nnames: [red]", "data.yaml: path = /datasets leads outside"),
-        ("val: [images/val, /etc]\nnames: [red]", "data.yaml: val = /etc leads outside"),
+        "path: ../datasets/coco8\nval: images/val",
+        "path: /content/datasets/set\nval: images/val",
+        "path: set\nval: images/val",
+        "path: ..\nval: images/val",
+        "path: /content/images\nval: images/val",  # a tail of it is there, and is not meant
+        "path: /content/images\nval: val",
+        "path: ../../images\nval: val",
+        "val: ../images/val",
+        "val: ../../images/val",
+        "val: /home/me/set/images/val",
+        "val: [/home/me/set/images/val]",
+        "val: ../val.txt",
+        "path: /content/set\nval: /content/set/val.txt",
     ],
 )
-def test_outside_is_refused(tmp_path: Path, data: str, reason: str) -> None:
-    line = refusal(Yolo(labelled(tmp_path, data=data)))
-    assert reason in line
-    assert "give the pictures' folder below it: images = '" in line
+def test_paths_of_another_machine_are_found_below(tmp_path: Path, data: str) -> None:
+    folder = labelled(tmp_path / "set", content="1 .5 .5 1 1", data=f"{data}\nnames: [red, green]")
+    put(folder / "val.txt", "/home/me/set/images/val/a.png\n")
+    assert Yolo(folder).keys() == ["images/val/a.png"]
+    assert told(Yolo(folder), "images/val/a.png") == [("green", True, [0, 0, WIDTH, HEIGHT])]
 
 
-def test_refusal_knows_the_folder(tmp_path: Path) -> None:
+def test_split_folders_hold_their_images(tmp_path: Path) -> None:
     draw(tmp_path / "valid" / "images" / "a.png")
     put(tmp_path / "valid" / "labels" / "a.txt", "0 .5 .5 1 1")
-    put(tmp_path / "data.yaml", "val: ../valid/images\nnames: [red]")
-    assert "images = 'valid/images'" in refusal(Yolo(tmp_path))
-    source = Yolo(tmp_path, images="valid/images")
-    assert told(source, "valid/images/a.png") == [("red", True, [0, 0, WIDTH, HEIGHT])]
+    put(tmp_path / "data.yaml", "train: ../train/images\nval: ../valid/images\nnames: [red]")
+    for source in (Yolo(tmp_path), Yolo(tmp_path, images="valid/images")):
+        assert told(source, "valid/images/a.png") == [("red", True, [0, 0, WIDTH, HEIGHT])]
+    assert refusal(Yolo(tmp_path, "train")).endswith("say images = 'valid/images'")
     assert "leads outside" in refusal(Yolo(tmp_path, images="../x"))
+
+
+def test_longest_tail_is_taken(tmp_path: Path) -> None:
+    labelled(labelled(tmp_path), "val/images/val/b", data="val: /home/images/val/images/val\nnames: [red]")
+    assert Yolo(tmp_path).keys() == ["images/val/images/val/b.png"]
+
+
+@pytest.mark.parametrize(
+    "data", ["val: ../val/images", "val: [images/val, /etc]", "val: /", "path: /etc\nval: passwd", "val: ../secret/images"]
+)
+def test_nothing_outside_is_read(tmp_path: Path, data: str) -> None:
+    draw(tmp_path / "secret" / "images" / "s.png")
+    draw(tmp_path / "val" / "images" / "s.png")
+    line = refusal(Yolo(labelled(tmp_path / "set", data=f"{data}\nnames: [red]")))
+    assert "set/data.yaml: val = " in line
+    assert line.endswith("there is no such folder or list in the data set's folder; say images = 'images/val'")
+
+
+def test_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    draw(tmp_path / "secret" / "s.png")
+    folder = labelled(tmp_path / "set", data="val: /home/me/link\nnames: [red]")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    assert "a link leads there" in refusal(Yolo(folder))
+
+
+def test_names_of_coco(tmp_path: Path) -> None:
+    folder = labelled(tmp_path, content="9 .5 .5 1 1\n79 .5 .5 1 1", data="val: images/val")
+    source = Yolo(folder, names="coco", kinds=("traffic light", "toothbrush"))
+    assert [kind for kind, _, _ in told(source, "images/val/a.png")] == ["traffic light", "toothbrush"]
+    assert refusal(Yolo(folder, names="voc")) == "names must be 'coco' or a list of kinds, got 'voc'"
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ("val: images/no\nnames: [red]", "images/no: there is no such folder of pictures"),
+        ("val: images/no\nnames: [red]", "data.yaml: val = images/no: there is no such folder or list"),
         ("val: images/val\nnc: 2", "data.yaml: the names of the kinds are missing"),
         ("val: images/val\nnames: {0.5: red}", "data.yaml: names: 0.5 is not a whole number"),
         ("val: images/val\nnames: {a: red}", "data.yaml: names"),
         ("val: images/val\nnames: [red, 7]", "data.yaml: names, 1: expected a text, got 7"),
         ("- val", "data.yaml: expected names and values, got list"),
         ("val: [", "data.yaml"),
-        ("val: no.txt\nnames: [red]", "no.txt: there is no such file"),
+        ("val: no.txt\nnames: [red]", "data.yaml: val = no.txt: there is no such folder or list"),
     ],
 )
 def test_useless_data_is_refused(tmp_path: Path, data: str, reason: str) -> None:

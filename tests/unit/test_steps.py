@@ -48,7 +48,7 @@ def shown(pixels: Array = PICTURE, *steps: Step) -> Sight:
 def test_steps_keep_three_axes(step: Step) -> None:
     assert isinstance(step, Step)
     before = PICTURE.copy()
-    for pixels in (PICTURE, PICTURE.astype(np.float32) / 255):
+    for pixels in (PICTURE,) if isinstance(step, Yuv | Hsv) else (PICTURE, PICTURE.astype(np.float32) / 255):
         after = shown(pixels, step)
         assert after.numbers.ndim == 3
         assert after.size == (64, 48)
@@ -76,6 +76,47 @@ def test_grey_weighs_green_most() -> None:
 def test_bgr_turns_channels() -> None:
     assert np.array_equal(shown(PICTURE, Bgr()).numbers, PICTURE[..., [2, 1, 0]])
     assert np.array_equal(shown(PICTURE, Bgr(), Bgr()).numbers, PICTURE)
+
+
+def test_grey_knows_where_red_is() -> None:
+    red = np.full((1, 1, 3), (255, 0, 0), np.uint8)
+    for steps in ((Grey(),), (Bgr(), Grey()), (Bgr(), Resize(4, 4), Bgr(), Grey()), (Bgr(), Float(), Grey(), Bgr())):
+        assert shown(red, *steps).numbers.flat[0] == pytest.approx(76, abs=0.3), steps  # 29 is the luma of blue
+    assert np.array_equal(shown(PICTURE, Bgr(), Grey()).numbers, shown(PICTURE, Grey()).numbers)
+
+
+@pytest.mark.parametrize(
+    ("steps", "colours"),
+    [
+        ((), "rgb"),
+        ((Bgr(),), "bgr"),
+        ((Bgr(), Bgr()), "rgb"),
+        ((Bgr(), Grey()), "grey"),
+        ((Grey(), Bgr()), "grey"),
+        ((Yuv(), Resize(9, 9), Divide()), "yuv"),
+        ((Crop(1, 1, 9, 9), Hsv(), Letterbox(20, 30), Normalise((1,), (2,))), "hsv"),
+    ],
+)
+def test_colours_are_remembered(steps: tuple[Step, ...], colours: str) -> None:
+    assert shown(PICTURE, *steps).colours == colours
+
+
+@pytest.mark.parametrize("step", [Yuv(), Hsv()])
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ((Bgr(),), "uint8 in bgr"),
+        ((Float(),), "float32 in rgb"),
+        ((Divide(),), "float32 in rgb"),
+        ((Bgr(), Float()), "float32 in bgr"),
+        ((Yuv(),), "uint8 in yuv"),
+        ((Hsv(), Resize(20, 20)), "uint8 in hsv"),
+        ((Grey(),), "uint8 in grey"),
+    ],
+)
+def test_colours_of_another_order_are_refused(step: Step, before: tuple[Step, ...], told: str) -> None:
+    with pytest.raises(InputError, match=rf"^(yuv|hsv) reads uint8 in rgb, got {told}; put \1 before bgr, float, divide"):
+        shown(PICTURE, *before, step)
 
 
 @pytest.mark.parametrize("by", ["area", "linear", "nearest", "cubic"])
@@ -281,7 +322,10 @@ def test_resize_leaves_no_shift(width: int, height: int) -> None:
         (lambda: shown(PICTURE, Normalise((1.0, 2.0), (1.0,))), "mean has 2 numbers, the picture 3 channels"),
         (lambda: shown(PICTURE, Crop(0, 0, 65, 48)), "65x48 pixels from .0, 0. do not lie in the 64x48 shown"),
         (lambda: shown(PICTURE, CropTo(64, 49)), "do not lie in the 64x48 shown"),
-        (lambda: shown(PICTURE, Grey(), Hsv()), "hsv reads three channels, got 1"),
+        (lambda: shown(PICTURE[..., :1], Hsv()), "hsv reads three channels, got 1"),
+        (lambda: shown(PICTURE, Grey(), Grey()), "^grey reads rgb or bgr, got grey$"),
+        (lambda: shown(PICTURE, Yuv(), Grey()), "^grey reads rgb or bgr, got yuv$"),
+        (lambda: shown(PICTURE, Hsv(), Bgr()), "^bgr turns rgb, got hsv; leave one of the two out$"),
     ],
 )
 def test_wrong_steps_are_refused(make: Any, why: str) -> None:

@@ -245,8 +245,8 @@ def test_csv_with_another_separator(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "where", "words"),
     [
-        ("name;angle\na;1", "line 1, column 5", "the file separates by ';'; say separator = ';'"),
-        ("name\tangle\na\t1", "line 1, column 5", "the file separates by '\\t'"),
+        ("name;angle\na;1", "line 1, column 5", 'the file separates by ";"; say separator = ";"'),
+        ("name\tangle\na\t1", "line 1, column 5", 'the file separates by "\\t"; say separator = "\\t"'),
         ("nam,angle\na,1", "line 1, column 1", "there is no column 'name'; did you mean 'nam'?"),
         ("x,y\n1,2", "line 1, column 1", "there is no column 'name'; known: x, y"),
         (ROWS + "a,1\nb\n", "line 3, column 1", "1 cells in the row that ends here, 2 columns"),

@@ -60,9 +60,40 @@ def test_checkpoints_are_unwrapped(tmp_path, key):
     assert same(load(Net, path), seeded())
 
 
-def test_parallel_prefix_is_dropped(tmp_path):
-    state = collections.OrderedDict((f"module.{name}", tensor) for name, tensor in seeded().state_dict().items())
-    assert same(load(Net, saved(tmp_path / "x.pt", state)), seeded())
+def prefixed(prefix: str) -> dict[str, torch.Tensor]:
+    return collections.OrderedDict((f"{prefix}{name}", tensor) for name, tensor in seeded().state_dict().items())
+
+
+@pytest.mark.parametrize("prefix", ["module.", "model.", "net.", "_orig_mod.", "module._orig_mod.", "a.b.c."])
+@pytest.mark.parametrize("key", ["", "state_dict"])
+def test_shared_prefix_is_dropped(tmp_path, prefix, key):
+    state = prefixed(prefix)
+    assert same(load(Net, saved(tmp_path / "x.pt", {"epoch": 3, key: state} if key else state)), seeded())
+
+
+def test_shared_prefix_is_dropped_from_safetensors(tmp_path):
+    save_file(dict(prefixed("model.")), tmp_path / "x.safetensors")
+    assert same(load(Net, tmp_path / "x.safetensors"), seeded())
+
+
+def test_own_prefix_stays(tmp_path):
+    """A network whose names all begin alike is not mistaken for one that was wrapped."""
+    made = nn.Sequential(collections.OrderedDict(model=seeded()))
+    loaded = filled(nn.Sequential(collections.OrderedDict(model=Net())), saved(tmp_path / "x.pt", made.state_dict()))
+    assert same(loaded, made)
+
+
+@pytest.mark.parametrize("others", [{"loss.weight": torch.ones(2)}, {"scale": torch.ones(2)}])
+def test_prefix_of_some_is_no_prefix(tmp_path, others):
+    with pytest.raises(InputError, match=r"not the weights of Net: look\.weight is missing"):
+        load(Net, saved(tmp_path / "x.pt", {**prefixed("model."), **others}))
+
+
+def test_prefix_goes_only_where_names_then_fit(tmp_path):
+    state = prefixed("model.")
+    state["model.head.bias"] = state.pop("model.out.bias")
+    with pytest.raises(InputError, match=r"look\.weight is missing, expected 2x1x3x3"):
+        load(Net, saved(tmp_path / "x.pt", state))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

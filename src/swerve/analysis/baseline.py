@@ -11,10 +11,10 @@ from swerve.analysis.centres import centre_precision
 from swerve.analysis.detection import average_precision
 from swerve.campaign import Observation
 from swerve.case import Source
-from swerve.convention import UNITS, Convention
+from swerve.convention import Convention
 from swerve.values import Boxes2D, Boxes3D, Steering, Value, find
 
-DEGREES = "degrees"
+WHEEL = "degrees of the steering wheel"
 ANY, SAME = "any", "same"
 V = TypeVar("V", bound=Value)
 
@@ -23,7 +23,10 @@ def baseline_error(source: Source, baseline: Sequence[Observation]) -> dict[str,
     """The number of usable cases and, for what is both labelled and said, `mse` or `map` with what they need to be read."""
     usable = [seen for seen in baseline if not seen.fault]
     told: dict[str, Any] = {"cases": len(usable), "unusable": len(baseline) - len(usable)}
-    return told | _steering(source, usable) | _boxes(usable) | _solids(usable)
+    flat, solid = _boxes(usable), _solids(usable)
+    if flat and solid:  # a fused system has both
+        solid = {f"{name}_3d": item for name, item in solid.items()}
+    return told | _steering(source, usable) | flat | solid
 
 
 def convention_of(source: Source) -> Convention | None:
@@ -44,11 +47,12 @@ def _steering(source: Source, usable: Sequence[Observation]) -> dict[str, Any]:
     if not labels:
         return {}
     declared = convention_of(source)
-    unit = declared.unit if declared and declared.unit in UNITS else DEGREES
-    size = UNITS[str(unit)]
+    # As the labels' own table would have it: of the wheel or of the road wheels, in its unit.
+    size = abs(declared.steering(1.0).degrees) if declared else 1.0
+    unit, _, of = (str(declared).split(",")[0] if declared else WHEEL).partition(" of ")
     wrong = (np.array(said) - labels) / size
     still = np.array(labels) / size
-    mse = {"mse": float(np.mean(wrong**2)), "unit": unit, "labels": len(labels)}
+    mse = {"mse": float(np.mean(wrong**2)), "unit": unit, "of": of, "labels": len(labels)}
     return {**mse, "rmse_degrees": float(np.sqrt(np.mean(wrong**2)) * size), "mse_of_zero": float(np.mean(still**2))}
 
 

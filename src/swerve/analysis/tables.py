@@ -16,6 +16,7 @@ from swerve.rows import is_finding
 from swerve.store import Run
 from swerve.values import Steering
 
+SKIPPED = "skipped.csv"
 TABLES = "tables"
 FINDING = ("id", "rule", "case", "change", "margin", "introduced", "why", "before", "after", "truth")
 GROUP = ("group", "rule", "family", "direction", "way", "findings", "cases", "margin", "exemplar", "smallest")
@@ -43,7 +44,7 @@ def write_groups(run: Run) -> None:
 def write_skipped(folder: Path, baseline: list[Observation]) -> None:
     """Write `skipped.csv`: every case that could not be used, and why."""
     make_folder(folder)
-    write_csv(folder / "skipped.csv", ("case", "reason"), ((seen.case, seen.fault) for seen in baseline if seen.fault))
+    write_csv(folder / SKIPPED, ("case", "reason"), ((seen.case, seen.fault) for seen in baseline if seen.fault))
 
 
 def _rule_rows(summary: dict[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -54,7 +54,7 @@ def _chosen(run: Run, options: argparse.Namespace) -> Sequence[Finding]:
     if options.id and not options.all:
         return [finding_of(run.row(options.id))]
     if options.all and not options.id:
-        findings = list(run.findings())
+        findings = sorted(run.findings(), key=lambda finding: (-finding.margin, finding.id))[: options.most]
         if not findings:
             raise InputError(f"{run.folder}: there is no finding to shrink")
         return findings

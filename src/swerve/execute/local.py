@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from swerve.analysis.groups import worth_keeping
-from swerve.analysis.tables import TABLES, write_skipped, write_tables
+from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
 from swerve.campaign import Campaign, Observation
-from swerve.engine import Hands, Here, Progress, run
+from swerve.engine import Hands, Here, NothingUsable, Progress, run
 from swerve.errors import InputError
 from swerve.execute.processes import Allowance, crew_of
 from swerve.execute.threads import settle_threads
@@ -55,8 +55,10 @@ def run_into(
             with hands_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on) as hands:
                 inspect = partial(_inspect, campaign, folder, anyway, hands)
                 summary = run(campaign, store, progress=progress, inspect=inspect, hands=hands)
-        except InputError:
+        except InputError as error:
             write_skipped(folder / TABLES, Run(folder).baseline())
+            if isinstance(error, NothingUsable):
+                raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
             raise
         finished = Run(folder)
         if not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.campaign import Campaign, Trial
-from swerve.errors import SwerveError
+from swerve.errors import StoreError, SwerveError
 from swerve.evaluation import Evaluator, observe_batch
 from swerve.execute.threads import settle_threads
 from swerve.reproduce import rebuild
@@ -64,6 +64,9 @@ class Worker:
     def _campaign(self) -> Campaign:
         campaign = rebuild(self._run, self._trusted)
         settle_threads()
+        then, now = self._run.identity["fingerprints"]["system"], campaign.system.fingerprint()
+        if then != now:  # somebody exchanged the file while the campaign ran (R47)
+            raise StoreError(f"the system is another than the run began with: weights sha {then[:8]} then, {now[:8]} now")
         return campaign
 
     @cached_property

@@ -47,14 +47,31 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Boxed(Listed):
-    """A source of pictures with boxes: a reader says in `drawn` which ones, here they are checked.
-
-    `kinds` keeps only some, by the data set's own names; `rename` gives them others.
-    """
+class Kinds(Listed):
+    """A source of labelled things: `kinds` keeps only some, by the data set's own names; `rename` gives them others."""
 
     kinds: tuple[str, ...] = field(default=(), kw_only=True)
     rename: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Refuse `kinds` and `rename` that name what the data set does not have."""
+        for kind in (*self.kinds, *self.rename):
+            if kind not in known:
+                hint = did_you_mean(kind, known)
+                raise InputError(f"{self.folder}: there is no kind '{printable(kind, 40)}' here; {hint}")
+
+    def wanted(self, kind: str) -> bool:
+        """Whether a kind is asked for."""
+        return not self.kinds or kind in self.kinds
+
+    def named(self, kind: str) -> str:
+        """What a kind is called from here on."""
+        return self.rename.get(kind, kind)
+
+
+@dataclass(frozen=True)
+class Boxed(Kinds):
+    """A source of pictures with boxes: a reader says in `drawn` which ones, here they are checked."""
 
     def drawn(self, entry: Entry, size: Size) -> Iterable[Drawn]:
         """The boxes that the label of an entry draws on its picture of `size`."""
@@ -64,15 +81,8 @@ class Boxed(Listed):
         size = _size(inputs)
         return (self._boxes(self._kept(entry, size), size),)
 
-    def refuse_unknown(self, known: Collection[str]) -> None:
-        """Refuse `kinds` and `rename` that name what the data set does not have."""
-        for kind in (*self.kinds, *self.rename):
-            if kind not in known:
-                hint = did_you_mean(kind, known)
-                raise InputError(f"{self.folder}: there is no kind '{printable(kind, 40)}' here; {hint}")
-
     def _kept(self, entry: Entry, size: Size) -> list[Drawn]:
-        return [box for box in self.drawn(entry, size) if not self.kinds or box.kind in self.kinds]
+        return [box for box in self.drawn(entry, size) if self.wanted(box.kind)]
 
     def _boxes(self, drawn: Sequence[Drawn], size: Size) -> Boxes2D:
         cut = [clipped(box, size) for box in drawn]
@@ -80,7 +90,7 @@ class Boxed(Listed):
         return Boxes2D([corners for corners, _ in cut], self._named(drawn), size=size, care=care)  # type: ignore[arg-type]
 
     def _named(self, drawn: Sequence[Drawn]) -> tuple[str, ...]:
-        return tuple(self.rename.get(box.kind, box.kind) for box in drawn)
+        return tuple(self.named(box.kind) for box in drawn)
 
 
 @dataclass(frozen=True)
@@ -246,7 +256,8 @@ def files(root: Root, *suffixes: str, under: str) -> list[str]:
     """The files below a folder that end so; the folder was given by somebody and may not lead out."""
     if posixpath.isabs(under) or ".." in PurePosixPath(under).parts:
         raise InputError(f"{root.folder}: {printable(under, 80)} is outside the data set's folder; give one below it")
-    return root.names(*suffixes, under=under)
+    with needed(root):
+        return root.names(*suffixes, under=under)
 
 
 @contextmanager

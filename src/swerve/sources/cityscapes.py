@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import numpy as np
 from scipy.ndimage import find_objects, label
 
-from swerve.errors import InputError, UnreadableCase, did_you_mean
+from swerve.errors import UnreadableCase
 from swerve.sources import images
-from swerve.sources.listed import CAMERA, Entry, Listed
+from swerve.sources.boxes import Kinds
+from swerve.sources.listed import CAMERA, Entry
 from swerve.values import Array, Boxes2D, Image, Masks, Value
 
 # The official names of the classes 0 to 33 (cityscapesScripts, labels.py).
@@ -30,7 +31,7 @@ Found = tuple[int, tuple[slice, slice], bool]  # a class, its rows and columns, 
 
 
 @dataclass(frozen=True)
-class Cityscapes(Listed):
+class Cityscapes(Kinds):
     """Pictures ending in `_leftImg8bit.png` with their `_gtFine_instanceIds.png`, wherever below `folder` they lie.
 
     Each thing is a mask under its own number and a box around its visible pixels. Boxes of caravans and trailers, and of
@@ -41,18 +42,16 @@ class Cityscapes(Listed):
         split: take only pictures below a folder of this name, such as `val`.
         pictures: what names of pictures end in, such as `leftImg8bit_foggy_beta_0.02`.
         labels: `gtFine` or `gtCoarse`.
-        kinds: other names for official ones, such as `person = "pedestrian"`.
+        kinds: keep only these, by their official names.
+        rename: other names for official ones, such as `person = "pedestrian"`.
     """
 
     split: str = ""
     pictures: str = "leftImg8bit"
     labels: str = "gtFine"
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in self.kinds:
-            if name not in NAMES:
-                raise InputError(f"kinds: Cityscapes has no '{name}'; {did_you_mean(name, NAMES)}")
+        self.refuse_unknown([NAMES[number] for number in THINGS])
 
     def listed(self) -> Iterable[Entry]:
         """One entry for each picture; one without its instances, or with two files of them, cannot be used."""
@@ -74,8 +73,9 @@ class Cityscapes(Listed):
         _check_classes(ids, name)
         if CLASSES in entry.files:
             _check_alike(ids, images.labels(self.root, entry.files[CLASSES]), name, entry.files[CLASSES])
-        instances = np.where(ids >= OWN, ids, 0)
-        return self._masks(instances), self._boxes([*_alone(instances), *_crowds(ids)], picture.size)
+        wanted = [number for number in THINGS if self.wanted(NAMES[number])]
+        instances = np.where(np.isin(ids // OWN, wanted), ids, 0)
+        return self._masks(instances), self._boxes([*_alone(instances), *_crowds(ids, wanted)], picture.size)
 
     def _by_frame(self, suffix: str) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -95,7 +95,7 @@ class Cityscapes(Listed):
         )
 
     def _kind(self, number: int) -> str:
-        return self.kinds.get(NAMES[number], NAMES[number])
+        return self.named(NAMES[number])
 
 
 def _fault(picture: str, found: Mapping[str, Sequence[str]]) -> str:
@@ -112,9 +112,9 @@ def _alone(instances: Array) -> Iterator[Found]:
             yield number // OWN, span, True
 
 
-def _crowds(ids: Array) -> Iterator[Found]:
+def _crowds(ids: Array, classes: Iterable[int]) -> Iterator[Found]:
     """The class and extent of every patch of things that were not told apart."""
-    for number in THINGS:
+    for number in classes:
         if (crowd := ids == number).any():
             yield from ((number, span, False) for span in find_objects(label(crowd)[0]))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from swerve.case import Case
-from swerve.errors import UnreadableCase
+from swerve.case import Fact
 from swerve.sources.folder import in_order
 from swerve.sources.listed import Entry, Listed
 from swerve.sources.points import SUFFIXES, check_declared, cloud
+from swerve.values import Value
 
 LIDAR = "lidar"
 
@@ -33,9 +33,6 @@ class Clouds(Listed):
         for name in sorted(self.root.names(*SUFFIXES), key=in_order):
             yield Entry(name, {LIDAR: name}, group=PurePosixPath(name).parent.as_posix())
 
-    def __getitem__(self, key: str) -> Case:
-        entry = self.entries[key]
-        if entry.fault:
-            raise UnreadableCase(entry.fault)
-        seen = cloud(self.root, entry.files[LIDAR], layout=self.layout, intensity_scale=self.intensity_scale)
-        return Case(key, {LIDAR: seen.points}, group=entry.group, facts=seen.facts)
+    def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
+        sweep = cloud(self.root, entry.files[LIDAR], layout=self.layout, intensity_scale=self.intensity_scale)
+        return {LIDAR: sweep.points}, sweep.facts

@@ -8,16 +8,18 @@ box in space come first and in the order of `Boxes3D`, then those without.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from swerve.case import Case, Fact
+from swerve.case import Fact
 from swerve.errors import InputError, UnreadableCase, did_you_mean
-from swerve.sources.boxes import Corners, Drawn, Size, clipped, lines
+from swerve.sources.boxes import Corners, Drawn, Kinds, Size, clipped, files, lines
 from swerve.sources.clouds import LIDAR
 from swerve.sources.folder import in_order
 from swerve.sources.images import image
@@ -29,12 +31,17 @@ from swerve.values import LARGEST_NUMBER, Array, Boxes2D, Boxes3D, Calibration, 
 LABELS, CALIBRATION = "labels", "calibration"
 SENSORS = (CAMERA, LIDAR)
 DONT_CARE = "dontcare"
+KINDS = ("car", "van", "truck", "pedestrian", "person_sitting", "cyclist", "tram", "misc", DONT_CARE)
+SPLITS = ("training", "testing")
 COLUMNS = 15
 UNSEEN, SIZELESS, NOWHERE = (-1.0,) * 4, (-1.0,) * 3, (-1000.0,) * 3  # what KITTI writes where it does not know
 HIDDEN = {-1: 0.0, 0: 0.0, 1: 0.3, 2: 0.75}  # a share for each level of occlusion; 3 is unknown
 SHAPES = {**{f"P{camera}": (3, 4) for camera in range(4)}, "R0_rect": (3, 3), "Tr_velo_to_cam": (3, 4)}
 NEEDED = ("P2", "R0_rect", "Tr_velo_to_cam")
 ANY_SIZE = (1 << 31, 1 << 31)  # of a picture that is not read
+
+
+Labels = TypeVar("Labels", Boxes2D, Boxes3D)
 
 
 class Thing(NamedTuple):
@@ -88,39 +95,56 @@ class Frames(Listed):
             missing = [f"no {what} ({'/*'.join(self.places[what])})" for what in told if what not in files]
             yield Entry(key, files, group=drive_of(key), fault=f"{key}: {', '.join(missing)}" if missing else "")
 
-    def __getitem__(self, key: str) -> Case:
-        entry = self.entries[key]
-        if entry.fault:
-            raise UnreadableCase(entry.fault)
+    def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
         inputs: dict[str, Value] = {}
         facts: Mapping[str, Fact] = {}
         if CAMERA in self.sensors:
             inputs[CAMERA] = image(self.root, entry.files[CAMERA])
         if LIDAR in self.sensors:
-            seen = cloud(self.root, entry.files[LIDAR], intensity_scale=self.intensity_scale)
-            inputs[LIDAR], facts = seen.points, seen.facts
-        return Case(key, inputs, self.truth(entry, inputs), entry.group, facts=facts)
+            sweep = cloud(self.root, entry.files[LIDAR], intensity_scale=self.intensity_scale)
+            inputs[LIDAR], facts = sweep.points, sweep.facts
+        return inputs, facts
+
+    def paths(self, suffix: str) -> Sequence[str]:
+        """The files that are looked at."""
+        return self.root.names(suffix)
 
     def _names(self, what: str) -> dict[str, str]:
         """The files of one folder by the keys of their cases."""
         folder, suffix = self.places[what]
-        found = ((name, key_of(name, folder)) for name in self.root.names(suffix))
+        found = ((name, key_of(name, folder)) for name in self.paths(suffix))
         return {key: name for name, key in found if key is not None}
 
 
 @dataclass(frozen=True)
-class Kitti(Frames):
+class Kitti(Frames, Kinds):
     """The object benchmark: `image_2`, `velodyne`, `calib` and `label_2`, as `training` has them.
 
-    Without a folder `label_2` there are no labels; without `calib` there are no boxes in space either.
+    Without a folder `label_2` there are no labels; without `calib` there are no boxes in space either. `split` is the
+    folder to read of several; where there are both `training` and `testing`, which has no labels, it is `training`.
+    A `DontCare` stays whatever `kinds` are asked for.
     """
 
+    split: str = field(default="", kw_only=True)
     places: ClassVar[Mapping[str, tuple[str, str]]] = {
         CAMERA: ("image_2", ".png"),
         LIDAR: ("velodyne", ".bin"),
         LABELS: ("label_2", ".txt"),
         CALIBRATION: ("calib", ".txt"),
     }
+
+    def listed(self) -> Iterable[Entry]:
+        if not {*self.kinds, *self.rename} <= {*KINDS}:  # KITTI's own need no look into the labels
+            self.refuse_unknown(self._kinds())
+        return super().listed()
+
+    def paths(self, suffix: str) -> Sequence[str]:
+        both = all(os.path.isdir(self.folder / name) for name in SPLITS)
+        split = self.split or (SPLITS[0] if both else "")
+        found = files(self.root, suffix, under=split)
+        if self.split and not os.path.isdir(self.folder / split):
+            raise InputError(f"{self.folder}: there is no folder '{split}' for split")
+        return found
 
     def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
         size = size_of(inputs)
@@ -129,12 +153,24 @@ class Kitti(Frames):
         made: list[Value | None] = []
         if LABELS in entry.files:
             flat = boxes2d(things, size) if CAMERA in self.sensors else None  # a label is about what is shown
-            made = [flat, boxes3d(things, known) if known else None]
+            made = [flat and self._renamed(flat), self._renamed(boxes3d(things, known)) if known else None]
         return tuple(value for value in (*made, known) if value is not None)
+
+    def _renamed(self, boxes: Labels) -> Labels:
+        return replace(boxes, kinds=tuple(map(self.named, boxes.kinds)))
 
     def _things(self, name: str) -> list[Thing]:
         numbered = enumerate(lines(self.root, name), start=1)
-        return [thing(line.split(), f"{name} line {row}") for row, line in numbered if line]
+        things = [thing(line.split(), f"{name} line {row}") for row, line in numbered if line]
+        return [one for one in things if one.kind == DONT_CARE or self.wanted(one.kind)]
+
+    def _kinds(self) -> Collection[str]:
+        """KITTI's kinds, and every other that the labels tell of."""
+        found = set(KINDS)
+        for name in self._names(LABELS).values():
+            with suppress(UnreadableCase):  # its case is left out with that reason
+                found.update(line.split()[0].lower() for line in lines(self.root, name) if line)
+        return sorted(found)
 
     def _calibration(self, name: str, size: Size | None) -> Calibration:
         matrices: dict[str, Array] = {}

@@ -13,7 +13,7 @@ from swerve.errors import InputError
 from swerve.sources.boxes import Drawn, Lights, Size, corners, needed
 from swerve.sources.images import SUFFIXES
 from swerve.sources.listed import CAMERA, Entry
-from swerve.sources.texts import csv_file
+from swerve.sources.texts import check_separator, csv_file
 
 ENDS = ("Upper left corner X", "Upper left corner Y", "Lower right corner X", "Lower right corner Y")
 COLUMNS = ("Filename", "Annotation tag", *ENDS)
@@ -33,6 +33,7 @@ class Lisa(Lights):
 
     marks: str = "box"
     clips: tuple[str, ...] = ()
+    separator: str = ";"
     colours: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             **dict.fromkeys(("go", "goForward", "goLeft"), "green"),
@@ -43,6 +44,7 @@ class Lisa(Lights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_separator(self.separator)
         if self.marks not in MARKS:
             raise ValueError(f"marks must be one of {', '.join(MARKS)}, got {self.marks!r}")
 
@@ -98,7 +100,7 @@ class Lisa(Lights):
         files: dict[str, dict[str, list[tuple[int, Row]]]] = {}
         for file in self._files:
             with needed(self.root):
-                told = csv_file(self.root, file, columns=COLUMNS, separator=";")
+                told = csv_file(self.root, file, columns=COLUMNS, separator=self.separator)
             frames = files.setdefault(file, {})
             for at, row in enumerate(told, start=1):
                 frames.setdefault(PurePosixPath(row["Filename"]).name, []).append((at, row))

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swerve.case import Case
+from swerve.case import Case, Fact
 from swerve.codec import encode
 from swerve.errors import InputError, UnreadableCase
 from swerve.seeding import digest_of
@@ -49,6 +49,10 @@ class Listed:
         """What the sensors saw: the file called `camera`, unless a reader knows of others."""
         return {CAMERA: image(self.root, entry.files[CAMERA])}
 
+    def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
+        """The inputs, and what a reader noticed while it read them."""
+        return self.inputs(entry), {}
+
     def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
         """What is true of an entry."""
         del inputs
@@ -65,8 +69,8 @@ class Listed:
         entry = self.entries[key]
         if entry.fault:
             raise UnreadableCase(entry.fault)
-        inputs = self.inputs(entry)
-        return Case(key, inputs, self.truth(entry, inputs), entry.group)
+        inputs, facts = self.seen(entry)
+        return Case(key, inputs, self.truth(entry, inputs), entry.group, facts=facts)
 
     def fingerprint(self) -> str:
         return self._fingerprint

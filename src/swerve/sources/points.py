@@ -27,6 +27,7 @@ from swerve.values import Array, PointCloud
 LAYOUTS = MappingProxyType({"xyzi": 4, "xyzir": 5})  # float32 numbers of a point; r is nuScenes' ring
 FARTHEST, NEAREST = 1e5, 1e-20  # metres: no sensor measures beyond, and nothing but 0 below
 ENOUGH = 100  # points that tell one layout from the other
+MANY = 0.1  # of all intensities: so many below 0 are none
 DROPPED = "points dropped"
 NPY = b"\x93NUMPY"
 LONGEST_HEADER = 10_000  # bytes, as NumPy's own
@@ -136,13 +137,22 @@ def _check_order(xyzi: Array) -> None:
 
 
 def _check_layout(numbers: Array, layout: str) -> None:
-    """Of a length that fits both layouts, every fifth number tells: a ring is a whole number, other numbers are not."""
+    """Of a length that fits both layouts, contradict the declared one where the numbers speak for the other."""
     fits_both = not numbers.size % 4 and not numbers.size % 5
-    if not fits_both or numbers.size < 5 * ENOUGH or _whole(numbers):
-        return
-    likely = "xyzir" if _whole(numbers[4::5]) else "xyzi"
-    if likely != layout:
-        raise UnreadableCase(f"its numbers fit the layout '{likely}', not '{layout}'; declare layout = '{likely}'")
+    (other,) = LAYOUTS.keys() - {layout}
+    if fits_both and numbers.size >= 5 * ENOUGH and (_below_zero(numbers, layout, other) or _ringed(numbers, layout)):
+        raise UnreadableCase(f"its numbers fit the layout '{other}', not '{layout}'; declare layout = '{other}'")
+
+
+def _below_zero(numbers: Array, layout: str, other: str) -> bool:
+    """Whether many intensities would be negative as declared, and none in the other layout."""
+    here, there = (numbers[3 :: LAYOUTS[name]] < 0 for name in (layout, other))
+    return bool(here.mean() >= MANY and not there.any())
+
+
+def _ringed(numbers: Array, layout: str) -> bool:
+    """Whether four numbers are declared and every fifth is a whole one, as rings are, while others are not."""
+    return layout == "xyzi" and _whole(numbers[4::5]) and not _whole(numbers)
 
 
 def _whole(numbers: Array) -> bool:

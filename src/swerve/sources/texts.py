@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from swerve import limits
-from swerve.errors import UnreadableCase, did_you_mean
+from swerve.errors import InputError, UnreadableCase, did_you_mean
 from swerve.sources import strict_json, strict_yaml
 from swerve.sources.plain import PARTS, Misread, too_deep
 from swerve.sources.root import Root
@@ -48,6 +49,12 @@ def csv_file(root: Root, name: str, *, columns: Sequence[str], separator: str = 
         return _rows(_text(root, name), columns, separator)
     except Misread as error:
         raise error.of(name) from error
+
+
+def check_separator(given: str) -> None:
+    """Raise `InputError` unless a source's `separator` is one that tables are written with."""
+    if given not in SEPARATORS:
+        raise InputError(f"separator must be one of {' '.join(map(json.dumps, SEPARATORS))}, got {json.dumps(given)}")
 
 
 def xml_file(root: Root, name: str) -> Element:
@@ -108,7 +115,8 @@ def _check_header(header: Sequence[str], columns: Sequence[str]) -> None:
         raise Misread("the first line has to name the columns, and is empty", 1, 1)
     other = next((sign for sign in SEPARATORS if len(header) == 1 and sign in header[0]), None)
     if other:
-        raise Misread(f"the file separates by {other!r}; say separator = {other!r}", 1, header[0].index(other) + 1)
+        sign = json.dumps(other)  # as TOML spells it too
+        raise Misread(f"the file separates by {sign}; say separator = {sign}", 1, header[0].index(other) + 1)
     for place, name in enumerate(header):
         if name in header[:place]:
             raise Misread(f"two columns are called {name!r}", 1, 1)

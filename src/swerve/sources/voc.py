@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -23,7 +25,8 @@ class Voc(Boxed):
     """The pictures of `ImageSets/Main/SPLIT.txt`, or all there are; a difficult box is neither demanded nor forbidden.
 
     The folder is that of one year, or one with a folder for each split. VOC counts pixels from 1, ends included: a box runs
-    from xmin - 1 to xmax. What the frame cuts off (truncated) is demanded as any other.
+    from xmin - 1 to xmax. What the frame cuts off (truncated) is demanded as any other. Without a folder `Annotations` the
+    XML files lie beside their pictures, as labelImg puts them.
     """
 
     split: str = ""
@@ -32,9 +35,11 @@ class Voc(Boxed):
         return (self._list,) if self.split else ()
 
     def listed(self) -> Iterable[Entry]:
+        if self.kinds or self.rename:
+            self.refuse_unknown(self._kinds())
         for name in self._names():
-            found = self._pictures.get(name, [posixpath.join(self._home, "JPEGImages", f"{name}.jpg")])
-            labels = posixpath.join(self._home, "Annotations", f"{name}.xml")
+            found = self._pictures.get(name, [posixpath.join(self._home, self._place("JPEGImages"), f"{name}.jpg")])
+            labels = posixpath.join(self._home, self._place("Annotations"), f"{name}.xml")
             fault = f"{name}: two pictures, {found[0]} and {found[1]}" if len(found) > 1 else ""
             yield Entry(name, {CAMERA: found[0], LABELS: labels}, fault=fault)
 
@@ -44,7 +49,9 @@ class Voc(Boxed):
         if page.tag != "annotation":
             raise UnreadableCase(f"{name}: expected <annotation>, got <{page.tag}>")
         if (told := page.find("size")) is not None:
-            refuse_size(name, (told.findtext("width"), told.findtext("height")), size)
+            both = told.findtext("width"), told.findtext("height")
+            if both != ("0", "0"):  # which some programs write for not told
+                refuse_size(name, both, size)
         for at, found in enumerate(page.findall("object"), start=1):
             yield _box(found, f"{name}: box {at}")
 
@@ -52,16 +59,39 @@ class Voc(Boxed):
         if self.split:
             with needed(self.root):
                 return [line.split()[0] for line in lines(self.root, self._list) if line]
-        labelled = files(self.root, ".xml", under="Annotations")
-        return sorted({*self._pictures, *(PurePosixPath(name).stem for name in labelled)})
+        labelled = {self._stem(name) for name in self._labels()}
+        return sorted({*self._pictures, *labelled}) if labelled or not self._flat else ()
+
+    def _kinds(self) -> Collection[str]:
+        """Every kind that the labels tell of."""
+        found: set[str] = set()
+        for name in self._labels():
+            with suppress(UnreadableCase):  # its case is left out with that reason
+                things = xml_file(self.root, name).findall("object")
+                found.update((thing.findtext("name") or "").strip() for thing in things)
+        return sorted(found - {""})
+
+    def _labels(self) -> Sequence[str]:
+        return files(self.root, ".xml", under=posixpath.join(self._home, self._place("Annotations")))
 
     @cached_property
     def _pictures(self) -> Mapping[str, list[str]]:
         """The pictures by name without suffix."""
         found: dict[str, list[str]] = {}
-        for name in files(self.root, *SUFFIXES, under=posixpath.join(self._home, "JPEGImages")):
-            found.setdefault(PurePosixPath(name).stem, []).append(name)
+        for name in files(self.root, *SUFFIXES, under=posixpath.join(self._home, self._place("JPEGImages"))):
+            found.setdefault(self._stem(name), []).append(name)
         return found
+
+    def _stem(self, name: str) -> str:
+        path = PurePosixPath(name).with_suffix("")
+        return posixpath.relpath(path, self._home or ".") if self._flat else path.name
+
+    def _place(self, folder: str) -> str:
+        return "" if self._flat else folder
+
+    @cached_property
+    def _flat(self) -> bool:
+        return not any(os.path.isdir(self.folder / self._home / name) for name in ("Annotations", "JPEGImages"))
 
     @cached_property
     def _home(self) -> str:

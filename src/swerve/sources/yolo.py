@@ -15,6 +15,7 @@ from swerve.sources.boxes import Drawn, Outlined, Size, files, lines, needed, ta
 from swerve.sources.images import SUFFIXES
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import number, yaml_file
+from swerve.systems.kinds import COCO
 
 LABELS = "labels"
 NO_LABELS = "classes.txt"  # what labelling programs leave beside the labels
@@ -24,14 +25,16 @@ NO_LABELS = "classes.txt"  # what labelling programs leave beside the labels
 class Yolo(Outlined):
     """The pictures that `data` gives for `split`, or those in the folder `images`; the labels lie in `labels` beside it.
 
-    Without the file `data`, `names` are the kinds in the order of their numbers. A picture without a file of labels is left
-    out, unless `unlabelled` says that it shows nothing. A line that draws a polygon stands for the box round it.
+    Without the file `data`, `names` are the kinds in the order of their numbers, or `coco` for the 80 of COCO. A path in it
+    that leads out of the folder, as those of the machine do that wrote it, is looked for below the folder. A picture
+    without a file of labels is left out, unless `unlabelled` says that it shows nothing. A line that draws a polygon stands
+    for the box round it.
     """
 
     split: str = "val"
     data: str = "data.yaml"
     images: str = ""
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | str = ()
     unlabelled: bool = False
 
     def manifests(self) -> Sequence[str]:
@@ -48,7 +51,7 @@ class Yolo(Outlined):
 
     def _from_folder(self, folder: str) -> Iterator[Entry]:
         if not os.path.isdir(self.folder / folder):  # unlike Path, it takes names of any length
-            raise InputError(f"{self.folder / folder}: there is no such folder of pictures")
+            raise InputError(f"{self.folder / folder}: there is no such folder of pictures; {self._hint}")
         pictures = files(self.root, *SUFFIXES, under=folder)
         yield from map(self._entry, pictures)
         labels = labels_of(posixpath.join(folder, "x.txt"))
@@ -61,7 +64,8 @@ class Yolo(Outlined):
         with needed(self.root):
             told = [line for line in lines(self.root, name) if line]
         for line in told:
-            picture = self._below(posixpath.dirname(name), line)
+            beside = posixpath.dirname(name)
+            picture = self._found([beside], line) or self._below(beside, line)
             outside = f"{name}: {line}: outside the data set's folder {self.folder.name}"
             yield Entry(line, fault=outside) if picture is None else self._entry(picture)
 
@@ -95,7 +99,9 @@ class Yolo(Outlined):
     @cached_property
     def _kinds(self) -> Mapping[int, str]:
         """The names of the kinds by their numbers."""
-        told: Any = self.names or self._data.get("names")
+        if isinstance(self.names, str) and self.names not in ("", "coco"):
+            raise InputError(f"names must be 'coco' or a list of kinds, got {self.names!r}")
+        told: Any = COCO if self.names == "coco" else self.names or self._data.get("names")
         with needed(self.root):
             if not isinstance(told, Mapping | list | tuple):
                 raise UnreadableCase(f"{self.data}: the names of the kinds are missing; give names = [...]")
@@ -107,22 +113,51 @@ class Yolo(Outlined):
     def _places(self) -> Sequence[str]:
         """The folders of pictures, and the lists of them that end in `.txt`."""
         if self.images or not self._has_data:
-            return [self._inside("images", "", self.images or "images")]
+            return [self._given(self.images or "images")]
         told = self._data.get(self.split)
         if told is None:
             splits = ", ".join(name for name in ("train", "val", "test") if name in self._data)
             raise InputError(f"{self.folder / self.data}: there is no split '{self.split}', only {splits or 'none'}")
-        base = self._inside("path", posixpath.dirname(self.data), self._data.get("path") or ".")
-        return [self._inside(self.split, base, item) for item in (told if isinstance(told, list) else [told])]
+        return [self._place(str(item)) for item in (told if isinstance(told, list) else [told])]
 
-    def _inside(self, name: str, base: str, told: Any) -> str:
-        found = self._below(base, str(told))
+    def _given(self, folder: str) -> str:
+        found = self._below("", folder)
         if found is None:
-            near = str(told).lstrip("./")
-            hint = near if os.path.isdir(self.folder / near) else "FOLDER"
-            why = f"{name} = {told} leads outside the data set's folder"
-            raise InputError(f"{self.folder / self.data}: {why}; give the pictures' folder below it: images = '{hint}'")
+            raise InputError(f"{self.folder}: images = {folder} leads outside the data set's folder; {self._hint}")
         return found
+
+    def _place(self, told: str) -> str:
+        """What the file `data` means by a folder or list of pictures."""
+        here = posixpath.dirname(self.data)
+        home = str(self._data.get("path") or ".")
+        bases = self._found([here], home), self._below(here, home), here
+        found = self._found([base for base in bases if base is not None], told)
+        if found is None:
+            why = f"{self.split} = {told}: there is no such folder or list in the data set's folder"
+            raise InputError(f"{self.folder / self.data}: {why}; {self._hint}")
+        return found
+
+    @property
+    def _hint(self) -> str:
+        folders = sorted({posixpath.dirname(name) for name in self.root.names(*SUFFIXES)})
+        named = [folder for folder in folders if "images" in folder.split("/")] or folders
+        shown = " or ".join(f"'{folder or '.'}'" for folder in named[:4])
+        return f"say images = {shown}" if named else "there are no pictures in it"
+
+    def _found(self, bases: Iterable[str], told: str) -> str | None:
+        """The first of the readings of a path that is there."""
+        readings = [reading for base in bases for reading in self._readings(base, told)]
+        return next((path for path in readings if os.path.exists(self.folder / path)), None)
+
+    def _readings(self, base: str, told: str) -> Iterator[str]:
+        """What a path may mean below the folder: itself, and it without what leads out."""
+        if (plain := self._below(base, told)) is not None:
+            yield plain
+        parts = PurePosixPath(posixpath.normpath(told)).parts
+        if posixpath.isabs(told):
+            yield from (posixpath.join(*parts[start:]) for start in range(1, len(parts)))
+        elif (inner := [part for part in parts if part != ".."]) != list(parts):
+            yield posixpath.join(base, *inner)
 
     def _below(self, base: str, told: str) -> str | None:
         """A path relative to the data set's folder, or None where it leads out."""

@@ -22,6 +22,7 @@ from swerve.systems.keras_file import fill, model_in, model_of
 from swerve.systems.keras_probe import layers_of, probe
 from swerve.systems.keras_structure import keras_library
 from swerve.systems.network import Engine, Network, Pass, Rows
+from swerve.systems.passes import CHANNELS
 from swerve.systems.torch import outputs_of
 from swerve.values import Array
 
@@ -52,12 +53,12 @@ class Keras(Network):
             raise InputError("a Keras network is a model, a structure with weights, or a net; give one of the three")
         keras_library()
         if self.net is not None:
-            return KerasEngine(self._made(self.net), state_of(self.net))
+            return KerasEngine(self._made(self.net), state_of(self.net), layout=self.layout)
         if self.model is not None:
-            return KerasEngine(model_in(self.model))
+            return KerasEngine(model_in(self.model), layout=self.layout)
         assert self.structure
         assert self.weights
-        return KerasEngine(model_of(self.structure, self.weights))
+        return KerasEngine(model_of(self.structure, self.weights), layout=self.layout)
 
     def _made(self, net: Callable[..., Any]) -> Any:
         keras = keras_library()
@@ -73,13 +74,13 @@ class Keras(Network):
 
 
 class KerasEngine:
-    """A Keras model; `origin` is what else its fingerprint goes by."""
+    """A Keras model; `origin` is what else its fingerprint goes by, `layout` that of the pictures it is shown."""
 
-    def __init__(self, model: Any, origin: object = None) -> None:
+    def __init__(self, model: Any, origin: object = None, *, layout: str = "hwc") -> None:
         inputs = getattr(model, "inputs", None) or [None]
         if len(inputs) != 1:
             raise InputError(f"the network takes {len(inputs)} inputs, expected one")
-        self.model, self.origin = model, origin
+        self.model, self.origin, self.channels = model, origin, CHANNELS[layout]
         self.batch: int | None = inputs[0].shape[0] if inputs[0] is not None else None
 
     def run(self, batch: Array) -> Mapping[str, Rows]:
@@ -90,7 +91,7 @@ class KerasEngine:
         return layers_of(self.model)
 
     def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
-        said, found = probe(self.model, self._input(batch), layers)
+        said, found = probe(self.model, self._input(batch), layers, channels=self.channels)
         return self._named(said, len(batch)), found
 
     def fingerprint(self) -> str:

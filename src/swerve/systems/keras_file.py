@@ -86,6 +86,15 @@ def fill(model: Any, found: H5, path: Path) -> None:
         _fill_by_layer(model, found, top, path)
     else:
         _fill_by_path(model, found, path)
+    _settle(model)
+
+
+def _settle(layer: Any) -> None:
+    """Let the layers that compute with something made of their weights make it anew."""
+    if hasattr(layer, "finalize_state"):
+        layer.finalize_state()
+    for part in getattr(layer, "layers", ()):
+        _settle(part)
 
 
 def _fill_by_layer(model: Any, found: H5, top: str, path: Path) -> None:

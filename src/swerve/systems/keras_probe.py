@@ -43,8 +43,11 @@ def layers_of(model: Any) -> list[str]:
     return [*([INPUT] if seen == "convolution" else []), *kinds]
 
 
-def probe(model: Any, batch: Tensor, layers: Sequence[str]) -> tuple[Any, dict[str, Activations]]:
-    """The model's output for `batch` and the activations of `layers`, from one forward pass."""
+def probe(model: Any, batch: Tensor, layers: Sequence[str], *, channels: int = -1) -> tuple[Any, dict[str, Activations]]:
+    """The model's output for `batch` and the activations of `layers`, from one forward pass.
+
+    `channels` is the axis of a picture's channels.
+    """
     watch = _KerasWatch()
     with torch.inference_mode(), contextlib.ExitStack() as wrapped:
         for name, layer in _named(model):
@@ -52,12 +55,8 @@ def probe(model: Any, batch: Tensor, layers: Sequence[str]) -> tuple[Any, dict[s
                 wrapped.enter_context(_replaced(layer, method, around))
         with watch:
             output = model(batch, training=False)
-        said = watch.said() | ({INPUT: [shown(batch, _axis(_first(model)))]} if INPUT in layers else {})
+        said = watch.said() | ({INPUT: [shown(batch, channels)]} if INPUT in layers else {})
     return output, {name: joined(name, said[name], inputs=len(batch)) for name in layers if name in said}
-
-
-def _first(model: Any) -> Any:
-    return next(layer for _, layer in _named(model) if _role(layer, KINDS) not in ("", "dropout"))
 
 
 def _named(model: Any, path: str = "") -> Iterator[tuple[str, Any]]:

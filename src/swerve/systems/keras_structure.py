@@ -23,8 +23,8 @@ SAME = (
     *("GroupNormalization", "UnitNormalization", "Activation", "ReLU", "LeakyReLU", "PReLU", "ELU", "Softmax", "Flatten"),
     *("Reshape", "Permute", "RepeatVector", "Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"),
     *("GaussianNoise", "GaussianDropout", "AlphaDropout", "ActivityRegularization", "Add", "Subtract", "Multiply"),
-    *("Average", "Maximum", "Minimum", "Concatenate", "Dot", "LSTM", "GRU", "SimpleRNN", "Rescaling"),
-    *("TimeDistributed", "Bidirectional"),
+    *("Average", "Maximum", "Minimum", "Concatenate", "Dot", "LSTM", "GRU", "SimpleRNN", "Rescaling", "Resizing"),
+    *("TimeDistributed", "Bidirectional", "Normalization", "CenterCrop", "RMSNormalization", "Identity"),
     *(f"{kind}{rank}D" for kind in ("ZeroPadding", "Cropping", "UpSampling") for rank in (1, 2, 3)),
     *(f"{kind}Pooling{rank}D" for kind in ("Max", "Average", "GlobalMax", "GlobalAverage") for rank in (1, 2, 3)),
 )
@@ -63,7 +63,6 @@ IDLE_ENDS = ("_initializer", "_regularizer", "_constraint", "_init")
 IDLE = frozenset(
     (
         *(
-            "trainable",
             "dtype",
             "batch_input_shape",
             "batch_shape",
@@ -128,8 +127,12 @@ class _Builder:
         given = config.get("name") if isinstance(config, Mapping) else None
         name = {"name": plain_name(given)} if given else {}
         if kind == "Sequential":  # of its own class: Keras 3 looks for weights by the names of classes
-            return keras_library().Sequential(self._sequence(_members(config)), **name)
-        return keras_library().Model(*self._functional(config), **name)
+            made = keras_library().Sequential(self._sequence(_members(config)), **name)
+        else:
+            made = keras_library().Model(*self._functional(config), **name)
+        if isinstance(config, Mapping) and config.get("trainable") is False:  # which decides the order of its weights
+            made.trainable = False
+        return made
 
     def _sequence(self, specs: JSON) -> list[Any]:
         first = specs

@@ -52,6 +52,8 @@ class Network:
         sensor: the input it looks at.
         layout: `chw` or `hwc`, how rows, columns and channels follow each other.
         frames: `one`, or of a window `stack` (a further axis in front), `channels` (side by side) or `differences`.
+        batched: whether every output has a row for each input; where not, cases are shown one at a time, and the outputs
+            belong to that case as they are.
     """
 
     read: tuple[Step, ...]
@@ -59,6 +61,7 @@ class Network:
     sensor: str = "camera"
     layout: str = "chw"
     frames: str = "one"
+    batched: bool = True
 
     def __post_init__(self) -> None:
         _ = self.reading, self.engine  # a bad file is refused now, not in the middle of a campaign
@@ -76,6 +79,10 @@ class Network:
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         return self.trace(cases, ()).answers
 
+    def sees(self, case: Case) -> Array:
+        """The numbers that the network is shown of a case: a change that leaves them alone cannot matter."""
+        return self.reading(case).numbers
+
     def layers(self) -> Sequence[str]:
         return self.engine.layers()
 
@@ -87,7 +94,7 @@ class Network:
         if not cases:
             return Traced([], {})
         sights = [self.reading(case) for case in cases]
-        parts = [self._pass(batch, inputs, layers) for batch, inputs in _portions(_batch(cases, sights), self.engine.batch)]
+        parts = [self._pass(batch, inputs, layers) for batch, inputs in self._batches(cases, sights)]
         outputs = [row for rows, _ in parts for row in rows]
         answers = [self._answer(row, sight) for row, sight in zip(outputs, sights, strict=True)]
         return Traced(answers, in_a_row([found for _, found in parts]))
@@ -97,17 +104,29 @@ class Network:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return digest_of(type(self).__name__, self.engine.fingerprint(), encode(self.say), encode(self.reading))
+        parts = type(self).__name__, self.engine.fingerprint(), encode(self.say), encode(self.reading)
+        return digest_of(*parts, *([] if self.batched else ["one at a time"]))
+
+    def _batches(self, cases: Sequence[Case], sights: Sequence[Sight]) -> Iterator[tuple[Array, int]]:
+        size = self.engine.batch
+        if self.batched:
+            return _portions(_batch(cases, sights), size)
+        if size not in (None, 1):
+            raise InputError(f"{type(self).__name__}: takes {size} inputs at a time, batched = false is for one")
+        return ((sight.numbers[None], 1) for sight in sights)
 
     def _pass(self, batch: Array, inputs: int, layers: Sequence[str]) -> tuple[list[Outputs], dict[str, Activations]]:
         """One forward pass; of its rows, those of the first `inputs` inputs."""
         outputs, found = self.engine.trace(batch, layers) if layers else (self.engine.run(batch), {})
+        if not self.batched:
+            # A list has its one row even so: such a network says something of each input by itself.
+            own = {name: rows if isinstance(rows, np.ndarray) else rows[0] for name, rows in outputs.items()}
+            return [own], dict(found)
         for name, rows in outputs.items():
             count = 0 if isinstance(rows, np.ndarray) and not rows.ndim else len(rows)
             if count != len(batch):
-                raise InputError(
-                    f"{type(self).__name__}: output '{name}' has {count} rows for {len(batch)} inputs; it needs one for each"
-                )
+                told = f"output '{name}' has {count} rows for {len(batch)} inputs; it needs one for each"
+                raise InputError(f"{type(self).__name__}: {told}, or batched = false")
         return [{name: rows[number] for name, rows in outputs.items()} for number in range(inputs)], first_of(found, inputs)
 
     def _answer(self, outputs: Outputs, sight: Sight) -> Answer:

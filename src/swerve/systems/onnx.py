@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from swerve.errors import InputError
+from swerve.errors import InputError, printable
 from swerve.system import Activations
 from swerve.systems.library import library
 from swerve.systems.network import Engine, Network, Pass, Rows
 from swerve.systems.onnx_file import onnx_library, providers_for, read_onnx
 from swerve.systems.onnx_graph import Tap, add_taps, outputs_of, taps_of
-from swerve.systems.passes import INPUT, joined
+from swerve.systems.passes import CHANNELS, INPUT, joined
 from swerve.values import Array
 
 KINDS = {"float": np.float32, "float16": np.float16, "double": np.float64, "uint8": np.uint8, "int8": np.int8}
+TOLD = 200  # characters of what onnxruntime says; sizes expected and got are among them
 FATAL = 4  # of onnxruntime's levels; what it says below that reaches the user as an exception
 
 
@@ -38,23 +40,27 @@ class Onnx(Network):
 
     @cached_property
     def engine(self) -> Engine:
-        return OnnxEngine(self.model, self.device)
+        return OnnxEngine(self.model, self.device, self.layout)
 
 
 class OnnxEngine:
-    """A model in onnxruntime, on one thread: sums then come in one order, whatever the machine."""
+    """A model in onnxruntime, on one thread: sums then come in one order, whatever the machine.
 
-    def __init__(self, path: Path, device: str = "auto") -> None:
-        self.path, self.device, self.content = path, device, read_onnx(path)
+    `layout` is that of the pictures it is shown.
+    """
+
+    def __init__(self, path: Path, device: str = "auto", layout: str = "chw") -> None:
+        self.path, self.device, self.content, self.channels = path, device, read_onnx(path), CHANNELS[layout]
         self.session = self._session(self.content)
         inputs = self.session.get_inputs()
         if len(inputs) != 1:
             names = ", ".join(item.name for item in inputs)
             raise InputError(f"{path}: takes {len(inputs)} inputs ({names}), expected one")
         self.input = inputs[0]
-        self.kind = KINDS.get(str(self.input.type)[len("tensor(") : -1])
-        if self.kind is None:
+        kind = KINDS.get(str(self.input.type)[len("tensor(") : -1])
+        if kind is None:
             raise InputError(f"{path}: its input is {self.input.type}, expected one of {', '.join(KINDS)}")
+        self.kind: np.dtype[Any] = np.dtype(kind)
         sizes = list(self.input.shape or [None])
         self.batch: int | None = sizes[0] if isinstance(sizes[0], int) and sizes[0] > 0 else None
         self._probing: dict[tuple[str, ...], tuple[Any, list[Tap]]] = {}
@@ -69,12 +75,24 @@ class OnnxEngine:
     def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
         session, taps = self._probe(tuple(layers))
         said = self._outputs(session, batch, [item.name for item in session.get_outputs()])
-        calls: dict[str, list[Activations]] = {INPUT: [_shown(batch)]}
+        calls: dict[str, list[Activations]] = {INPUT: [_shown(batch, self.channels)]}
         for tap in taps:
             mean, low, high = (np.asarray(said[name]) for name in outputs_of(tap))
             calls.setdefault(tap.layer, []).append(Activations(tap.kind, mean, low, high))
         own = {item.name: said[item.name] for item in self.session.get_outputs()}
         return own, {name: joined(name, calls[name], inputs=len(batch)) for name in layers}
+
+    def fed(self, batch: Array) -> Array:
+        """The numbers in the type of the model's input; raises `InputError` where a whole number cannot hold one."""
+        if self.kind.kind in "iu" and batch.dtype != self.kind:
+            low, high = np.iinfo(self.kind).min, np.iinfo(self.kind).max
+            if not ((batch >= low) & (batch <= high) & (batch == np.rint(batch))).all():
+                shown = f"{batch.dtype} numbers from {batch.min():g} to {batch.max():g}"
+                way = "let the steps of 'read' end in such numbers, or export it with a float input"
+                raise InputError(
+                    f"{self.path}: its input is {self.kind}, whole from {low} to {high}, it is shown {shown}; {way}"
+                )
+        return np.ascontiguousarray(batch, self.kind)
 
     def fingerprint(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
@@ -112,8 +130,9 @@ class OnnxEngine:
             raise InputError(f"{self.path}: onnxruntime does not take it: {_told(error)}") from error
 
     def _outputs(self, session: Any, batch: Array, names: Sequence[str]) -> dict[str, Array]:
+        given = {self.input.name: self.fed(batch)}
         try:
-            said = session.run(list(names), {self.input.name: np.ascontiguousarray(batch, self.kind)})
+            said = session.run(list(names), given)
         except Exception as error:  # also a library's
             raise InputError(f"{self.path}: {_told(error)}") from error
         for name, numbers in zip(names, said, strict=True):
@@ -122,14 +141,14 @@ class OnnxEngine:
         return dict(zip(names, said, strict=True))
 
 
-def _shown(batch: Array) -> Activations:
+def _shown(batch: Array, channels: int) -> Activations:
     """The channels of the pictures themselves; a window of frames is as many passes."""
-    frames = batch.reshape(-1, *batch.shape[2:]) if batch.ndim == 5 else batch
+    frames = np.moveaxis(batch.reshape(-1, *batch.shape[2:]) if batch.ndim == 5 else batch, channels, 1)
     rows = np.asarray(frames, np.float32).reshape(*frames.shape[:2], -1)
     return Activations("input", rows.mean(axis=2), rows.min(axis=(1, 2)), rows.max(axis=(1, 2)))
 
 
 def _told(error: Exception) -> str:
-    """What onnxruntime says, without its own name and number."""
-    lines = str(error).split(" : ", 3)[-1].strip().splitlines() or [type(error).__name__]
-    return lines[0]
+    """What onnxruntime says, without its own name and number, and without the line of its code that says it."""
+    told = " ".join(str(error).split(" : ", 3)[-1].split()) or type(error).__name__
+    return printable(re.sub(r"/\S+\.(?:h|cc):\d+ .*? was false\. ", "", told), TOLD)

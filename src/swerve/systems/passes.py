@@ -11,6 +11,7 @@ from swerve.errors import InputError
 from swerve.system import Activations
 
 INPUT = "(input)"  # the channels of the picture, for those who count them
+CHANNELS = {"chw": 1, "hwc": -1}  # where a batch of pictures or windows of that layout has them
 PARTS = ("mean", "low", "high")
 
 

@@ -60,10 +60,12 @@ def _kind_of(module: nn.Module) -> str:
     return next((kind for kind, types in MODULES.items() if isinstance(module, types)), "")
 
 
-def probe(net: nn.Module, batch: Tensor, layers: Sequence[str]) -> tuple[Any, dict[str, Activations]]:
+def probe(
+    net: nn.Module, batch: Tensor, layers: Sequence[str], *, channels: int = AXES["input"]
+) -> tuple[Any, dict[str, Activations]]:
     """The network's output for `batch` and the activations of `layers`, from one forward pass without gradients.
 
-    A layer that took no part in the pass is left out.
+    A layer that took no part in the pass is left out. `channels` is the axis of a picture's channels.
     """
     modules = _chosen(net, layers)
     watch = Watch()
@@ -76,7 +78,7 @@ def probe(net: nn.Module, batch: Tensor, layers: Sequence[str]) -> tuple[Any, di
         for hook in hooks:
             hook.remove()
     with torch.inference_mode():
-        said = watch.said() | ({INPUT: [shown(batch)]} if INPUT in layers else {})
+        said = watch.said() | ({INPUT: [shown(batch, channels)]} if INPUT in layers else {})
     return output, {name: joined(name, said[name], inputs=len(batch)) for name in layers if name in said}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from swerve.case import Source
-from swerve.errors import InputError
+from swerve.errors import InputError, UnreadableCase
 from swerve.systems.library import library
 from swerve.systems.onnx import Onnx
 from swerve.systems.onnx_file import onnx_library, read_onnx
@@ -23,8 +23,8 @@ OLDEST = 13  # operator set that knows a scale for each channel
 def quantised(system: Onnx, into: Path, source: Source | None = None, *, cases: int = 100) -> Path:
     """Write `system`'s model with INT8 weights to `into`, and return that.
 
-    Activations are of eight bits too, over the range that `cases` or a few more of `source`, evenly spread, span; without
-    a source that range is found anew for every input.
+    Activations are of eight bits too, over the range that `cases` or a few more of `source`, evenly spread, span, those
+    left out that do not read; without a source that range is found anew for every input.
     """
     tools = library("onnxruntime.quantization", "onnx")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -57,6 +57,7 @@ class _Shown:
     """The cases as onnxruntime's calibration takes them: one after the other until there is none."""
 
     def __init__(self, system: Onnx, source: Source, cases: int) -> None:
+        self.read = 0
         self.batches = self._batches(system, source, cases)
 
     def get_next(self) -> dict[str, Array] | None:
@@ -65,7 +66,14 @@ class _Shown:
 
     def _batches(self, system: Onnx, source: Source, cases: int) -> Iterator[dict[str, Array]]:
         engine: Any = system.engine
-        keys = source.keys()
+        keys, unread = source.keys(), "it has no cases"
         for key in keys[:: max(1, len(keys) // cases)]:
-            numbers = np.asarray(system.reading(source[key]).numbers, engine.kind)
+            try:
+                numbers = engine.fed(system.reading(source[key]).numbers)
+            except UnreadableCase as error:
+                unread = str(error)
+                continue
+            self.read += 1
             yield {engine.input.name: np.repeat(numbers[None], engine.batch or 1, axis=0)}
+        if not self.read:
+            raise InputError(f"{system.model}: cannot be quantised: no case of the source reads: {unread}")

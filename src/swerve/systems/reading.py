@@ -24,11 +24,12 @@ class Sight:
     A point (x, y) of the picture lies at (x, y) * scale + shift of what is shown; both count from the upper left corner.
     """
 
-    numbers: Array  # rows x columns x channels, uint8 RGB at first
+    numbers: Array  # rows x columns x channels, bytes at first
     size: tuple[int, int]  # width and height of the picture itself
     scale: tuple[float, float] = (1.0, 1.0)
     shift: tuple[float, float] = (0.0, 0.0)
     laid_out: tuple[int, int] | None = None  # width and height shown, once the axes are the network's own
+    colours: str = "rgb"  # what the channels are: rgb, bgr, grey, yuv or hsv
 
     @property
     def shown(self) -> tuple[int, int]:
@@ -41,8 +42,12 @@ class Sight:
         return corners
 
     def with_numbers(self, numbers: Array) -> Sight:
-        """The same place with other numbers."""
+        """The same place and colours with other numbers."""
         return replace(self, numbers=numbers)
+
+    def recoloured(self, numbers: Array, colours: str) -> Sight:
+        """The same place in other colours."""
+        return replace(self, numbers=numbers, colours=colours)
 
     def moved(
         self, numbers: Array, *, scale: tuple[float, float] = (1.0, 1.0), shift: tuple[float, float] = (0.0, 0.0)

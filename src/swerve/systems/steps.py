@@ -1,7 +1,8 @@
 """The steps from a picture to a network's input: colour, size, place and numbers.
 
-`Grey`, `Yuv` and `Hsv` read RGB, as every picture begins; `Bgr` comes after them or instead of them. Sizes are width
-before height. Colours and sizes are made as OpenCV makes them, to the bit: published networks were trained on those.
+Every picture begins as bytes in RGB. `Grey` reads RGB and BGR; `Yuv` and `Hsv` read bytes in RGB alone, so they come
+before `Bgr`, `Float` and the like: any other order is refused. Sizes are width before height. Colours and sizes are made
+as OpenCV makes them, to the bit: published networks were trained on those.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ METHODS = MappingProxyType(
     {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR, "nearest": cv2.INTER_NEAREST, "cubic": cv2.INTER_CUBIC}
 )
 ROWS, COLUMNS = ("top", "bottom"), ("left", "right")
+TO_GREY = MappingProxyType({"rgb": cv2.COLOR_RGB2GRAY, "bgr": cv2.COLOR_BGR2GRAY})
+TURNED = MappingProxyType({"rgb": "bgr", "bgr": "rgb", "grey": "grey"})
 PLACES = ("centre", *ROWS, *COLUMNS, *(f"{row}-{column}" for row in ROWS for column in COLUMNS))
 
 
 @dataclass(frozen=True)
 class Grey:
-    """One channel: the luma of BT.601."""
+    """One channel: the luma of BT.601, of RGB or BGR."""
 
     def __call__(self, sight: Sight) -> Sight:
-        return _recoloured(sight, self, cv2.COLOR_RGB2GRAY)
+        if sight.colours not in TO_GREY:
+            raise InputError(f"grey reads rgb or bgr, got {sight.colours}")
+        return _recoloured(sight, self, TO_GREY[sight.colours])
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Yuv:
     """Luma and two differences of colour, as OpenCV counts them."""
 
     def __call__(self, sight: Sight) -> Sight:
+        _check_first(sight, self)
         return _recoloured(sight, self, cv2.COLOR_RGB2YUV)
 
 
@@ -47,15 +53,18 @@ class Hsv:
     """Hue, saturation and value, as OpenCV counts them: hue of bytes from 0 to 180."""
 
     def __call__(self, sight: Sight) -> Sight:
+        _check_first(sight, self)
         return _recoloured(sight, self, cv2.COLOR_RGB2HSV)
 
 
 @dataclass(frozen=True)
 class Bgr:
-    """The channels the other way round."""
+    """The channels the other way round: RGB to BGR, or back."""
 
     def __call__(self, sight: Sight) -> Sight:
-        return sight.with_numbers(np.ascontiguousarray(sight.numbers[..., ::-1]))
+        if sight.colours not in TURNED:
+            raise InputError(f"bgr turns rgb, got {sight.colours}; leave one of the two out")
+        return sight.recoloured(np.ascontiguousarray(sight.numbers[..., ::-1]), TURNED[sight.colours])
 
 
 @dataclass(frozen=True)
@@ -206,7 +215,7 @@ class Normalise:
 def _recoloured(sight: Sight, step: object, code: int) -> Sight:
     if sight.numbers.shape[2] != 3:
         raise InputError(f"{_name(step)} reads three channels, got {sight.numbers.shape[2]}")
-    return sight.with_numbers(_channelled(cv2.cvtColor(sight.numbers, code)))
+    return sight.recoloured(_channelled(cv2.cvtColor(sight.numbers, code)), _name(step))
 
 
 def _resized(sight: Sight, width: int, height: int, by: str) -> Sight:
@@ -242,6 +251,12 @@ def _start(room: int, at: str, sides: tuple[str, str]) -> int:
 
 def _margin(room: int) -> int:
     return round(room / 2 - 0.1)  # YOLOv5: an odd pixel goes to the right or below
+
+
+def _check_first(sight: Sight, step: object) -> None:
+    if sight.colours != "rgb" or sight.numbers.dtype != np.uint8:
+        name, given = _name(step), f"{sight.numbers.dtype} in {sight.colours}"
+        raise InputError(f"{name} reads uint8 in rgb, got {given}; put {name} before bgr, float, divide and normalise")
 
 
 def _check_size(step: Resize | CropTo | Letterbox) -> None:

@@ -18,6 +18,7 @@ from swerve.seeding import digest_of
 from swerve.system import Answer, Traced
 from swerve.systems.function import answer_of, identity_of, state_of, weights_of
 from swerve.systems.network import Engine, Network, Pass, Rows
+from swerve.systems.passes import CHANNELS
 from swerve.systems.probe import layers_of, probe
 from swerve.systems.weights import filled
 from swerve.values import Array, Value
@@ -98,17 +99,18 @@ class Torch(Network):
         made = self.net(**self.arguments)
         if not isinstance(made, nn.Module):
             raise InputError(f"the factory must return a torch module, it returned {type(made).__name__}")
-        return TorchEngine(made if self.weights is None else filled(made, self.weights), device_named(self.device))
+        ready = made if self.weights is None else filled(made, self.weights)
+        return TorchEngine(ready, device_named(self.device), self.layout)
 
 
 class TorchEngine:
-    """A torch module in single precision, ready to answer."""
+    """A torch module in single precision, ready to answer; `layout` is that of the pictures it is shown."""
 
     batch: int | None = None
 
-    def __init__(self, net: nn.Module, device: torch.device) -> None:
+    def __init__(self, net: nn.Module, device: torch.device, layout: str = "chw") -> None:
         self.net = net.eval().float().to(device)
-        self.device = device
+        self.device, self.channels = device, CHANNELS[layout]
 
     def run(self, batch: Array) -> Mapping[str, Rows]:
         with torch.inference_mode():
@@ -118,7 +120,7 @@ class TorchEngine:
         return layers_of(self.net)
 
     def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
-        said, found = probe(self.net.eval(), self._input(batch), layers)
+        said, found = probe(self.net.eval(), self._input(batch), layers, channels=self.channels)
         return outputs_of(said, len(batch)), found
 
     def fingerprint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,8 @@ def load(net: Callable[[], nn.Module], path: Path) -> nn.Module:
 def filled(made: nn.Module, path: Path) -> nn.Module:
     """The network with the weights of a file, as single-precision numbers."""
     who = type(made).__name__
-    found, wanted = tensors_in(path, who), made.state_dict()
+    wanted = made.state_dict()
+    found = fitting(tensors_in(path, who), wanted)
     if wrong := [name for name in {**wanted, **found} if _shape(wanted, name) != _shape(found, name)]:
         given = f"{wrong[0]} is {_shape(found, wrong[0])}, expected {_shape(wanted, wrong[0])}"
         raise InputError(f"{path}: these are not the weights of {who}: {given} ({len(wrong)} tensors differ)")
@@ -55,6 +56,20 @@ def filled(made: nn.Module, path: Path) -> nn.Module:
     except RuntimeError as error:  # sparse, quantised or without numbers
         raise InputError(f"{path}: no weights for {who}: {_first_line(error)}") from error
     return made.eval()
+
+
+def fitting(found: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
+    """The tensors without the prefix that all their names share (`module.`, `model.`, `_orig_mod.`), if they then fit."""
+    bare = dict(found)
+    while bare.keys() != set(wanted) and (prefix := _shared(bare)):
+        bare = {name.removeprefix(prefix): tensor for name, tensor in bare.items()}
+    return bare if bare.keys() == set(wanted) else dict(found)
+
+
+def _shared(names: Collection[str]) -> str:
+    """The first part of the names with its dot, where it is the same for all."""
+    heads = {name[: name.find(".") + 1] for name in names}
+    return heads.pop() if len(heads) == 1 else ""
 
 
 def tensors_in(path: Path, who: str = "the network") -> dict[str, Tensor]:
@@ -105,13 +120,12 @@ def _refusal(told: str) -> str:
 
 
 def _unwrapped(found: Any, path: Path) -> dict[str, Tensor]:
-    """The state dict among what a training script saved, its names without the prefix of a parallel run."""
+    """The state dict among what a training script saved."""
     outer = found if isinstance(found, Mapping) else {}
     inner = next((outer[key] for key in WRAPPED if isinstance(outer.get(key), Mapping)), found)
     if not isinstance(inner, Mapping) or not inner or not all(isinstance(item, Tensor) for item in inner.values()):
         raise InputError(f"{path}: holds no state dict but {type(found).__name__}; {SAFE}")
-    prefix = "module." if all(str(name).startswith("module.") for name in inner) else ""
-    return {str(name).removeprefix(prefix): tensor for name, tensor in inner.items()}
+    return {str(name): tensor for name, tensor in inner.items()}
 
 
 def _shape(state: Mapping[str, Tensor], name: str) -> str:

@@ -137,6 +137,10 @@ class Trained:
     def fingerprint(self) -> str:
         return self._fingerprint
 
+    def sees(self, case: Case) -> Array:
+        """The reduced frames that the network is shown of a case."""
+        return self.view.pixels(case)
+
     def layers(self) -> Sequence[str]:
         return layers_of(self.system.net)
 

@@ -1,0 +1,150 @@
+"""Small campaigns of every kind, as files that any process can run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from swerve.campaign import Plan, Record, Trial
+from swerve.relation import Status
+from swerve.seeding import rng_for
+from swerve.transformations.photometric import Brighten
+
+SWEEP = """
+seed = {seed}
+inference_batch = {batch}
+[source]
+use = "swerve.testing:FakeSource"
+count = {count}
+width = {width}
+height = 40
+[system]
+use = "swerve.testing:FakeSystem"
+bias = 1.0
+[[rule]]
+name = "brighter"
+change = {{ use = "brighten", beta = [1, 40] }}
+expect = {{ use = "same-angle", within = 15 }}
+[[rule]]
+name = "turned"
+change = {{ use = "rotate", degrees = "grid" }}
+expect = {{ use = "lambda-mse", factor = 5 }}
+[search]
+use = "sweep"
+per_case = 12
+"""
+WINDOWS = SWEEP.replace(
+    'use = "swerve.testing:FakeSource"\ncount = {count}\nwidth = {width}\nheight = 40',
+    'use = "windows"\nlength = 3\n'
+    'source = {{ use = "swerve.testing:FakeSource", count = {count}, drive = 10, width = {width}, height = 40 }}',
+)
+CLIMB = SWEEP.replace('use = "sweep"\nper_case = 12', 'use = "tests.quality.campaigns:Climb"\nrounds = {count}')
+CHAINS = SWEEP.replace(
+    '{{ use = "brighten", beta = [1, 40] }}',
+    '[{{ use = "brighten", beta = [10, 40] }}, {{ use = "contrast", alpha = [1.0, 1.4] }}, '
+    '{{ use = "rain", amount = [0, 0.3] }}]',
+)
+NETWORK = """
+seed = {seed}
+inference_batch = {batch}
+[source]
+use = "folder"
+folder = "pictures"
+[system]
+use = "torch"
+net = "tests.quality.campaigns:small_network"
+weights = "weights.safetensors"
+read = [{{ use = "divide", by = 255.0 }}]
+say = [{{ use = "steering", unit = "degrees", positive = "left", kind = "wheel" }}]
+[[rule]]
+name = "brighter"
+change = {{ use = "brighten", beta = [10, 60] }}
+expect = {{ use = "same-angle", within = 2 }}
+[[rule]]
+name = "fog"
+change = {{ use = "fog", visibility = [20, 200] }}
+expect = {{ use = "same-angle", within = 2 }}
+[search]
+use = "sweep"
+per_case = 12
+"""
+KINDS = {"sweep": SWEEP, "windows": WINDOWS, "climb": CLIMB, "chains": CHAINS, "network": NETWORK}
+
+
+def written(path: Path, kind: str = "sweep", *, seed: int = 0, count: int = 6, width: int = 24, batch: int = 2) -> Path:
+    """A campaign file; that of a network with its pictures and its weights beside it."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(KINDS[kind].format(seed=seed, count=count, width=width, batch=batch))
+    if kind == "network":
+        _write_pictures(path.parent / "pictures", count, width)
+        _write_weights(path.parent / "weights.safetensors")
+    return path
+
+
+def _write_pictures(folder: Path, count: int, width: int) -> None:
+    folder.mkdir()
+    for number in range(count):
+        pixels = rng_for("picture", number).integers(0, 180, (24, width, 3), dtype=np.uint8)
+        cv2.imwrite(str(folder / f"{number}.png"), pixels)
+
+
+def _write_weights(path: Path) -> None:
+    from safetensors.torch import save_file
+    from torch import from_numpy
+
+    numbers = rng_for("weights")
+    shapes = {name: tuple(tensor.shape) for name, tensor in small_network().state_dict().items()}
+    save_file({name: from_numpy(8 * numbers.normal(size=shape).astype(np.float32)) for name, shape in shapes.items()}, path)
+
+
+def small_network() -> Any:
+    """A network that looks at brightness, more or less."""
+    from torch import nn
+
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 1))
+
+
+@dataclass(frozen=True)
+class Climb:
+    """A search that learns: it goes on from the worst it was told so far, so that every ask hangs on all before it."""
+
+    rounds: int = 10
+    each: int = 24
+
+    def start(self, plan: Plan) -> Climbing:
+        return Climbing(self, plan)
+
+
+class Climbing:
+    """A climb under way."""
+
+    def __init__(self, climb: Climb, plan: Plan) -> None:
+        self.total: int | None = climb.rounds * climb.each
+        self._climb, self._plan, self._round = climb, plan, 0
+        self._worst = (-1e9, plan.keys[0], 0.0)
+        self._told = 0.0
+
+    def ask(self) -> Sequence[Trial]:
+        self._round += 1
+        if self._round > self._climb.rounds:
+            return []
+        rng = rng_for(self._plan.seed, self._round, self._told.hex())
+        return [self._trial(place, rng) for place in range(self._climb.each)]
+
+    def _trial(self, place: int, rng: np.random.Generator) -> Trial:
+        _, key, beta = self._worst
+        case = key if place % 2 else self._plan.keys[int(rng.integers(len(self._plan.keys)))]
+        change = Brighten(beta=round(min(80.0, beta + float(rng.uniform(-3, 8))), 3))
+        return Trial(case, self._plan.rules[0].name, 100 * self._round + place, change)
+
+    def tell(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if record.verdict.status in (Status.HELD, Status.VIOLATED) and isinstance(record.change, Brighten):
+                margin = record.verdict.margin or 0.0
+                self._worst = max(self._worst, (margin, record.trial.case, record.change.beta))
+                self._told += margin  # to the last bit

@@ -1,0 +1,133 @@
+"""R16, R18: every finding replays alone to the same verdict; its smallest change still fails, and is no larger.
+
+1,000 replays and 200 shrunk findings with SWERVE_SOAK=1; 50 and 40 otherwise, of five campaigns each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from swerve.analysis.groups import reader_of
+from swerve.engine import Here
+from swerve.relation import Status
+from swerve.reproduce import rebuild, replay
+from swerve.rows import Finding
+from swerve.shrink import Shrunk, shrink
+from swerve.spec import build_change
+from swerve.store import Run
+from swerve.system import Answer
+from swerve.transformation import Chain, Transformation, params_of
+from swerve.values import Steering
+from tests.quality.campaigns import KINDS, written
+from tests.quality.children import SOAK, Nursery, command, finish
+
+COUNT = 24 if SOAK else 6  # cases of each campaign
+REPLAYED, ALONE = (200, 5) if SOAK else (10, 1)
+SHRUNK = 40 if SOAK else 8
+TOLERANCE = {"abs": 1e-4, "rel": 1e-5}  # degrees, or a share
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """A finished run of every kind."""
+    place = tmp_path_factory.mktemp("replays")
+    with Nursery() as nursery:
+        for kind in KINDS:
+            file = written(place / kind / "campaign.toml", kind, count=COUNT, batch=8)
+            assert nursery.run(command(file, place / kind / "run", "--workers", "0")).code == 1
+    return {kind: Run(place / kind / "run") for kind in KINDS}
+
+
+def spread(run: Run, count: int) -> list[Finding]:
+    """So many findings, evenly from all of them."""
+    findings = list(run.findings())
+    assert len(findings) >= count
+    return [findings[place * len(findings) // count] for place in range(count)]
+
+
+def degrees(answer: Answer) -> float:
+    (value,) = answer
+    assert isinstance(value, Steering)
+    return value.degrees
+
+
+@every_kind
+def test_every_finding_replays(runs: Mapping[str, Run], kind: str) -> None:
+    for finding in spread(runs[kind], REPLAYED):
+        again = replay(runs[kind].folder, finding.id)
+        assert again.reproduced, again.differs
+        assert not again.changed
+        assert again.verdict.status is Status.VIOLATED
+        assert degrees(again.before) == pytest.approx(degrees(finding.before), **TOLERANCE)
+        assert degrees(again.after) == pytest.approx(degrees(finding.after), **TOLERANCE)
+        assert again.verdict.margin == pytest.approx(finding.margin, **TOLERANCE)
+
+
+@every_kind
+def test_findings_replay_in_a_process_of_their_own(runs: Mapping[str, Run], kind: str) -> None:
+    for finding in spread(runs[kind], ALONE):
+        assert finish(["replay", str(runs[kind].folder), finding.id], cwd=os.sep) == (0, "")
+
+
+def shrunk(run: Run, findings: Sequence[Finding]) -> list[Shrunk]:
+    """The findings made as small as they still fail, in the order of their ids."""
+    here, read = Here(rebuild(run)), reader_of(run)
+    here.begin({seen.case: seen for seen in run.baseline()})
+    made = shrink(run, findings, here, fault=lambda finding: read(finding).direction)
+    return sorted(made, key=lambda one: one.of)
+
+
+def steps(run: Run, change: Mapping[str, Any]) -> list[Transformation]:
+    built = build_change(change, run.base)
+    return list(built.steps) if isinstance(built, Chain) else [built]
+
+
+def assert_no_larger(run: Run, small: Finding, large: Finding) -> None:
+    """No step more, in the same order, and each number as near to doing nothing or nearer."""
+    left = iter(steps(run, large.change))
+    for step in steps(run, small.change):
+        before = next((item for item in left if type(item) is type(step)), None)
+        assert before is not None, "a step that was not there"
+        for name, facts in params_of(type(step)).items():
+            assert abs(getattr(step, name) - facts.neutral) <= abs(getattr(before, name) - facts.neutral), (step, before)
+
+
+@every_kind
+def test_smallest_change_still_fails_and_is_no_larger(runs: Mapping[str, Run], kind: str) -> None:
+    run = runs[kind]
+    findings = sorted(spread(run, SHRUNK), key=lambda finding: finding.id)
+    made = shrunk(run, findings)
+    assert [one.of for one in made] == [finding.id for finding in findings]
+    for one, finding in zip(made, findings, strict=True):
+        assert_no_larger(run, one.finding, finding)
+        again = replay(run.folder, finding.id, shrunk=True)
+        assert again.reproduced, again.differs
+        assert again.verdict.status is Status.VIOLATED
+    assert any(one.finding.change != finding.change for one, finding in zip(made, findings, strict=True))
+
+
+@every_kind
+def test_shrinking_twice_is_shrinking_once(runs: Mapping[str, Run], kind: str) -> None:
+    run = runs[kind]
+    findings = spread(run, SHRUNK)
+    first = shrunk(run, findings)
+    files = {one.of: (run.folder / "shrunk" / f"{one.of}.json").read_bytes() for one in first}
+    assert shrunk(run, findings) == first
+    assert files == {one.of: (run.folder / "shrunk" / f"{one.of}.json").read_bytes() for one in first}
+    smallest = {one.finding.id: one.finding for one in first}
+    again = shrunk(run, list(smallest.values()))
+    assert [one.finding.change for one in again] == [smallest[one.of].change for one in again]
+
+
+def test_chains_lose_steps(runs: Mapping[str, Run]) -> None:
+    """Among the findings above there are chains of which a part is enough."""
+    run = runs["chains"]
+    findings = {finding.id: finding for finding in spread(run, SHRUNK)}
+    before = sum(len(steps(run, finding.change)) for finding in findings.values())
+    assert sum(len(steps(run, one.finding.change)) for one in shrunk(run, list(findings.values()))) < before

@@ -1,0 +1,110 @@
+"""R4, R5: Ctrl-C and SIGTERM end a run within seconds, with one line that says how to go on; a second Ctrl-C at once.
+
+100 signals and 50 second ones with SWERVE_SOAK=1; 6 and 4 otherwise.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.quality.campaigns import written
+from tests.quality.children import (
+    LONGEST,
+    SOAK,
+    assert_each_once,
+    assert_same,
+    command,
+    content,
+    finish,
+    start,
+    until,
+    workers_of,
+)
+
+SIGNALS = 100 if SOAK else 6
+TWICE = 50 if SOAK else 4
+STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+# Whoever started the tests may have told its children to ignore Ctrl-C.
+HEARING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+PROMPT, AT_ONCE = 5.0, 2.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("signals") / "campaign.toml", count=30, width=60, batch=8)
+
+
+@pytest.fixture(scope="module")
+def whole(file: Path) -> Path:
+    assert finish(command(file, file.parent / "whole", "--workers", "0"))[0] == 1
+    return file.parent / "whole"
+
+
+def under_way(file: Path, folder: Path, workers: int, size: float) -> subprocess.Popen[str]:
+    """A run whose journal has come to that size."""
+    process = start(command(file, folder, "--workers", str(workers)), code=HEARING)
+    journal = folder / "journal.jsonl"
+    until(lambda: process.poll() is not None or (journal.exists() and journal.stat().st_size >= size), LONGEST)
+    return process
+
+
+def moments(whole: Path, count: int) -> list[tuple[int, float, float]]:
+    """For each signal: workers, the size of the journal to wait for, up to all of it, and further seconds."""
+    chance = random.Random(count)
+    size = (whole / "journal.jsonl").stat().st_size
+    return [(2 * (number % 2), chance.uniform(0, 0.9) * size, chance.uniform(0, 0.1)) for number in range(count)]
+
+
+def ended(process: subprocess.Popen[str], within: float) -> str:
+    """What it wrote to stderr before it ended, which must be soon."""
+    started = time.monotonic()
+    _, errors = process.communicate(timeout=LONGEST)
+    assert time.monotonic() - started < within
+    assert "Traceback" not in errors
+    return errors
+
+
+def test_signal_ends_a_run_that_goes_on(tmp_path: Path, file: Path, whole: Path) -> None:
+    for number, (workers, size, later) in enumerate(moments(whole, SIGNALS)):
+        stop = list(STOPS)[number // 2 % 2]
+        folder = tmp_path / "run"
+        process = under_way(file, folder, workers, size)
+        time.sleep(later)
+        process.send_signal(stop)
+        lines = ended(process, PROMPT).splitlines()
+        assert process.returncode == STOPS[stop], lines
+        assert len(lines) == 1, lines
+        again = re.fullmatch(r"stopped; what is done is safe\. To go on: swerve (run .*)", lines[0])
+        assert again, lines
+        assert not workers_of(folder)
+        assert (folder / "journal.jsonl").stat().st_size >= size
+        assert finish([*shlex.split(again[1]), "--workers", "0"])[0] == 1
+        assert_same(content(folder), content(whole))
+        assert_each_once(folder)
+        shutil.rmtree(folder)
+
+
+def test_second_interrupt_ends_at_once(tmp_path: Path, file: Path, whole: Path) -> None:
+    chance = random.Random(5)
+    for workers, size, later in moments(whole, TWICE):
+        folder = tmp_path / "run"
+        process = under_way(file, folder, workers, size)
+        time.sleep(later)
+        process.send_signal(signal.SIGINT)
+        time.sleep(chance.choice([0, 0.005, 0.02, 0.05]))
+        process.send_signal(signal.SIGINT)
+        ended(process, AT_ONCE)
+        assert process.returncode in (130, -signal.SIGINT)
+        until(lambda folder=folder: not workers_of(folder), PROMPT)
+        assert finish(command(file, folder, "--workers", "0"))[0] == 1
+        assert_same(content(folder), content(whole))
+        shutil.rmtree(folder)
