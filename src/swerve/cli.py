@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import shlex
 import signal
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 LISTED = 10  # cases that do not read, in a message
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
 EPILOG = """exit codes:
-  0  all held (demo, report, show, list, retrain, review, world, zoo: it ran through; replay: reproduced)
-  1  findings (replay: not reproduced)
+  0  all held (replay: reproduced; compare: nothing new; check: nothing in the way; every other verb: it ran through)
+  1  findings (replay: not reproduced; compare: new findings)
   2  bad input: a file, key or value, or nothing that could be judged; the message names it
   3  the model failed
   4  the environment failed: disk, permission, lock, missing package
@@ -214,15 +215,29 @@ def _working(verb: argparse.ArgumentParser) -> None:
         "--on", metavar="WHERE", help="ray: workers on a local Ray cluster; ray://HOST:PORT: on another (docs/workers.md)"
     )
     verb.add_argument(
-        "--timeout", type=float, default=limits.SECONDS, metavar="S", help="seconds a case may take (default: %(default)g)"
+        "--timeout",
+        type=_above_zero,
+        default=limits.SECONDS,
+        metavar="S",
+        help="seconds for one case (default: %(default)g)",
     )
     verb.add_argument(
         "--memory",
-        type=float,
+        type=_above_zero,
         default=limits.MEMORY / limits.GIGA,
         metavar="GB",
         help="memory a worker may ask for (default: %(default)g)",
     )
+
+
+def _above_zero(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got '{text}'")
+    return number
 
 
 def _number(text: str) -> int:

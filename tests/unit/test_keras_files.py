@@ -161,6 +161,15 @@ def test_preparing_layers_come_back(tmp_path, kind, inside, name):
     alike(model_in(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
 
 
+def test_what_is_made_of_weights_is_made_anew(tmp_path):
+    parts = [keras.Sequential([keras.Input((6, 6, 3)), keras.Sequential([normalised()])]) for _ in range(2)]
+    weights = written(parts[0], tmp_path / "x.h5")
+    inner = parts[1].layers[0].layers[0]
+    inner.mean, inner.variance = inner.mean.clone() * 0, inner.variance.clone() * 0
+    fill(parts[1], read_h5_file(weights), weights)
+    alike(*parts, batch(2, 6, 6, 3))
+
+
 @pytest.mark.parametrize("name", ["x.keras", "x.h5"])
 @pytest.mark.parametrize("frozen", ["model", "layer"])
 def test_frozen_parts_come_back(tmp_path, name, frozen):

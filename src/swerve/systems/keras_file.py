@@ -90,7 +90,7 @@ def fill(model: Any, found: H5, path: Path) -> None:
 
 
 def _settle(layer: Any) -> None:
-    """Let the layers that compute with something made of their weights make it anew."""
+    """Let the layers that compute with something made of their weights, which need not be a view of them, make it anew."""
     if hasattr(layer, "finalize_state"):
         layer.finalize_state()
     for part in getattr(layer, "layers", ()):
