@@ -10,14 +10,17 @@ if TYPE_CHECKING:
     from swerve.reproduce import Replayed
 
 
-def run(campaign: Campaign, into: str | Path, *, report: bool = True) -> dict[str, Any]:
-    """Run or continue `campaign` in the folder `into`, with its report, and return the content of `summary.json`."""
+def run(campaign: Campaign, into: str | Path, *, report: bool = True, **how: Any) -> dict[str, Any]:
+    """Run or continue `campaign` in the folder `into`, with its report, and return the content of `summary.json`.
+
+    `how` goes to `swerve.execute.local.run_into`: workers, allowance, on, anyway, trusted, mend.
+    """
     from swerve.execute.local import run_into
     from swerve.report.html import write_report
     from swerve.spec import ANYWHERE, Loaded
     from swerve.store import Run
 
-    summary = run_into(Loaded(campaign, ANYWHERE), Path(into))
+    summary = run_into(Loaded(campaign, ANYWHERE), Path(into), **how)
     if report:
         write_report(Run(Path(into)))
     return summary.as_dict()

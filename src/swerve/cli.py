@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -276,7 +276,7 @@ def _run(options: argparse.Namespace) -> int:
     trust = [word for file in options.trust for word in ("--trust", str(file))]
     command = ["swerve", "run", options.campaign, "--into", str(options.into), *trust]
     again = shlex.join([*command, "--no-report"] if options.no_report else command)
-    again += " --anyway" if options.anyway else ""
+    again += "".join(f" {word}" for word in _told_again(options))
     counts = _carry_out(
         loaded,
         options.into,
@@ -290,6 +290,16 @@ def _run(options: argparse.Namespace) -> int:
         allowance=Allowance(options.timeout, int(options.memory * limits.GIGA)),
     )
     return _verdict_on(counts)
+
+
+def _told_again(options: argparse.Namespace) -> Iterator[str]:
+    """Every option that is not as it would be anyway."""
+    usual = {"workers": cores(), "on": None, "timeout": limits.SECONDS, "memory": limits.MEMORY / limits.GIGA}
+    for name, value in usual.items():
+        if getattr(options, name) != value:
+            yield f"--{name} {getattr(options, name)}"
+    if options.anyway:
+        yield "--anyway"
 
 
 def _check(options: argparse.Namespace) -> int:

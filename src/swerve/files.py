@@ -10,6 +10,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +23,7 @@ from swerve.values import Array, Group, Image, PointCloud, Value
 PARTIAL = ".partial"
 # A cell that starts with one of these is a formula to a spreadsheet (R44).
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+LINE_END = "\r\n"
 
 
 @contextlib.contextmanager
@@ -102,11 +104,19 @@ def json_bytes(data: Any) -> bytes:
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV table, row by row, that a spreadsheet cannot mistake for formulas."""
     with whole_file(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
-        writer = csv.writer(text, lineterminator="\n")
+        writer = csv.writer(_Lines(file), lineterminator=LINE_END)
         writer.writerow(header)
         writer.writerows([_cell(item) for item in row] for row in rows)
-        text.detach()
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Takes the lines of a csv writer, which quotes a carriage return only where it ends lines, and ends them without."""
+
+    file: BinaryIO
+
+    def write(self, line: str) -> int:
+        return self.file.write((line.removesuffix(LINE_END) + "\n").encode(errors="backslashreplace"))
 
 
 def _cell(item: Any) -> Any:

@@ -36,6 +36,7 @@ SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
 MOST_SKIPPED = 0.5
 FEWEST_FOR_SIGN, ENOUGH_FOR_SIGN = 10, 30  # labels to warn by, and to refuse by
 EXPLAINED = 0.5  # of the error is left at most if a sign or unit is to be held for wrong
+TOGETHER = 0.5  # correlation at least, with or against the labels
 OTHERWISE = (
     ("sign", -1.0, "turned round (`positive` the other way)"),
     ("unit", math.degrees(1), "radians (`unit`) where degrees are declared"),
@@ -109,7 +110,7 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
     concerns = (
         *_skipped(baseline.values()),
         *_repeated(usable),
-        *_constant(usable),
+        *_constant(usable, tried),
         *_unit_and_sign(usable),
         *_noise(campaign, hands, baseline, _spread(usable, NOISE_CASES)),
         *_idle(campaign, records),
@@ -157,11 +158,17 @@ def _repeated(usable: Sequence[Observation]) -> Iterator[Concern]:
         yield Concern("same input twice", Level.NOTE, f"{len(groups)} inputs are there more than once; first: {first}")
 
 
-def _constant(usable: Sequence[Observation]) -> Iterator[Concern]:
+def _constant(usable: Sequence[Observation], tried: Sequence[Record]) -> Iterator[Concern]:
     """R28: a model that says one thing of everything cannot contradict itself."""
-    inputs = {seen.input_sha for seen in usable}
-    if len(inputs) > 2 and len({str(encode(seen.said)) for seen in usable}) == 1:
-        why = f"the system says the same of all {len(usable)} cases; no change can make it contradict itself"
+    inputs, told = {seen.input_sha for seen in usable}, {str(encode(seen.said)) for seen in usable}
+    if len(inputs) < 3 or len(told) > 1:
+        return
+    moved = any(record.after and str(encode(record.after)) not in told for record in tried)
+    why = f"the system says the same of all {len(usable)} cases"
+    if moved:
+        yield Concern("constant answers", Level.WARNING, f"{why}, though not of all follow-ups")
+    else:
+        why += ", and of the follow-ups tried; no change can make it contradict itself"
         yield Concern("constant answers", Level.REFUSAL, f"{why}: check its preprocessing and weights")
 
 
@@ -171,13 +178,14 @@ def _unit_and_sign(usable: Sequence[Observation]) -> Iterator[Concern]:
     A poor model is no reason: one of `OTHERWISE` must explain most of the labels, and halve the error besides.
     """
     labels, said = (np.array(numbers) for numbers in angles(usable))
-    if len(labels) < FEWEST_FOR_SIGN:
+    if len(labels) < FEWEST_FOR_SIGN or not np.std(labels) or not np.std(said):
         return
+    together = float(np.corrcoef(labels, said)[0, 1])  # a mere offset is neither
     wrong, still = float(np.mean((said - labels) ** 2)), float(np.mean(labels**2))
     level = Level.REFUSAL if len(labels) >= ENOUGH_FOR_SIGN else Level.WARNING
     for name, factor, hint in OTHERWISE:
         other = float(np.mean((factor * said - labels) ** 2))
-        if other < EXPLAINED * min(wrong, still):
+        if other < EXPLAINED * min(wrong, still) and together * math.copysign(1, factor) > TOGETHER:
             better = f"their squared error against {len(labels)} labels would be {other:.3g}, not {wrong:.3g}"
             yield Concern(name, level, f"were the answers {hint}, {better}")
             return

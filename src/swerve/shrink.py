@@ -28,6 +28,8 @@ from swerve.store import Run
 from swerve.transformation import Chain, Param, Transformation, params_of
 
 SHRUNK = "shrunk"
+HOLDS, OTHERWISE, UNJUDGED = "holds", "fails otherwise", "cannot be judged"
+OUTCOMES = {Status.HELD: HOLDS, Status.VIOLATED: OTHERWISE}
 SIDE_BY_SIDE = 32  # findings of one case that are shrunk at a time
 T = TypeVar("T")
 Asking = Generator[Transformation, bool, T]
@@ -46,16 +48,17 @@ class Parted(Protocol):
 
 @dataclass(frozen=True)
 class Edge:
-    """Where one number turns from holding to failing; `holds` is None where the change fails even without it."""
+    """Where one number turns from failing to not failing so; `beyond` is the change there, None if it cannot be made."""
 
     name: str
     fails: float
     holds: float
     unit: str = ""
+    beyond: Transformation | None = None
 
-    def __str__(self) -> str:
-        """Both sides in words."""
-        return f"{self.name} fails at {self.fails:g}{self.unit}, holds at {self.holds:g}{self.unit}"
+    def told(self, outcome: str = HOLDS) -> str:
+        """Both sides in words, given how the change beyond the edge came out."""
+        return f"{self.name} fails at {self.fails:g}{self.unit}, {outcome} at {self.holds:g}{self.unit}"
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def _nearest(change: Transformation) -> Asking[tuple[Transformation, tuple[Edge,
             change, holds = yield from _bisected(change, place, name, facts)
             value = getattr(_steps(change)[place], name)
             if holds is not None:
-                edges.append(Edge(name, value, holds, facts.unit))
+                edges.append(Edge(name, value, holds, facts.unit, _with_number(change, place, name, holds)))
     return change, tuple(edges)
 
 
@@ -261,6 +264,7 @@ class _Conversation:
         self._asking = self._whole(change)
         self._found: Smallest | None = None
         self._records: dict[str, Record] = {}
+        self._outcomes: dict[str, str] = {}
         self.asked: Transformation | None = next(self._asking)
 
     @property
@@ -270,12 +274,17 @@ class _Conversation:
     def hear(self, record: Record) -> None:
         """The system's answer to what was asked."""
         fails = record.verdict.status is Status.VIOLATED and self._same_fault(record)
+        if self.asked is not None:
+            self._outcomes[_key(self.asked)] = OUTCOMES.get(record.verdict.status, UNJUDGED)
         if fails and self.asked is not None:
             self._records[_key(self.asked)] = record
         try:
             self.asked = self._asking.send(fails)
         except StopIteration as ended:
             self.asked, self._found = None, ended.value
+
+    def _outcome(self, edge: Edge) -> str:
+        return UNJUDGED if edge.beyond is None else self._outcomes[_key(edge.beyond)]
 
     def _same_fault(self, record: Record) -> bool:
         return self._fault(finding_of(_plain(record_row(record)))) == self._fault(self._finding)
@@ -294,7 +303,7 @@ class _Conversation:
     def result(self) -> Shrunk:
         """What came out of it."""
         assert self._found
-        edges = tuple(str(edge) for edge in self._found.edges)
+        edges = tuple(edge.told(self._outcome(edge)) for edge in self._found.edges)
         return Shrunk(finding_of(_plain(record_row(self.failing))), self._finding.id, edges, self._found.tries)
 
 

@@ -448,5 +448,5 @@ def test_lone_surrogates_are_written(tmp_path: Path) -> None:
 
 def test_report_in_read_only_folder_says_why(mixed: Run) -> None:
     (mixed.folder / "report").write_text("in the way")
-    with pytest.raises(EnvironmentFault, match="cannot be made"):
+    with pytest.raises(EnvironmentFault, match="is a file, not a folder"):
         write_report(mixed)

@@ -64,8 +64,9 @@ def content(folder: Path, beside: set[str] = BESIDE) -> dict[str, bytes]:
 
 def assert_same(found: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> None:
     """Byte for byte; a failure names the files, not their content."""
-    assert sorted(found) == sorted(wanted)
-    assert [name for name in wanted if wanted[name] != found[name]] == []
+    names = found.keys() | wanted.keys()
+    differing = sorted(name for name in names if found.get(name) != wanted.get(name))
+    assert not differing, f"these differ: {', '.join(differing)}"
 
 
 def assert_each_once(folder: Path) -> None:

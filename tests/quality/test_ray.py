@@ -69,7 +69,7 @@ def run(tmp_path: Path, name: str, mood: str, hands: Any = None, *, count: int =
     with pytest.MonkeyPatch.context() as patch:
         if hands:
             crew = partial(hands, loaded.campaign, tmp_path / name, loaded.base, workers=2)
-            patch.setattr(local, "hands_for", lambda *_: crew())
+            patch.setattr(local, "hands_for", lambda *_, **__: crew())
         local.run_into(loaded, tmp_path / name)
     return tmp_path / name
 
@@ -96,9 +96,8 @@ def test_killed_ray_workers_lose_nothing(cluster: Any, tmp_path: Path) -> None:
 def test_seat_tells_how_its_worker_failed(tmp_path: Path) -> None:
     seat = Seat(str(tmp_path), [], 60.0, limits.MEMORY)
     assert not seat.sees_folder()
-    told = seat.ask({"ask": "observe", "items": ["a"]})
-    assert told["failed"] == "model"
-    assert "ended with code 1" in told["why"]
+    with pytest.raises(EnvironmentFault, match="a worker cannot start: ended with code 1"):
+        seat.ask({"ask": "observe", "items": ["a"]})
 
 
 def test_seat_answers_for_its_worker(tmp_path: Path) -> None:

@@ -135,6 +135,11 @@ def test_poor_model_is_not_held_for_turned(seed: int) -> None:
     assert not {"sign", "unit"} & named(health_of(campaign(source=FakeSource(40), system=poor))).keys()
 
 
+def test_offset_is_no_turned_sign() -> None:
+    """Labels about -0.5 and answers about +0.5, which rise and fall together."""
+    assert named(health_of(campaign(source=FakeSource(40, width=90, height=40)))) == {}
+
+
 @dataclass(frozen=True)
 class Seldom:
     """A detector that finds something on bright frames alone, and loses it when they get brighter."""

@@ -10,13 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swerve.case import Case
 from swerve.cli import main
 from swerve.errors import StoreError
 from swerve.shrink import Smallest, shrunk_of, smallest
 from swerve.store import Run
+from swerve.system import Answer
+from swerve.testing import FakeSystem
 from swerve.transformation import Chain, Transformation, param, params_of
 from swerve.transformations.affine import Rotate, Translate
 from swerve.transformations.photometric import Brighten, Contrast
+from swerve.values import Steering
 
 Fails = Callable[[Transformation], bool]
 
@@ -41,7 +45,7 @@ def steps(change: Transformation) -> tuple[Transformation, ...]:
 def test_edge_is_found_to_the_resolution() -> None:
     found, _ = shrunk(Rotate(degrees=27.0), lambda change: change.degrees >= 4.05)  # type: ignore[attr-defined]
     assert found.change == Rotate(degrees=4.1)
-    assert [str(edge) for edge in found.edges] == ["degrees fails at 4.1°, holds at 4°"]
+    assert [edge.told() for edge in found.edges] == ["degrees fails at 4.1°, holds at 4°"]
 
 
 def test_negative_numbers_shrink_towards_neutral_too() -> None:
@@ -207,6 +211,30 @@ def test_finding_that_holds_now_is_told(folder: Path) -> None:
     here.begin({seen.case: seen for seen in run.baseline()})
     with pytest.raises(StoreError, match="does not fail any more"):
         list(shrink(run, list(run.findings())[:1], here))
+
+
+class Flips(FakeSystem):
+    """Far to the right for a little more light, far to the left for more."""
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [(Steering(self._said(answer[0].degrees)),) for answer in super().__call__(cases)]  # type: ignore[attr-defined]
+
+    def _said(self, light: float) -> float:
+        return 30.0 if light > 14 else -30.0 if light > 5 else 0.0
+
+
+def test_other_failure_beyond_the_edge_is_not_said_to_hold(tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("swerve.testing:FakeSystem", "tests.unit.test_shrink:Flips")
+    (tmp_path / "campaign.toml").write_text(text[: text.rindex("[[rule]]")])
+    main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0", "--anyway"])
+    run = Run(tmp_path / "run")
+    left = [item for item in run.findings() if item.after[0].degrees > 0]  # type: ignore[attr-defined]
+    assert main(["shrink", str(run.folder), "--all", "--workers", "0"]) == 0
+    for item in left:
+        made = shrunk_of(run, item.id)
+        assert made
+        assert made.finding.after[0].degrees == 30  # type: ignore[attr-defined]
+        assert ", fails otherwise at " in made.edges[0]
 
 
 def test_torn_file_names_itself(folder: Path) -> None:

@@ -216,6 +216,12 @@ def reader_of(run: Run) -> Callable[[Finding], Symptom]:
     return lambda finding: symptom(finding, expects.get(finding.rule))
 
 
+def direction_of(run: Run) -> Callable[[Finding], str]:
+    """Which way a finding of a run is wrong: what shrinking must not change."""
+    read = reader_of(run)
+    return lambda finding: read(finding).direction
+
+
 def _ways_of(kind: Symptom, unseen: _Tally, seen: Sequence[Sequence[Finding]], cases: Mapping[str, int]) -> Iterator[Group]:
     """The groups of one symptom: its largest way with all that nobody looked into, and every other way."""
     told = seen or [[]]

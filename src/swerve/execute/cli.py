@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from swerve.analysis.groups import reader_of
+from swerve.analysis.groups import direction_of
 from swerve.analysis.tables import write_groups
 from swerve.errors import InputError
 from swerve.execute.local import hands_for
@@ -32,17 +32,14 @@ def shrink_findings(options: argparse.Namespace) -> int:
     settle_threads()
     console = Console()
     allowance = Allowance(options.timeout, int(options.memory * GIGA))
-    workers = options.workers if len(findings) > 1 else 0  # one finding is asked for step by step: nobody to share with
+    workers = min(options.workers, len(findings))
     hired = hands_for(
         Loaded(campaign, run.base), run.folder, workers=workers, trusted=options.trust, allowance=allowance, on=options.on
     )
     with locked(run.folder), hired as hands:
         hands.begin({seen.case: seen for seen in run.baseline()})
-        read = reader_of(run)
         with RichProgress(Console(stderr=True)) as progress:
-            for made in shrink(
-                run, findings, hands, fault=lambda finding: read(finding).direction, trusted=options.trust, progress=progress
-            ):
+            for made in shrink(run, findings, hands, fault=direction_of(run), trusted=options.trust, progress=progress):
                 print_shrunk(made, run, console)
         write_groups(run)
         if (run.folder / PAGE).is_file():

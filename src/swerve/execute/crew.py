@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from swerve.campaign import Observation, Record, Trial
 from swerve.case import Source, group_of
 from swerve.codec import encode_change
-from swerve.errors import EnvironmentFault, InputError, ModelError, SwerveError, Timeout
+from swerve.errors import EnvironmentFault, InputError, ModelError, OutOfMemory, SwerveError, Timeout
 from swerve.relation import Fault, Verdict
 from swerve.rows import observation_of
 
@@ -120,14 +120,24 @@ class Crew:
         try:
             reply = worker.ask({"ask": ask, "items": list(items)})
         except ModelError as error:
-            worker.close()
+            self._dismiss(worker)
             if self._closed:
                 raise EnvironmentFault("the workers were sent home") from error
             return error
-        self._idle.put(worker)
         if "stopped" in reply:
             raise _stopped(reply)
-        return list(reply["rows"])
+        rows = list(reply["rows"])
+        if any(map(_out_of_memory, rows)):  # what it lost before stays lost: others must not pay for it
+            self._dismiss(worker)
+            return OutOfMemory(next(_told(row) for row in rows if _out_of_memory(row)))
+        self._idle.put(worker)
+        return rows
+
+    def _dismiss(self, worker: Hand) -> None:
+        worker.close()
+        with self._guard:
+            if worker in self._all:
+                self._all.remove(worker)
 
     def _worker(self) -> Hand:
         try:
@@ -145,6 +155,14 @@ class Crew:
 def _travelling(trial: Trial) -> list[Any]:
     change = None if trial.change is None else json.dumps(encode_change(trial.change))
     return [trial.case, trial.rule, trial.draw, change]
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    return str(row.get("why") or row.get("fault") or "")
+
+
+def _out_of_memory(row: Mapping[str, Any]) -> bool:
+    return row.get("error") == Fault.OOM.value or str(row.get("fault", "")).startswith(MemoryError.__name__)
 
 
 def _stopped(reply: Mapping[str, Any]) -> SwerveError:

@@ -47,6 +47,7 @@ def run_into(
     The work is done by as many `workers`, processes held to their `allowance`, `on` a Ray cluster if so said, or right here.
     """
     settle_threads()
+    folder = folder.absolute()  # a model may change the working folder under us
     campaign = loaded.campaign
     started, cpu = time.time(), time.process_time()
     identity = identity_of(campaign, loaded.base, loaded.factory)

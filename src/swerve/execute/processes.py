@@ -15,12 +15,13 @@ from typing import Any
 
 from swerve import limits
 from swerve.campaign import Campaign
-from swerve.errors import ModelError
+from swerve.errors import EnvironmentFault, ModelError
 from swerve.execute.crew import Crew
 from swerve.rows import record_of
 from swerve.systems.child import Child
 from swerve.systems.wire import packed
 
+STARTS = 3  # before a worker is given up
 PATIENCE = 3  # times the slowest case so far that a batch may take per case, once that is more than the limit
 
 
@@ -41,7 +42,7 @@ class Pace:
 
     def limit(self, cases: int) -> float:
         """Seconds for a batch of so many."""
-        return max(self.seconds, PATIENCE * self.slowest * cases)
+        return self.seconds if cases <= 1 else min(self.seconds * cases, max(self.seconds, PATIENCE * self.slowest * cases))
 
     def note(self, cases: int, taken: float) -> None:
         """A batch came back."""
@@ -54,25 +55,41 @@ class LocalHand:
     def __init__(self, folder: Path, trusted: Collection[Path], allowance: Allowance, pace: Pace) -> None:
         words = [sys.executable, "-P", "-m", "swerve.execute.worker", str(folder.resolve())]
         paths = os.pathsep.join(str(Path(path).resolve()) for path in sys.path)  # modules of the user's are found as here
-        self._child = Child(
-            [*words, *(str(path.resolve()) for path in trusted)], None, allowance.memory, {**os.environ, "PYTHONPATH": paths}
-        )
+        self._command = [*words, *(str(path.resolve()) for path in trusted)]
+        self._memory, self._environment = allowance.memory, {**os.environ, "PYTHONPATH": paths}
+        self._child = self._started()
         self._pace, self._lock, self._numbers = pace, threading.Lock(), itertools.count()
-        self._asked = False
+        self._asked = self._closed = False
 
     def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Its reply within the time that the batch may take; its start, which loads the model, is not counted."""
         with self._lock:
             if not self._asked:
-                self._exchange({"ask": "ready"}, limits.START)
-                self._asked = True
+                self._make_ready()
             count, started = len(question["items"]), time.monotonic()
             reply = self._exchange(question, self._pace.limit(count))
             self._pace.note(count, time.monotonic() - started)
             return reply
 
+    def _started(self) -> Child:
+        return Child(self._command, None, self._memory, self._environment)
+
+    def _make_ready(self) -> None:
+        """Wait until it has loaded the model; a worker that never starts is no fault of a case."""
+        for left in reversed(range(STARTS)):
+            try:
+                self._exchange({"ask": "ready"}, limits.START)
+                self._asked = True
+                return
+            except ModelError as error:
+                self._child.end()
+                if self._closed or not left:
+                    raise EnvironmentFault(f"a worker cannot start: {error}") from error
+                self._child = self._started()
+
     def close(self) -> None:
         """End it, whatever it does."""
+        self._closed = True
         self._child.kill()  # whoever waits for it is told at once
         with self._lock:
             self._child.end()

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from swerve.analysis.groups import direction_of
 from swerve.campaign import Campaign, Observation
 from swerve.engine import Here, observe, run
 from swerve.errors import InputError, StoreError, SwerveError, printable
@@ -151,7 +152,8 @@ class Shared:
         folder = self.folder(rule)
         try:
             with locked(folder):
-                (made,) = shrink(Run(folder), [finding], self.hands(rule), trusted=self.trusted)
+                run = Run(folder)
+                (made,) = shrink(run, [finding], self.hands(rule), fault=direction_of(run), trusted=self.trusted)
         except StoreError as error:  # the system is not of one mind about it
             return str(error)
         return f"{made.words}: {made.finding.why}"

@@ -179,8 +179,26 @@ def _signal_name(number: int) -> str:
 
 
 def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+    """Kill a child's group, and the groups of whatever it started: a worker's own program has a session to itself."""
+    for one in (*_descendants(pid), pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(one, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(one, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    """All that a process started, and what those started, as far as it can be seen."""
+    parents: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parents.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
+    found, open_ends = [], [pid]
+    while open_ends:
+        below = parents.get(open_ends.pop(), [])
+        found += below
+        open_ends += below
+    return found
 
 
 def _let_go(child: subprocess.Popen[bytes]) -> None:
