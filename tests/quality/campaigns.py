@@ -25,7 +25,7 @@ width = {width}
 height = 40
 [system]
 use = "swerve.testing:FakeSystem"
-bias = 1.0
+bias = 0.2
 [[rule]]
 name = "brighter"
 change = {{ use = "brighten", beta = [1, 40] }}

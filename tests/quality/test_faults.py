@@ -344,7 +344,7 @@ def telling(place: Path) -> tuple[Path, Path]:
     """A campaign whose system leaves a file behind when it is asked, and that file."""
     file, calls = written(place / "campaign.toml"), place / "called"
     text = file.read_text().replace("swerve.testing:FakeSystem", f"{__name__}:Telling")
-    file.write_text(text.replace("bias = 1.0", f'bias = 1.0\ncalls = "{calls}"'))
+    file.write_text(text.replace("bias = 0.2", f'bias = 0.2\ncalls = "{calls}"'))
     return file, calls
 
 

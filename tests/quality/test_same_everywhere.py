@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,22 +79,30 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byte
     return file, content(place / "run")
 
 
-def localised(name: str, place: Path) -> dict[str, str]:
-    """The variables of a locale, made for the test where the machine has what that takes."""
-    made = place / "locales" / f"{name}.UTF-8"
-    made.parent.mkdir()
-    try:
-        subprocess.run(["localedef", "-i", name, "-f", "UTF-8", str(made)], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip(f"localedef cannot make {name} here")
-    return {"LOCPATH": str(made.parent), "LC_ALL": f"{name}.UTF-8", "LANG": f"{name}.UTF-8"}
+@pytest.fixture(scope="module")
+def localised(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, str]]:
+    """Gives the variables of a locale, made for the tests where the machine has what that takes."""
+    place = tmp_path_factory.mktemp("locales")
+
+    @cache
+    def variables(name: str) -> dict[str, str]:
+        try:
+            made = str(place / f"{name}.UTF-8")
+            subprocess.run(["localedef", "-i", name, "-f", "UTF-8", made], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip(f"localedef cannot make {name} here")
+        return {"LOCPATH": str(place), "LC_ALL": f"{name}.UTF-8", "LANG": f"{name}.UTF-8"}
+
+    return variables
 
 
 @pytest.mark.parametrize("what", SURROUNDINGS)
-def test_surroundings_change_nothing(tmp_path: Path, here: tuple[Path, dict[str, bytes]], what: str) -> None:
+def test_surroundings_change_nothing(
+    tmp_path: Path, here: tuple[Path, dict[str, bytes]], localised: Callable[[str], dict[str, str]], what: str
+) -> None:
     file, wanted = here
     how = SURROUNDINGS[what]
-    variables = {**how.get("env", {}), **(localised(how["locale"], tmp_path) if "locale" in how else {})}
+    variables = {**how.get("env", {}), **(localised(how["locale"]) if "locale" in how else {})}
     folder = tmp_path / how.get("folder", "run")
     words = command(file, folder, "--workers", str(how.get("workers", 0)))
     words.remove("--no-report")
@@ -116,10 +125,10 @@ def test_terminal_without_our_signs_is_no_error(tmp_path: Path, here: tuple[Path
     assert finish(command(here[0], tmp_path / "run", "--workers", "0"), env=environment(**ASCII)) == (1, "")
 
 
-def test_locale_made_for_the_test_is_in_force(tmp_path: Path) -> None:
+def test_locale_made_for_the_test_is_in_force(localised: Callable[[str], dict[str, str]]) -> None:
     """Otherwise the two tests above would say nothing."""
     code = f"{SET_LOCALE}; assert locale.localeconv()['decimal_point'] == ',', locale.setlocale(locale.LC_ALL)"
-    assert finish(["list", "limits"], code=code, env=environment(**localised("de_DE", tmp_path))) == (0, "")
+    assert finish(["list", "limits"], code=code, env=environment(**localised("de_DE"))) == (0, "")
 
 
 # R9: another campaign.

@@ -40,7 +40,7 @@ PROMPT, AT_ONCE = 5.0, 2.0  # seconds
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("signals") / "campaign.toml", count=30, width=60, batch=8)
+    return written(tmp_path_factory.mktemp("signals") / "campaign.toml", count=20, width=40, batch=8)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from swerve.journal import Journal
 from swerve.spec import load_campaign
 from swerve.store import JOURNAL, Run
 from tests.quality.campaigns import written
-from tests.quality.children import assert_same, command, content, finish
+from tests.quality.children import assert_same, command, content, environment, finish
 
 EVERY = 5  # of the syncs of a run, the power is cut after this one
 
@@ -248,6 +248,22 @@ def test_modes_are_the_users(watched: tuple[int, Path, list[list[str]]]) -> None
 
 def test_nothing_partial_is_left(watched: tuple[int, Path, list[list[str]]]) -> None:
     assert [path for path in watched[1].rglob("*") if "partial" in path.name] == []
+
+
+PICTURES = """
+import hashlib, numpy as np
+from swerve.files import png_bytes
+noise = np.random.default_rng(0).integers(0, 9, (256, 5, 7, 3), dtype=np.uint8)
+flat = [np.full((4, 4, 3), level, np.uint8) for level in range(256)]
+raise SystemExit(hashlib.sha256(b"".join(map(png_bytes, [*flat, *noise]))).hexdigest())
+"""
+
+
+def test_equal_pictures_are_equal_files() -> None:
+    """Whatever memory held before, which the variable fills with other bytes in every process."""
+    told = {finish([], code=PICTURES, env=environment(MALLOC_PERTURB_=str(fill)))[1] for fill in (0, 1, 85, 200)}
+    assert len(told) == 1
+    assert re.fullmatch("[0-9a-f]{64}\n", told.pop())
 
 
 # R44, R55: names that want to be more than names.
