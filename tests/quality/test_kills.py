@@ -70,7 +70,7 @@ def test_killed_runs_end_with_same_bytes(tmp_path: Path, kind: str, workers: int
     moments = random.Random(f"{kind} {workers}")
     kills = campaigns = 0
     while kills < KILLS:
-        file = written(tmp_path / "campaign.toml", kind, seed=campaigns, count=40, width=90, batch=8)
+        file = written(tmp_path / "campaign.toml", kind, seed=campaigns, count=24, width=60, batch=8)
         whole, cut = tmp_path / "whole", tmp_path / "cut"
         assert finish(command(file, whole, "--workers", "0"))[0] == 1
         words = command(file, cut, "--workers", str(workers))
