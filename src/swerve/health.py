@@ -102,7 +102,14 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
     records = {rule.name: batch for rule, batch in zip(campaign.rules, batches, strict=True)}
     seconds = time.process_time() - started
     trials = campaign.search.start(
-        Plan([seen.case for seen in usable], campaign.rules, campaign.seed, baseline, campaign.inference_batch)
+        Plan(
+            [seen.case for seen in usable],
+            campaign.rules,
+            campaign.seed,
+            baseline,
+            campaign.inference_batch,
+            campaign.coverage,
+        )
     ).total
     tried = [record for some in records.values() for record in some]
     share = None if trials is None or not tried else trials / len(tried)

@@ -21,6 +21,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "sources": {
             "world": "swerve.world.source:World",
             "windows": "swerve.sources.windows:Windows",
+            "some": "swerve.sources.some:Some",
             "folder": "swerve.sources.folder:Folder",
             "video": "swerve.sources.video:Video",
             "udacity": "swerve.sources.udacity:Udacity",
@@ -140,6 +141,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "searches": {
             "sweep": "swerve.search.sweep:Sweep",
+            "greedy": "swerve.search.greedy:Greedy",
         },
         "gates": {
             "max-fill": "swerve.gates.fill:MaxFill",

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from swerve.case import Case, Fact
 from swerve.errors import InputError, NotApplicable, UnmappedError, did_you_mean
-from swerve.values import SLOTS, Group, Value
+from swerve.recent import Recent
+from swerve.values import SLOTS, Group, Image, Value
 
 V = TypeVar("V", bound=Value)
 P = ParamSpec("P")
@@ -92,6 +93,22 @@ def param(
     return dataclasses.field(default=default, metadata={"param": facts})
 
 
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """A member of a group and what a change made of it; holding the first keeps its id its own."""
+
+    frame: Value
+    mapped: Value
+
+    def weight(self) -> int:
+        pixels = sum(value.pixels.nbytes for value in (self.frame, self.mapped) if isinstance(value, Image))
+        return 1024 + pixels
+
+
+# Windows that lie side by side share most of their frames (DESIGN §2): 300 of 640x360, before and after.
+_FRAMES = Recent(400 << 20, weigh=lambda made: made.weight() if isinstance(made, _Frame) else 0)
+
+
 @dataclass(frozen=True)
 class Transformation:
     """A change with every number fixed. One method per slot it changes (`image`, `boxes2d`, …).
@@ -125,7 +142,7 @@ class Transformation:
         if handler := _handler(type(self), value.slot):
             return self._checked(handler(self, value), value)
         if isinstance(value, Group):
-            return typing.cast(V, Group(tuple(self.map(item) for item in value.values)))
+            return typing.cast(V, Group(tuple(self._shared(item) for item in value.values)))
         if value.slot in self.preserves or ANYTHING in self.preserves:
             return value
         name = type(self).__name__
@@ -146,6 +163,14 @@ class Transformation:
             parent=case.parent or case.key,
             facts={**case.facts, **self.facts(case)},
         )
+
+    def _shared(self, frame: Value) -> Value:
+        """A member of a group, mapped once for all the windows it is in."""
+        try:
+            hash(self)
+        except TypeError:  # a change that holds a list or an array
+            return self.map(frame)
+        return _FRAMES.get((self, id(frame)), lambda: _Frame(frame, self.map(frame))).mapped
 
     def simpler(self) -> Iterator[Transformation]:
         """Changes nearer to doing nothing: each number at neutral, then half-way there."""

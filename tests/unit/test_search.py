@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,23 @@ def test_sweep_lists_finite_and_draws_endless() -> None:
 def test_wrong_number_of_draws_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match="per_case must be a whole number of at least 1, got"):
         Sweep(per_case=wrong)  # type: ignore[arg-type]
+
+
+def test_sweep_by_change_asks_the_same_trials_in_another_order() -> None:
+    rules = (Rule("brighter", Over(Brighten, beta="grid"), same_angle(20)), Rule("any", Over(Brighten), same_angle(20)))
+    keys = [f"case-{number:02}" for number in range(11)]
+    plan = Plan(keys, rules, 1, {}, 4)
+
+    def asked(by: str) -> list[list[Trial]]:
+        session, asks = Sweep(per_case=2, by=by).start(plan), []
+        while trials := session.ask():
+            asks.append(list(trials))
+        return asks
+
+    by_case, by_change = asked("case"), asked("change")
+    assert sorted(map(str, chain(*by_case))) == sorted(map(str, chain(*by_change)))
+    first = by_change[0][:4]
+    assert [trial.case for trial in first] == keys[:4]
+    assert len({(trial.rule, trial.draw, trial.change) for trial in first}) == 1
+    with pytest.raises(ValueError, match="by must be 'case' or 'change'"):
+        Sweep(by="rule")

@@ -1,3 +1,6 @@
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import pytest
 
 from swerve.campaign import Campaign
@@ -8,6 +11,7 @@ from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows, frames_of
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
+from swerve.transformation import Transformation
 from swerve.transformations.photometric import Brighten
 from swerve.values import Group, Image
 
@@ -110,3 +114,46 @@ def test_sizes_must_agree_in_a_window() -> None:
 def test_wrong_length_is_named(wrong: object) -> None:
     with pytest.raises(ValueError, match="length must be a whole number of at least 1, got"):
         Windows(FakeSource(), wrong)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Counted(Transformation):
+    """A change that tells how often it was made to which frame."""
+
+    by: int = 1
+    preserves: ClassVar[tuple[str, ...]] = ("*",)
+    made: ClassVar[list[tuple[int, int]]] = []
+
+    def image(self, value: Image) -> Image:
+        self.made.append((self.by, id(value)))
+        return Image(value.pixels // (self.by + 1))
+
+
+def test_frame_that_windows_share_is_changed_once_per_change() -> None:
+    windows = Windows(drives(1, 8), 5)
+    cases = [windows[key] for key in windows.keys()]
+    Counted.made.clear()
+    followups = [Counted(by)(case) for by in (1, 2) for case in cases]
+    assert len(Counted.made) == len(set(Counted.made)) == 2 * 8
+    for case, followup in zip(cases * 2, followups, strict=True):
+        before, after = case.inputs["camera"], followup.inputs["camera"]
+        assert isinstance(before, Group)
+        assert isinstance(after, Group)
+        by = 1 if followups.index(followup) < 4 else 2
+        for frame, changed in zip(before.values, after.values, strict=True):
+            assert isinstance(frame, Image)
+            assert changed == Image(frame.pixels // (by + 1))
+
+
+@dataclass(frozen=True)
+class Listed(Counted):
+    """A change without a hash."""
+
+    numbers: Any = ()
+
+
+def test_change_without_a_hash_is_made_each_time() -> None:
+    case = Windows(drives(1, 3), 3)[drives(1, 3).keys()[2]]
+    Counted.made.clear()
+    assert Listed(1, [1, 2])(case).inputs == Listed(1, [1, 2])(case).inputs
+    assert len(Counted.made) == 6

@@ -13,11 +13,12 @@ from swerve.coverage.layers import DEEPTEST_2018, DEFAULT, layout_of
 from swerve.errors import InputError
 from swerve.sources.windows import Windows
 from swerve.system import WhiteBox
+from swerve.systems.probe import probe
 from swerve.values import Group, Image, Signal
 from swerve.world.source import World
 from swerve.zoo.data import degrees_of
 from swerve.zoo.networks import EpochNet, folded, normalised
-from swerve.zoo.steering import PACKAGED, STEERING, Chauffeur, DaveOrig, Epoch, Rambo, Trained, View, differences
+from swerve.zoo.steering import DEGREES, PACKAGED, STEERING, Chauffeur, DaveOrig, Epoch, Rambo, Trained, View, differences
 from swerve.zoo.train import blank, save_weights
 
 NAMES = tuple(STEERING)
@@ -226,3 +227,18 @@ def test_weights_have_cards():
         assert size <= 8_000_000
         assert (PACKAGED / f"{name}.md").exists()
         assert (PACKAGED / f"{name}.json").exists()
+
+
+def test_shared_frames_change_no_trace(untrained):
+    chauffeur = untrained["chauffeur"]
+    cases = [case_for(chauffeur, first) for first in (0, 7)]
+    together = chauffeur.trace(cases, chauffeur.layers())
+    batch = torch.stack([chauffeur.view.read(case) for case in cases])
+    rows, apart = probe(chauffeur.system.net, batch, chauffeur.layers())
+    assert list(together.layers) == list(apart) == list(chauffeur.layers())
+    for name, layer in apart.items():
+        shared = together.layers[name]
+        assert (shared.kind, shared.passes, type(shared)) == (layer.kind, layer.passes, type(layer)), name
+        for what in ("mean", "low", "high"):
+            assert getattr(shared, what) == pytest.approx(getattr(layer, what), abs=1e-4), (name, what)
+    assert [degrees_of(answer) for answer in together.answers] == pytest.approx((rows[:, 0] * DEGREES).tolist(), abs=1e-3)

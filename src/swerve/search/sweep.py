@@ -10,16 +10,26 @@ from swerve.campaign import Plan, Record, Trial
 from swerve.relation import Rule
 from swerve.transformation import Transformation
 
+CASE, CHANGE = "case", "change"
 BATCHES_PER_ASK = 8  # one ask is one commit to disk; enough batches to feed several workers
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Every case under every rule: the whole of a finite space, `per_case` draws of an endless one."""
+    """Every case under every rule: the whole of a finite space, `per_case` draws of an endless one.
+
+    Args:
+        per_case: draws of a space that has no grid.
+        by: `case`: all changes of a case follow each other; `change`: one change of many cases does, so that windows which
+            share frames meet in a batch and each frame is changed and encoded once (DESIGN §2).
+    """
 
     per_case: int = 6
+    by: str = CASE
 
     def __post_init__(self) -> None:
+        if self.by not in (CASE, CHANGE):
+            raise ValueError(f"by must be '{CASE}' or '{CHANGE}', got {self.by!r}")
         if isinstance(self.per_case, bool) or not isinstance(self.per_case, int) or self.per_case < 1:
             raise ValueError(f"per_case must be a whole number of at least 1, got {self.per_case!r}")
 
@@ -37,13 +47,18 @@ class SweepSession:
         grids = {rule.name: rule.change.grid() for rule in plan.rules}
         per_key = sum(len(grids[rule.name]) or sweep.per_case for rule in plan.rules)
         self.total: int | None = per_key * len(plan.keys)
-        self._keys_per_ask = max(1, plan.inference_batch * BATCHES_PER_ASK // per_key)
+        self._by_change = sweep.by == CHANGE
+        one = plan.inference_batch if self._by_change else 1
+        self._keys_per_ask = max(one, plan.inference_batch * BATCHES_PER_ASK // per_key)
         self._keys = iter(plan.keys)
         self._questions = [question for rule in plan.rules for question in _questions(rule, sweep.per_case)]
 
     def ask(self) -> Sequence[Trial]:
         keys: Iterator[str] = itertools.islice(self._keys, self._keys_per_ask)
-        return [Trial(key, rule, draw, change) for key in keys for rule, draw, change in self._questions]
+        if self._by_change:
+            together = list(keys)
+            return [Trial(key, *question) for question in self._questions for key in together]
+        return [Trial(key, *question) for key in keys for question in self._questions]
 
     def tell(self, records: Sequence[Record]) -> None:
         """A sweep does not learn."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from swerve.case import Case
 from swerve.convention import Convention
 from swerve.errors import InputError, did_you_mean
+from swerve.recent import Recent
 from swerve.seeding import digest_of, rng_for
 from swerve.values import Depth, Image, SceneRef, Steering, Value
 from swerve.world import labels
@@ -28,7 +27,6 @@ SPLITS = ("train", "val", "test")
 LABELS = ("steering", "boxes2d", "boxes3d", "masks", "depth", "calibration")
 LONGEST = 300  # frames of a drive, before its road ends
 DAY = "day"  # another daylight for every drive
-T = TypeVar("T")
 
 
 @cache
@@ -36,33 +34,6 @@ def code_digest() -> str:
     """A hash of the modules that make the world: whoever edits them has other frames."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return digest_of([(file.name, file.read_text()) for file in files])
-
-
-class Recent:
-    """The last few of something dear to make, for all threads."""
-
-    def __init__(self, keep: int) -> None:
-        self._keep = keep
-        self._kept: OrderedDict[object, object] = OrderedDict()
-        self._guard = threading.Lock()
-
-    def __reduce__(self) -> tuple[type[Recent], tuple[int]]:
-        """A copy remembers as much, but starts with nothing."""
-        return Recent, (self._keep,)
-
-    def get(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` gives, made once as long as it is remembered; others are not kept waiting while it is made."""
-        with self._guard:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]  # type: ignore[return-value]
-        made = make()
-        with self._guard:
-            kept = self._kept.setdefault(key, made)  # of two threads that made it at once, both get the first one's
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._keep:
-                self._kept.popitem(last=False)
-        return kept  # type: ignore[return-value]
 
 
 _DRIVES = Recent(4)

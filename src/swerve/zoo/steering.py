@@ -224,22 +224,43 @@ class Chauffeur(Trained):
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         """One answer per window; a frame that several windows share is encoded once."""
+        return self.trace(cases, ()).answers
+
+    def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
         if not cases:
-            return []
-        windows = [self.view.images(case) for case in cases]
-        frames = {image.digest: image for window in windows for image in window}
-        place = {digest: number for number, digest in enumerate(frames)}
+            return Traced([], {})
         net = self.system.net.eval()
         assert isinstance(net, ChauffeurNet)
-        with torch.inference_mode():
-            features = torch.cat([net.cnn(batch) for batch in self._batches(list(frames.values()))])
-            order = torch.tensor([[place[image.digest] for image in window] for window in windows])
-            rows = net.lstm(features[order])
-        return [(said(row),) for row in rows]
+        frames, order = _shared([self.view.images(case) for case in cases])
+        encoder, memory = [name for name in layers if not name.startswith(LSTM)], [n for n in layers if n.startswith(LSTM)]
+        parts = [probe(net.cnn, batch, [name.removeprefix(CNN) for name in encoder]) for batch in self._batches(frames)]
+        features = torch.cat([output for output, _ in parts])
+        rows, remembered = probe(net.lstm, features[order], [name.removeprefix(LSTM) for name in memory])
+        found = {
+            name: _spread(_stacked([layer[name.removeprefix(CNN)] for _, layer in parts]), order.numpy()) for name in encoder
+        }
+        told = found | {name: remembered[name.removeprefix(LSTM)] for name in memory}
+        return Traced([(said(row),) for row in rows], {name: told[name] for name in layers})
 
     def _batches(self, images: Sequence[Image]) -> Iterator[Tensor]:
         for start in range(0, len(images), AT_ONCE):
             yield equalised_yuv(np.stack([self.view.reduced(image.pixels) for image in images[start : start + AT_ONCE]]))
+
+
+CNN, LSTM = "cnn.", "lstm."
+
+
+def _shared(windows: Sequence[Sequence[Image]]) -> tuple[list[Image], Tensor]:
+    """Every frame once, and for each window the places of its own."""
+    frames = {image.digest: image for window in windows for image in window}
+    place = {digest: number for number, digest in enumerate(frames)}
+    return list(frames.values()), torch.tensor([[place[image.digest] for image in window] for window in windows])
+
+
+def _spread(layer: Activations, order: Array) -> Activations:
+    """What a layer said of every frame, as all frames of the first window, then those of the second, and so on."""
+    rows, passes = order.ravel(), order.shape[1]
+    return replace(layer, mean=layer.mean[rows], low=layer.low[rows], high=layer.high[rows], passes=passes)
 
 
 STEERING: Mapping[str, type[Trained]] = MappingProxyType(

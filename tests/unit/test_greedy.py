@@ -1,0 +1,270 @@
+"""DeepTest's Algorithm 1, both readings, and its twin that follows a coin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from swerve.campaign import Campaign, Gain, Observation, Plan, Record, Trial
+from swerve.case import Case
+from swerve.coverage.meter import Meter, bits_of
+from swerve.engine import run
+from swerve.errors import InputError
+from swerve.execute.local import run_into
+from swerve.relation import Rule, Status, Verdict
+from swerve.relations.steering import same_angle
+from swerve.search.greedy import Greedy
+from swerve.space import OneOf, Over, Range
+from swerve.spec import Loaded
+from swerve.store import Run
+from swerve.system import Answer, System
+from swerve.testing import FakeSource, FakeSystem, MemoryLedger
+from swerve.transformation import Chain
+from swerve.transformations.photometric import Brighten, Contrast
+from tests.unit.test_meter import network
+
+SPACE = OneOf((Over(Brighten, beta=Range(1, 60)), Over(Contrast, alpha=Range(1.1, 3))))
+RULE = Rule("pair", SPACE, same_angle(20))
+HELD = Verdict(Status.HELD, -1.0, "")
+T = TypeVar("T")
+Success = Callable[[int, Trial], bool]
+
+
+class Numbers:
+    """A meter whose gains are sets of numbers, told as lists."""
+
+    def measured(self, system: System, cases: Sequence[Case]) -> tuple[Sequence[Answer], Sequence[Gain]]:
+        raise NotImplementedError
+
+    def joined(self, gains: Iterable[Gain | None]) -> Gain:
+        return {"N": {"is": sorted({number for gain in gains if gain for number in gain["N"]["is"]})}}
+
+    def counts(self, gain: Gain) -> Mapping[str, Mapping[str, int]]:
+        return {"N": {"covered": len(gain["N"]["is"]), "total": 1000}} if gain else {}
+
+
+def plan(*keys: str, seed: int = 1, **gains: list[int]) -> Plan:
+    seen = {key: Observation(key, "", gain={"N": {"is": gains.get(key, [])}}) for key in keys}
+    return Plan(keys, (RULE,), seed, seen, 4, Numbers())
+
+
+def watched(search: Greedy, told: Plan, success: Success, most: int = 500) -> list[tuple[str, int, bool]]:
+    """Case, number of changes, and outcome of each try, where `success` says which tries cover something new."""
+    session, seen, fresh = search.start(told), [], 100
+    while trials := session.ask():
+        records = []
+        for trial in trials:
+            good = success(len(seen), trial)
+            fresh += good
+            steps = trial.change.steps if isinstance(trial.change, Chain) else ()
+            seen.append((trial.case, len(steps), good))
+            records.append(Record(trial, HELD, trial.change, gain={"N": {"is": [fresh] if good else []}}))
+        session.tell(records)
+        assert len(seen) < most
+    return seen
+
+
+def at(*places: int) -> Success:
+    return lambda number, trial: number in places
+
+
+def test_paper_makes_all_tries_of_an_image_then_looks_at_what_it_gave() -> None:
+    # a: success, two failures in total; then its child, which covered something; then b.
+    assert watched(Greedy(tries=2), plan("a", "b"), at(0)) == [
+        ("a", 2, True), ("a", 2, False), ("a", 2, False), ("a", 4, False), ("a", 4, False), ("b", 2, False), ("b", 2, False),
+    ]  # fmt: skip
+
+
+def test_paper_takes_the_newest_image_first() -> None:
+    tried = watched(Greedy(tries=1), plan("a", "b"), at(0, 1, 3))
+    # Two children of a; the second is on top, has a child itself, which fails; then the first; then b.
+    assert [(case, steps) for case, steps, _ in tried] == [
+        ("a", 2), ("a", 2), ("a", 2), ("a", 4), ("a", 4), ("a", 6), ("a", 4), ("b", 2),
+    ]  # fmt: skip
+
+
+def test_failures_count_in_total_unless_a_success_resets_them() -> None:
+    pattern = at(1)
+    plain = [case for case, steps, _ in watched(Greedy(tries=2), plan("a"), pattern) if steps == 2]
+    reset = [case for case, steps, _ in watched(Greedy(tries=2, reset=True), plan("a"), pattern) if steps == 2]
+    assert (len(plain), len(reset)) == (3, 4)  # fail, success, fail; and one more failure after the reset
+
+
+def test_code_follows_a_success_at_once_and_comes_back() -> None:
+    assert watched(Greedy(tries=2, reading="code"), plan("a", "b"), at(1)) == [
+        ("a", 2, False), ("a", 2, True), ("a", 4, False), ("a", 4, False), ("a", 2, False), ("a", 2, False),
+        ("b", 2, False), ("b", 2, False),
+    ]  # fmt: skip
+
+
+def kinds_of(search: Greedy, success: Success) -> list[tuple[str, ...]]:
+    session, seen = search.start(plan("a", "b", seed=3)), []
+    while (trials := session.ask()) and len(seen) < 60:
+        change = trials[0].change
+        assert isinstance(change, Chain)
+        seen.append(tuple(type(step).__name__ for step in change.steps[-2:]))
+        good = success(len(seen) - 1, trials[0])
+        session.tell([Record(trials[0], HELD, change, gain={"N": {"is": [len(seen) + 100] if good else []}})])
+    return seen
+
+
+def test_kinds_that_worked_are_tried_first_again() -> None:
+    for reading in ("paper", "code"):
+        kinds = kinds_of(Greedy(tries=5, reading=reading), at(0))
+        assert (kinds[1][0], kinds[2][0]) == kinds[0], reading
+
+
+def test_paper_forgets_kinds_with_the_image_and_code_does_not() -> None:
+    # The only try of a succeeds; under `code` its child begins with what worked, under `paper` a's next tries do.
+    forgotten = [kinds_of(Greedy(tries=1, reading="paper"), at(0))[1:3] for _ in range(1)]
+    assert forgotten[0][0][0] == kinds_of(Greedy(tries=1), at(0))[0][0]
+    code = kinds_of(Greedy(tries=1, reading="code"), at(0))
+    assert (code[1][0], code[2][0]) == code[0]
+
+
+def test_code_draws_two_different_kinds() -> None:
+    drawn = kinds_of(Greedy(tries=30, reading="code"), at())
+    assert len(drawn) == 60
+    assert all(first != second for first, second in drawn)
+    assert any(first == second for first, second in kinds_of(Greedy(tries=30), at()))
+
+
+def test_what_seeds_cover_counts_from_the_start_or_once_they_are_reached() -> None:
+    def told(search: Greedy) -> list[bool]:
+        """Whether a follow-up of a that covers only what seed b covers is followed."""
+        session = search.start(plan("a", "b", a=[1], b=[2]))
+        trial = session.ask()[0]
+        session.tell([Record(trial, HELD, trial.change, gain={"N": {"is": [2]}})])
+        return [session.kept == 1]
+
+    assert told(Greedy(tries=1)) == [False]
+    assert told(Greedy(tries=1, seeds="each")) == [True]
+
+
+@pytest.mark.parametrize(
+    ("search", "tries"),
+    [
+        (Greedy(tries=2, budget=5), 5),
+        (Greedy(tries=2, images=2), 2),
+        (Greedy(tries=2, images=2, width=2), 2),
+        (Greedy(tries=9, budget=7, width=4), 7),
+    ],
+)
+def test_caps_end_the_search(search: Greedy, tries: int) -> None:
+    assert len(watched(search, plan("a", "b"), lambda number, trial: True)) == tries
+
+
+def test_depth_ends_a_line_that_always_succeeds() -> None:
+    tried = watched(Greedy(tries=1, depth=6, budget=40, reading="code"), plan("a"), lambda number, trial: True)
+    assert max(steps for _, steps, _ in tried) == 6
+
+
+def test_wider_search_asks_several_tries_of_one_image() -> None:
+    session = Greedy(tries=5, width=3).start(plan("a", "b"))
+    first = session.ask()
+    assert [trial.case for trial in first] == ["a"] * 3
+    assert len({trial.draw for trial in first}) == 3
+    session.tell([Record(trial, HELD, trial.change, gain={"N": {"is": []}}) for trial in first])
+    assert len(session.ask()) == 2  # what is left of its tries
+
+
+def test_chance_follows_the_coin_and_uses_its_budget_up() -> None:
+    never = watched(Greedy(tries=3, follow="chance", budget=20), plan("a", "b"), lambda number, trial: True)
+    assert len(never) == 20
+    assert {steps for _, steps, _ in never} == {2}  # coverage does not lead it
+    assert [case for case, _, _ in never][:7] == ["a"] * 3 + ["b"] * 3 + ["a"]
+    search = Greedy(tries=3, follow="chance", chance=0.3, budget=2000)
+    session = search.start(plan("a", "b"))
+    while trials := session.ask():
+        session.tell([Record(trial, HELD, trial.change, gain={"N": {"is": []}}) for trial in trials])
+    assert 500 < session.kept < 700
+
+
+def test_a_try_that_could_not_be_made_is_a_failure() -> None:
+    for follow in ("coverage", "chance"):
+        session = Greedy(tries=2, follow=follow, chance=0.99, budget=50).start(plan("a"))
+        trials = session.ask()
+        session.tell([Record(trials[0], Verdict.skipped("too much fill"))])
+        assert session.kept == 0
+
+
+def test_an_image_that_never_fails_ends_with_the_budget() -> None:
+    tried = watched(Greedy(tries=1, budget=30), plan("a", "b"), lambda number, trial: True)
+    assert tried == [("a", 2, True)] * 30
+
+
+def test_bad_numbers_and_missing_parts_are_refused() -> None:
+    for wrong, why in (
+        ({"reading": "book"}, "reading must be 'paper' or 'code'"),
+        ({"follow": "luck"}, "follow must be"),
+        ({"seeds": "none"}, "seeds must be"),
+        ({"tries": 0}, "tries must be a whole number of at least 1"),
+        ({"depth": 1}, "depth must be"),
+        ({"chance": 1.0}, "chance must be from 0 to below 1"),
+        ({"follow": "chance"}, "give it a budget"),
+    ):
+        with pytest.raises(InputError, match=why):
+            Greedy(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"say which criteria in \[coverage\]"):
+        Greedy().start(Plan(("a",), (RULE,), 0, {}, 1))
+    with pytest.raises(InputError, match="wants one rule"):
+        Greedy().start(Plan(("a",), (RULE, RULE), 0, {}, 1, Numbers()))
+
+
+def campaign(**how: Any) -> Campaign:
+    return Campaign(FakeSource(5), network(), (RULE,), Greedy(tries=4, **how), coverage=Meter(), seed=2, inference_batch=4)
+
+
+def told(ledger: MemoryLedger, kind: type[T]) -> list[T]:
+    return [item for batch in ledger.batches for item in batch if isinstance(item, kind)]
+
+
+def kept(records: Sequence[Record], first: Gain) -> list[Record]:
+    """Which tries covered something new, by sets alone."""
+    covered, chosen = bits_of(first["NC"]), []
+    for record in records:
+        bits = bits_of(record.gain["NC"]) if record.gain else covered
+        if bits - covered:
+            chosen.append(record)
+        covered = covered | bits
+    return chosen
+
+
+def test_search_on_a_network_keeps_what_covers_more() -> None:
+    made = campaign()
+    ledger = MemoryLedger()
+    summary = run(made, ledger)
+    assert isinstance(made.coverage, Meter)
+    observations, records = told(ledger, Observation), told(ledger, Record)
+    first = made.coverage.joined(seen.gain for seen in observations)
+    chosen = kept(records, first)
+    assert chosen, "nothing new was covered: the test shows nothing"
+    # Every image of more than two changes continues one that covered more.
+    starts = {(record.trial.case, record.change.steps) for record in chosen if isinstance(record.change, Chain)}
+    for record in records:
+        assert isinstance(record.change, Chain)
+        if len(record.change.steps) > 2:
+            assert (record.trial.case, record.change.steps[:-2]) in starts
+    assert len(records) == 4 * (len(observations) + len(chosen)) + len(chosen)
+    assert summary.coverage["NC"]["covered"] > summary.coverage["NC"]["untouched"]
+
+
+def test_killed_search_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    whole = Loaded(campaign(), tmp_path)
+    run_into(whole, tmp_path / "whole", anyway=True)
+    journal = (tmp_path / "whole" / "journal.jsonl").read_bytes()
+    lines = journal.splitlines(keepends=True)
+    run_into(Loaded(campaign(), tmp_path), tmp_path / "cut", anyway=True)
+    (tmp_path / "cut" / "journal.jsonl").write_bytes(b"".join(lines[: len(lines) * 2 // 3]))
+    run_into(Loaded(campaign(), tmp_path), tmp_path / "cut", anyway=True)
+    assert (tmp_path / "cut" / "journal.jsonl").read_bytes() == journal
+    assert Run(tmp_path / "whole").baseline()
+
+
+def test_black_box_cannot_be_guided() -> None:
+    black = Campaign(FakeSource(3), FakeSystem(), (RULE,), Greedy(), coverage=Meter())
+    with pytest.raises(Exception, match="black box"):
+        run(black, MemoryLedger())
