@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from swerve.report.html import CONTROLS
 from swerve.report.scale import Scale
@@ -18,7 +18,7 @@ BESIDE = 62  # for the number at the end of a row
 LETTER = 6.9  # pixels, in the widest of the page's fonts
 LONGEST_NAME = 34  # characters of a row's name
 NAMES = 14  # pixels of a second line of names below a plot
-SHORT_NAME = 12  # characters of a name below a plot, before names take turns on two lines
+SPREAD = 480  # pixels that names below a plot share, before they take turns on two lines
 TONES = 8  # colours in experiment.css; further series begin again with another mark
 PRINTED = "printed"
 # Drawn around a point, so that series differ by more than their colour.
@@ -33,8 +33,8 @@ DIAMOND = "m0-5l3.6 5l-3.6 5l-3.6-5z"
 
 
 def clipped(name: str, longest: int) -> str:
-    """`name`, shortened if need be."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+    """`name`, shortened if need be: wide letters count twice."""
+    return name if cell_len(name) <= longest else f"{set_cell_size(name, longest - 1).rstrip()}…"
 
 
 def tone(place: int) -> str:
@@ -105,26 +105,36 @@ def row_name(name: str, y: float, left: float) -> Markup:
     return text(left - 8, y + 4, clipped(name, LONGEST_NAME), "y name")
 
 
-def bottom_axis(
-    scale: Scale, bottom: float, axis: str, names: Sequence[str] = (), *, grid: bool = True
-) -> Iterator[Markup]:  # fmt: skip
-    """The horizontal axis: ticks, or names in their place, and what it is."""
-    turns = 2 if below(names) else 1
-    ticks = [(scale(place), name) for place, name in enumerate(names)] if len(names) > 1 else scale.ticks()
-    for place, (x, told) in enumerate(ticks):
-        drop = NAMES * (place % turns)
-        yield draw(
-            "path", class_="grid" if grid else "tick", d=f"M{x} {TOP}V{bottom}" if grid else f"M{x} {bottom}v{4 + drop}"
-        )
-        yield text(x, bottom + 17 + drop, clipped(told, 2 * SHORT_NAME), "x")
-    if scale.low <= 0 < scale.high and grid and not scale.log:
+def grid_axis(scale: Scale, bottom: float, axis: str) -> Iterator[Markup]:
+    """The horizontal axis of rows: a line down at each tick, the one at zero stronger, and what it is."""
+    for x, told in scale.ticks():
+        yield draw("path", class_="grid", d=f"M{x} {TOP}V{bottom}")
+        yield text(x, bottom + 17, told, "x")
+    if scale.low <= 0 < scale.high:
         yield draw("path", class_="tick", d=f"M{scale(0)} {TOP}V{bottom}")
+    yield text((scale.start + scale.end) / 2, bottom + 36, axis, "x axis")
+
+
+def bottom_axis(scale: Scale, bottom: float, axis: str, names: Sequence[str] = ()) -> Iterator[Markup]:
+    """The horizontal axis of a plane: ticks, or names in their place, and what it is."""
+    for x, told, drop in _names(scale, names) if names else ((x, told, 0) for x, told in scale.ticks()):
+        yield draw("path", class_="tick", d=f"M{x} {bottom}v{4 + drop}")
+        yield text(x, bottom + 17 + drop, told, "x")
     yield text((scale.start + scale.end) / 2, bottom + 36 + below(names), axis, "x axis")
+
+
+def _names(scale: Scale, names: Sequence[str]) -> Iterator[tuple[float, str, int]]:
+    """Where each name stands, as much of it as there is room for, and how much lower than the highest."""
+    lower = below(names)
+    room = (scale(1) - scale(0)) * (2 if lower else 1) - LETTER
+    for place, name in enumerate(names):
+        x = scale(place)
+        yield x, clipped(name, max(int(min(room, 2 * x, 2 * (WIDTH - x)) / LETTER), 2)), lower * (place % 2)
 
 
 def below(names: Sequence[str]) -> int:
     """The height of a second line of names, if they need one."""
-    return NAMES if any(cell_len(name) > SHORT_NAME for name in names) else 0
+    return NAMES if max(map(cell_len, names), default=0) * len(names) * LETTER > SPREAD else 0
 
 
 def left_axis(scale: Scale, left: float, axis: str) -> Iterator[Markup]:

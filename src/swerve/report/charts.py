@@ -22,9 +22,9 @@ from swerve.report.canvas import (
     PRINTED,
     RIGHT,
     TOP,
-    bottom_axis,
     draw,
     figure,
+    grid_axis,
     key,
     left_out,
     mark,
@@ -76,24 +76,28 @@ def box_plots(
     series: Mapping[str, BoxPlot | None], *, axis: str = "", percent: bool = False, printed: Mapping[str, float] = NONE
 ) -> Markup:
     """A row per name: quartiles, median and whiskers; `printed` marks the paper's medians."""
+    if unknown := sorted({*printed} - {*series}):
+        raise ValueError(f"there is no box plot called {unknown[0]!r} to hold a printed number against")
     boxes = {name: box if box and _whole(box) else None for name, box in series.items()}
     papers = {name: number for name, given in printed.items() if (number := drawable(given)) is not None}
     known = [box for box in boxes.values() if box]
     if not known:
         return nothing(f"{len(series):,} box plots" if series else "box plots")
     left = name_edge(series)
-    ends = [end for box in known for end in (box.low, box.high)] + [papers[name] for name in boxes if name in papers]
-    scale = fitted(ends, left, RIGHT - BESIDE, percent=percent)
+    ends = [end for box in known for end in (box.low, box.high)]
+    scale = fitted([*ends, *papers.values()], left, RIGHT - BESIDE, percent=percent)
     bottom = TOP + BOX_ROW * len(boxes)
     rows = [
         _box_row(name, box, TOP + BOX_ROW * (place + 0.5), scale, papers.get(name))
         for place, (name, box) in enumerate(boxes.items())
     ]
     keys = [key("printed in the paper", mark(PRINTED, 11, 6))] if papers else []
-    return figure(
-        [*bottom_axis(scale, bottom, axis), *rows], bottom + FOOT, f"box plots of {axis or 'numbers'}: {', '.join(boxes)}",
-        keys, _of_boxes(known, len(series) - len(known)),
-    )  # fmt: skip
+    about = f"box plots of {axis or 'numbers'}: {', '.join(boxes)}"
+    asides = [
+        *_of_boxes(known, len(series) - len(known)),
+        *left_out(len(printed) - len(papers), len(printed), "printed numbers"),
+    ]
+    return figure([*grid_axis(scale, bottom, axis), *rows], bottom + FOOT, about, keys, asides)
 
 
 def _whole(box: BoxPlot) -> bool:
@@ -101,21 +105,21 @@ def _whole(box: BoxPlot) -> bool:
 
 
 def _box_row(name: str, box: BoxPlot | None, y: float, scale: Scale, printed: float | None) -> Markup:
-    parts = [row_name(name, y, scale.start)]
-    if box is None:
-        parts.append(text(scale.start + 6, y + 4, "no numbers", "dim"))
-        return draw("g", parts)
+    drawn = _box(box, y, scale) if box else [text(scale.start + 6, y + 4, "no numbers", "dim")]
+    paper = [mark(PRINTED, scale(printed), y)] if printed is not None else []
+    told = _box_told(name, box, scale.percent, printed) if box else f"{name}: no numbers"
+    return draw("g", [row_name(name, y, scale.start), *drawn, *paper], told=told)
+
+
+def _box(box: BoxPlot, y: float, scale: Scale) -> list[Markup]:
     low, first, median, third, high = map(scale, (box.low, box.first, box.median, box.third, box.high))
     whiskers = f"M{low} {y}H{first}M{third} {y}H{high}M{low} {y - 4}v8M{high} {y - 4}v8"
-    parts += [
+    return [
         draw("path", class_="whisker", d=whiskers),
         draw("rect", class_="box tone0", x=first, y=y - 7, width=round(max(third - first, 0.5), 1), height=14),
         draw("path", class_="median tone0", d=f"M{median} {y - 7}v14"),
         text(RIGHT, y + 4, scale.told(box.median), "y"),
     ]
-    if printed is not None:
-        parts.append(mark(PRINTED, scale(printed), y))
-    return draw("g", parts, told=_box_told(name, box, scale.percent, printed))
 
 
 def _box_told(name: str, box: BoxPlot, percent: bool, printed: float | None) -> str:
@@ -156,7 +160,7 @@ def bars(groups: Mapping[str, Mapping[str, Bar]], *, axis: str = "", percent: bo
     keys = [_swatch(name, f"thin {tone(place)}") for place, name in enumerate(names)] if len(names) > 1 else []
     papers = [key("printed in the paper", mark(PRINTED, 11, 6))] if any(bar.drawn[3] is not None for bar in given) else []
     about = f"bars of {axis or 'numbers'}: {', '.join(groups)}"
-    return figure([*bottom_axis(scale, bottom, axis), *rows], bottom + FOOT, about, [*keys, *papers], _of_bars(given))
+    return figure([*grid_axis(scale, bottom, axis), *rows], bottom + FOOT, about, [*keys, *papers], _of_bars(given))
 
 
 def _bar_row(name: str, bar: Bar, y: float, scale: Scale, place: int) -> Markup:
@@ -212,7 +216,7 @@ def stacked(rows: Mapping[str, Mapping[str, float]], *, axis: str = "") -> Marku
     lost = sum(drawable(number) is None or number < 0 for number in given)
     asides = left_out(lost, len(given), "numbers", or_else="below zero")
     about = f"shares of {axis or ', '.join(names)}: {', '.join(rows)}"
-    return figure([*bottom_axis(scale, bottom, axis), *drawn], bottom + FOOT, about, keys, asides)
+    return figure([*grid_axis(scale, bottom, axis), *drawn], bottom + FOOT, about, keys, asides)
 
 
 def _count(number: float) -> float:

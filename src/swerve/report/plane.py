@@ -69,7 +69,7 @@ def lines(
         drawable(spot.x) is not None and drawable(spot.x, log=True) is None for line in series.values() for spot in line
     )
     about = f"lines of {y or 'numbers'} by {x or 'numbers'}: {', '.join(series)}"
-    axes = [*left_axis(plane.up, plane.across.start, y), *bottom_axis(plane.across, HEIGHT, x, names, grid=False)]
+    axes = [*left_axis(plane.up, plane.across.start, y), *bottom_axis(plane.across, HEIGHT, x, names)]
     asides = left_out(lost, len(given), "numbers", or_else="below the logarithmic axis" if log_x else "")
     return figure([*axes, *parts], HEIGHT + FOOT + below(names), about, keys, asides)
 
@@ -94,7 +94,7 @@ def points(xs: Sequence[float], ys: Sequence[float], *, x: str = "", y: str = ""
     keys = [
         key(f"{kind} ({count:,})", mark(0, 11, 6, kind=tone(place))) for place, (kind, count) in enumerate(counts.items())
     ]
-    axes = [*left_axis(plane.up, plane.across.start, y), *bottom_axis(plane.across, HEIGHT, x, grid=False)]
+    axes = [*left_axis(plane.up, plane.across.start, y), *bottom_axis(plane.across, HEIGHT, x)]
     few = [f"Showing {len(shown):,} of {len(there):,} points, evenly chosen."] if len(shown) < len(there) else []
     asides = [*few, *left_out(len(xs) - len(there), len(xs), "points")]
     about = f"{len(there):,} points: {y or 'numbers'} by {x or 'numbers'}"
