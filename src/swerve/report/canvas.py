@@ -1,0 +1,154 @@
+"""What charts are drawn with: escaped SVG elements, marks, keys and the frame around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from markupsafe import Markup
+from rich.cells import cell_len, set_cell_size
+
+from swerve.report.html import CONTROLS
+from swerve.report.scale import Scale
+
+WIDTH = 620
+TOP, FOOT = 8, 44  # above the plot; below it: ticks and the axis' name
+RIGHT = WIDTH - 12
+PLANE_RIGHT = WIDTH - 24  # leaves room for half of the last tick's text
+BESIDE = 62  # for the number at the end of a row
+LETTER = 6.9  # pixels, in the widest of the page's fonts
+LONGEST_NAME = 34  # characters of a row's name
+NAMES = 14  # pixels of a second line of names below a plot
+SPREAD = 480  # pixels that names below a plot share, before they take turns on two lines
+TONES = 8  # colours in experiment.css; further series begin again with another mark
+PRINTED = "printed"
+# Drawn around a point, so that series differ by more than their colour.
+SHAPES = (
+    "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z",
+    "m-2.7-2.7h5.4v5.4h-5.4z",
+    "m0-3.8l3.8 3.8l-3.8 3.8l-3.8-3.8z",
+    "m0-3.6l3.6 6.2h-7.2z",
+    "m0 3.6l3.6-6.2h-7.2z",
+)
+DIAMOND = "m0-5l3.6 5l-3.6 5l-3.6-5z"
+
+
+def clipped(name: str, longest: int) -> str:
+    """`name`, shortened if need be: wide letters count twice."""
+    return name if cell_len(name) <= longest else f"{set_cell_size(name, longest - 1).rstrip()}…"
+
+
+def tone(place: int) -> str:
+    """The colour of the series at `place`."""
+    return f"tone{place % TONES}"
+
+
+def draw(tag: str, inside: Iterable[Markup] = (), *, told: str = "", **attributes: object) -> Markup:
+    """An element; `told` is shown to who points at it. Attribute names are ours, all else is escaped."""
+    named = Markup("").join(Markup(' {}="{}"').format(_name(name), _safe(item)) for name, item in attributes.items())
+    title = Markup("<title>{}</title>").format(_safe(told)) if told else Markup("")
+    return Markup("<{0}{1}>{2}{3}</{0}>").format(tag, named, title, Markup("").join(inside))
+
+
+def text(x: float, y: float, words: str, kind: str) -> Markup:
+    """A line of text."""
+    return (
+        draw("text", [Markup("{}").format(_safe(words))], class_=kind, x=round(x, 1), y=round(y, 1)) if words else Markup("")
+    )
+
+
+def mark(place: int | str, x: float, y: float, told: str = "", *, kind: str = "") -> Markup:
+    """The mark of the series at `place`, or of what the paper printed."""
+    if isinstance(place, str):
+        return draw("path", class_=place, d=f"M{x} {y}{DIAMOND}", told=told)
+    shape = SHAPES[place % len(SHAPES)]
+    return draw("path", class_=f"mark {kind or tone(place)}", d=f"M{x} {y}{shape}", told=told)
+
+
+def key(name: str, *sample: Markup) -> Markup:
+    """An entry of the legend."""
+    drawn = draw("svg", sample, viewBox="0 0 22 12", aria_hidden="true")
+    return Markup('<span class="key">{}<bdi>{}</bdi></span>').format(drawn, _safe(name))
+
+
+def figure(parts: Iterable[Markup], height: float, about: str, keys: Iterable[Markup], asides: Iterable[str]) -> Markup:
+    """The drawing, its legend, and what has to be said of it."""
+    drawing = draw("svg", parts, viewBox=f"0 0 {WIDTH} {round(height)}", role="img", aria_label=about)
+    legend = Markup("").join(keys)
+    under = [Markup('<p class="keys">{}</p>').format(legend)] if legend else []
+    under += [Markup('<p class="aside">{}</p>').format(_safe(aside)) for aside in asides]
+    return Markup('<div class="plot">{}{}</div>').format(drawing, Markup("").join(under))
+
+
+def nothing(what: str) -> Markup:
+    """In place of a chart without a number."""
+    return Markup('<p class="aside">Nothing to draw: there is no finite number in the {}.</p>').format(what)
+
+
+def left_out(count: int, total: int, what: str, *, or_else: str = "") -> Iterator[str]:
+    """What is said when some of the numbers could not be drawn."""
+    if count:
+        yield f"{count:,} of {total:,} {what} left out: not finite{f', or {or_else}' if or_else else ''}."
+
+
+def name_edge(names: Iterable[str]) -> float:
+    """Where the plot begins, right of all names."""
+    return round(14 + LETTER * max((cell_len(clipped(name, LONGEST_NAME)) for name in names), default=0), 1)
+
+
+def tick_edge(up: Scale) -> float:
+    """Where the plot begins, right of the ticks of its vertical axis."""
+    return round(12 + LETTER * max((len(told) for _, told in up.ticks()), default=0), 1)
+
+
+def row_name(name: str, y: float, left: float) -> Markup:
+    """The name of a row, left of the plot."""
+    return text(left - 8, y + 4, clipped(name, LONGEST_NAME), "y name")
+
+
+def grid_axis(scale: Scale, bottom: float, axis: str) -> Iterator[Markup]:
+    """The horizontal axis of rows: a line down at each tick, the one at zero stronger, and what it is."""
+    for x, told in scale.ticks():
+        yield draw("path", class_="grid", d=f"M{x} {TOP}V{bottom}")
+        yield text(x, bottom + 17, told, "x")
+    if scale.low <= 0 < scale.high:
+        yield draw("path", class_="tick", d=f"M{scale(0)} {TOP}V{bottom}")
+    yield text((scale.start + scale.end) / 2, bottom + 36, axis, "x axis")
+
+
+def bottom_axis(scale: Scale, bottom: float, axis: str, names: Sequence[str] = ()) -> Iterator[Markup]:
+    """The horizontal axis of a plane: ticks, or names in their place, and what it is."""
+    for x, told, drop in _names(scale, names) if names else ((x, told, 0) for x, told in scale.ticks()):
+        yield draw("path", class_="tick", d=f"M{x} {bottom}v{4 + drop}")
+        yield text(x, bottom + 17 + drop, told, "x")
+    yield text((scale.start + scale.end) / 2, bottom + 36 + below(names), axis, "x axis")
+
+
+def _names(scale: Scale, names: Sequence[str]) -> Iterator[tuple[float, str, int]]:
+    """Where each name stands, as much of it as there is room for, and how much lower than the highest."""
+    lower = below(names)
+    room = (scale(1) - scale(0)) * (2 if lower else 1) - LETTER
+    for place, name in enumerate(names):
+        x = scale(place)
+        yield x, clipped(name, max(int(min(room, 2 * x, 2 * (WIDTH - x)) / LETTER), 2)), lower * (place % 2)
+
+
+def below(names: Sequence[str]) -> int:
+    """The height of a second line of names, if they need one."""
+    return NAMES if max(map(cell_len, names), default=0) * len(names) * LETTER > SPREAD else 0
+
+
+def left_axis(scale: Scale, left: float, axis: str) -> Iterator[Markup]:
+    """The vertical axis, what it is written above it."""
+    for y, told in scale.ticks():
+        yield draw("path", class_="grid", d=f"M{left} {y}H{PLANE_RIGHT}")
+        yield text(left - 6, y + 4, told, "y")
+    yield text(0, TOP + 2, axis, "axis")
+
+
+def _name(attribute: str) -> str:
+    return attribute.rstrip("_").replace("_", "-")
+
+
+def _safe(item: object) -> object:
+    """Text with its control characters made visible; numbers as they are."""
+    return item.translate(CONTROLS) if isinstance(item, str) else item
