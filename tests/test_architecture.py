@@ -16,6 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("cli",),
     ("api", "__init__", "pytest_plugin"),
+    ("experiments",),
     ("methods",),
     ("execute", "report", "zoo", "retrain", "review", "testing"),
     ("health",),

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from swerve import __version__, limits
 from swerve.errors import EnvironmentFault, InputError, SwerveError, printable
+from swerve.experiments.cli import add_parser as add_experiment
 from swerve.report.cli import add_parsers as add_sharing
 from swerve.retrain.cli import add_parser as add_retrain
 from swerve.review.cli import ABOUT as ABOUT_REVIEW
@@ -161,6 +162,7 @@ def parser() -> argparse.ArgumentParser:
     zoo = _verb(verbs, "zoo", _zoo, "list the reference systems, render what they learn from, or train one")
     zoo.add_argument("words", nargs=argparse.REMAINDER, metavar="list|render|train …", help="see: swerve zoo train --help")
 
+    add_experiment(verbs, cores())
     add_retrain(verbs)
     add_sharing(verbs)
 

@@ -93,6 +93,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "rain": "swerve.transformations.weather:Rain",
             "snow": "swerve.transformations.weather:Snow",
             "lens-flare": "swerve.transformations.flare:LensFlare",
+            "enlarge": "swerve.transformations.resize:Enlarge",
             "over-expose": "swerve.transformations.exposure:OverExpose",
             "under-expose": "swerve.transformations.exposure:UnderExpose",
             "yaw": "swerve.transformations.lidar:Yaw",
@@ -142,6 +143,9 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "searches": {
             "sweep": "swerve.search.sweep:Sweep",
             "greedy": "swerve.search.greedy:Greedy",
+        },
+        "methods": {
+            "deeptest": "swerve.methods.deeptest:deeptest",
         },
         "gates": {
             "max-fill": "swerve.gates.fill:MaxFill",

@@ -21,7 +21,7 @@ from swerve.campaign import CUSTOM, Campaign
 from swerve.codec import JSON, SPEC, decode_value, encode
 from swerve.errors import InputError, SpecError, did_you_mean, printable
 from swerve.limits import CONFIG
-from swerve.load import resolve
+from swerve.load import names, resolve
 from swerve.relation import Rule
 from swerve.space import Choices, Over, Range, Sequenced, Space, as_space
 from swerve.transformation import Transformation, remembered
@@ -63,10 +63,15 @@ class Builder:
 
     def campaign(self, table: Mapping[str, JSON]) -> Campaign:
         """The campaign a whole file describes."""
+        method = table.get("method", CUSTOM)
+        if method != CUSTOM and "rule" not in table:
+            return self._by_method(method, table)
         self._known_keys(table, (*TOP, "method"))
         for key in ("source", "system", "rule"):
             if key not in table:
-                self.fail(f"there is no [{key}] table; a campaign needs source, system and at least one [[rule]]")
+                self.fail(
+                    f"there is no [{key}] table; a campaign needs source, system and [[rule]], or source, system and method"
+                )
         if not isinstance(table["rule"], list) or not table["rule"]:
             self.fail("rule must be written [[rule]], once for each rule")
         gate, coverage = table.get("gate"), table.get("coverage")
@@ -78,10 +83,22 @@ class Builder:
             "gate": None if gate is None else self.at("gate").component(gate),
             "coverage": None if coverage is None else self.at("coverage").component({"use": "meter", **coverage}),
         }
-        if table.get("method", CUSTOM) != CUSTOM:
-            self.fail(f"method = {table['method']!r} is not known; write [[rule]] tables instead")
-        numbers = {key: table[key] for key in ("seed", "inference_batch") if key in table}
+        if method not in (CUSTOM, *names("methods")):
+            self.fail(f"method = {printable(repr(method), 40)} is not known; {did_you_mean(str(method), names('methods'))}")
+        numbers = {key: table[key] for key in ("method", "seed", "inference_batch") if key in table}
         return typing.cast(Campaign, self._call(Campaign, {**parts, **numbers}))
+
+    def _by_method(self, method: object, table: Mapping[str, JSON]) -> Campaign:
+        """The campaign of a published method: source, system, and the method's own keywords."""
+        known = names("methods")
+        if method not in known:
+            self.fail(f"method = {printable(repr(method), 40)} is not known; {did_you_mean(str(method), known)}")
+        for key in ("source", "system"):
+            if key not in table:
+                self.fail(f"there is no [{key}] table; method = '{method}' needs source and system")
+        given = {key: value for key, value in table.items() if key != "method"}
+        target = self._resolve(known[str(method)])
+        return typing.cast(Campaign, self._call(target, self._arguments(target, given)))
 
     def rule(self, index: int, table: JSON) -> Rule:
         """One [[rule]] table."""

@@ -39,11 +39,13 @@ def run_into(
     allowance: Allowance | None = None,
     on: str | None = None,
     mend: bool = False,
+    pictures: bool = True,
 ) -> Summary:
     """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report.
 
     Before the first trial its health is examined and kept; a campaign that cannot find anything is refused, or run `anyway`.
     A damaged journal is refused, or cut back to its last good batch to `mend` it.
+    `pictures` of the worst findings are kept unless said otherwise.
     The work is done by as many `workers`, processes held to their `allowance`, `on` a Ray cluster if so said, or right here.
     """
     settle_threads()
@@ -62,7 +64,7 @@ def run_into(
                 raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
             raise
         finished = Run(folder)
-        if not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
+        if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
             keep_pictures(finished, campaign, worth_keeping(finished), trusted=trusted, progress=progress)
         write_tables(finished, summary.as_dict())
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))

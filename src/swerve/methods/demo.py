@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from swerve.campaign import Campaign
 from swerve.gates.fill import MaxFill
+from swerve.methods.deeptest import table_4
 from swerve.relation import Rule
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Space
-from swerve.transformations.affine import Rotate, Scale, Shear, Translate
-from swerve.transformations.blur import blurs
-from swerve.transformations.photometric import Brighten, Contrast
+from swerve.space import Space
 from swerve.transformations.rerender import skies
 from swerve.world.source import World
 from swerve.zoo.steering import DaveOrig
@@ -21,7 +19,7 @@ def demo() -> Campaign:
     return Campaign(
         source=World(drives=24, seed=7),
         system=DaveOrig(),
-        rules=(*(rule for name, space in _table_4().items() for rule in _both_readings(name, space)), another_sky()),
+        rules=(*(rule for name, space in table_4().items() for rule in _both_readings(name, space)), another_sky()),
         search=Sweep(),
         gate=MaxFill(share=0.5),
         seed=7,
@@ -32,18 +30,6 @@ def demo() -> Campaign:
 def another_sky() -> Rule:
     """The same scene under other conditions asks for the same angle, within TACTIC's 10°."""
     return Rule("another sky, own answer", skies(), same_angle(10.0))
-
-
-def _table_4() -> dict[str, Space]:
-    return {
-        "translation": Over(Translate, x="grid", y="grid"),
-        "scale": Over(Scale, x="grid", y="grid"),
-        "shear": Over(Shear, x="grid"),
-        "rotation": Over(Rotate, degrees="grid"),
-        "contrast": Over(Contrast, alpha="grid"),
-        "brightness": Over(Brighten, beta="grid"),
-        "blur": blurs(),
-    }
 
 
 def _both_readings(name: str, space: Space) -> tuple[Rule, Rule]:

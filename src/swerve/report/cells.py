@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 Cell = str | int | float | None
+Row = tuple[Cell, ...]
 
 NOTHING = "–"
 NOT_FINITE = "not finite"

@@ -1,0 +1,100 @@
+"""What a run's trials said of the steering angle, as columns of numbers: the raw material of every steering table.
+
+Angles are radians of the steering wheel, the unit of the papers' errors (D-34).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from swerve.campaign import Observation
+from swerve.relation import Status
+from swerve.system import Answer
+from swerve.values import Array, Steering, find
+
+JUDGED = (Status.HELD.value, Status.VIOLATED.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Angles:
+    """One row per judged follow-up: its rule, change and case by number, its label, and what was said before and after.
+
+    A label that is missing is NaN.
+    """
+
+    rules: tuple[str, ...]
+    changes: tuple[tuple[str, str], ...]  # rule and words of every change, in the order they came first
+    cases: tuple[str, ...]
+    rule: Array
+    change: Array
+    case: Array
+    label: Array
+    before: Array
+    after: Array
+
+    @property
+    def count(self) -> int:
+        """How many follow-ups there are."""
+        return len(self.rule)
+
+    def of(self, rule: str) -> Angles:
+        """The follow-ups of one rule."""
+        return (
+            self.where(self.rule == self.rules.index(rule)) if rule in self.rules else self.where(np.zeros(self.count, bool))
+        )
+
+    def where(self, chosen: Array) -> Angles:
+        """Some of the follow-ups."""
+        columns = (getattr(self, name)[chosen] for name in ("rule", "change", "case", "label", "before", "after"))
+        return Angles(self.rules, self.changes, self.cases, *columns)
+
+    def squared_errors(self) -> Array:
+        """(label - said)² of every follow-up, rad²."""
+        return np.asarray((self.label - self.after) ** 2)
+
+    def squared_shifts(self) -> Array:
+        """(said before - said after)² of every follow-up, rad²: the second reading, which needs no label."""
+        return np.asarray((self.before - self.after) ** 2)
+
+
+def angles_of(rows: Iterable[Mapping[str, Any]]) -> Angles:
+    """The judged trials among journal rows that say a steering angle."""
+    rules: dict[str, int] = {}
+    changes: dict[tuple[str, str], int] = {}
+    cases: dict[str, int] = {}
+    numbers: list[tuple[int, int, int]] = []
+    said: list[tuple[float, float, float]] = []
+    for row in rows:
+        before, after = _angle(row["before"]), _angle(row["after"])
+        if row["status"] not in JUDGED or math.isnan(before) or math.isnan(after):
+            continue
+        rule, case = row["rule"], row["case"]
+        change = changes.setdefault((rule, row["words"]), len(changes))
+        numbers.append((rules.setdefault(rule, len(rules)), change, cases.setdefault(case, len(cases))))
+        said.append((_angle(row["truth"]), before, after))
+    places, told = np.array(numbers, int).reshape(-1, 3), np.array(said, float).reshape(-1, 3)
+    return Angles(tuple(rules), tuple(changes), tuple(cases), *places.T, *told.T)
+
+
+def _angle(values: Sequence[Mapping[str, Any]]) -> float:
+    """The steering angle among encoded values, radians of the wheel; NaN where there is none."""
+    return next((math.radians(value["degrees"]) for value in values if value["slot"] == Steering.slot), math.nan)
+
+
+def radians_of(answer: Answer) -> float:
+    """The steering angle of an answer or a label, radians of the wheel; NaN where there is none."""
+    value = find(answer, Steering.slot)
+    return math.radians(value.degrees) if isinstance(value, Steering) else math.nan
+
+
+def untouched(baseline: Iterable[Observation]) -> tuple[Array, Array]:
+    """Labels and answers of the usable, labelled cases of a baseline."""
+    pairs = [(radians_of(seen.truth), radians_of(seen.said)) for seen in baseline if not seen.fault]
+    told = np.array(pairs, float).reshape(-1, 2)
+    whole = np.isfinite(told).all(axis=1)
+    return told[whole, 0], told[whole, 1]

@@ -1,0 +1,72 @@
+"""DeepTest's oracle over a whole run (Eq. 2 and 3): every λ and ε from the same answers, nothing run again (DT-27)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from swerve.analysis.angles import Angles
+from swerve.errors import InputError
+from swerve.values import Array
+
+LAMBDAS = tuple(range(1, 11))
+EPSILONS = (0.01, 0.02, 0.03, 0.04, 0.05)  # rad²
+MSE, RMSE = "mse", "rmse"
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """MSE_orig of a system (DT-24) and how Eq. 3 measures error: `mse`, or `rmse` as the authors' own figures are (D-3)."""
+
+    mse: float  # rad² of the wheel
+    metric: str = MSE
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mse) and self.mse > 0):
+            raise InputError(f"λ·MSE_orig cannot judge: MSE_orig is {self.mse:g}")
+        if self.metric not in (MSE, RMSE):
+            raise InputError(f"the error is measured by '{MSE}' or '{RMSE}', got {self.metric!r}")
+
+    @classmethod
+    def of(cls, labels: Array, said: Array, metric: str = MSE) -> Oracle:
+        """From the untouched cases."""
+        if not len(labels):
+            raise InputError("λ·MSE_orig needs steering labels, and no case has one")
+        return cls(float(np.mean((labels - said) ** 2)), metric)
+
+    def violated(self, squared: Array, factor: float) -> Array:
+        """Which squared errors break Eq. 2: above λ·MSE_orig; equal is allowed."""
+        return np.asarray(squared > factor * self.mse)
+
+    def mean_errors(self, angles: Angles) -> Array:
+        """MSE_(trans,param), or its root, of each change; NaN for one without labelled follow-ups."""
+        squared = angles.squared_errors()
+        known = np.isfinite(squared)
+        count = np.bincount(angles.change[known], minlength=len(angles.changes))
+        total = np.bincount(angles.change[known], weights=squared[known], minlength=len(angles.changes))
+        mean = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+        return np.asarray(np.sqrt(mean) if self.metric == RMSE else mean)
+
+    def kept(self, angles: Angles, epsilon: float) -> Array:
+        """Which changes pass Eq. 3: their mean error is at most ε from that of the untouched cases."""
+        original = math.sqrt(self.mse) if self.metric == RMSE else self.mse
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.abs(self.mean_errors(angles) - original) <= epsilon)
+
+    def admitted(self, angles: Angles, epsilon: float) -> Angles:
+        """The follow-ups of the changes that pass Eq. 3."""
+        return angles.where(self.kept(angles, epsilon)[angles.change])
+
+    def counts(self, squared: Array, lambdas: Sequence[float] = LAMBDAS) -> list[int]:
+        """How many squared errors are violations, for each λ."""
+        known = squared[np.isfinite(squared)]
+        return [int(self.violated(known, factor).sum()) for factor in lambdas]
+
+    def table(
+        self, angles: Angles, lambdas: Sequence[float] = LAMBDAS, epsilons: Sequence[float] = EPSILONS
+    ) -> dict[float, list[int]]:
+        """The λ×ε table: for each ε the counts by λ, over the changes that pass Eq. 3."""
+        return {epsilon: self.counts(self.admitted(angles, epsilon).squared_errors(), lambdas) for epsilon in epsilons}

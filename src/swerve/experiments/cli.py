@@ -1,0 +1,95 @@
+"""The verb `swerve experiment`: a paper's research questions on the zoo, or on a system and a source of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from swerve.errors import InputError, did_you_mean, printable
+
+ABOUT = "repeat a paper's experiment: its tables, its printed numbers beside ours, and a page"
+EPILOG = """experiments:
+  deeptest   five research questions on steering: coverage, guided search, the λ×ε oracle, retraining
+
+--quick takes minutes, --full is as large as the paper's; both tell what they will cost before they start.
+The same folder goes on with what was stopped.
+"""
+DONE = 0
+
+
+def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
+    """Add `experiment` to the verbs of the command line."""
+    made: argparse.ArgumentParser = verbs.add_parser(
+        "experiment",
+        help=ABOUT,
+        description=ABOUT[0].upper() + ABOUT[1:] + ".",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.set_defaults(verb=experiment_verb)
+    made.add_argument("name", metavar="NAME", help="deeptest")
+    made.add_argument("--into", type=Path, required=True, metavar="DIR", help="folder for runs, tables and the page")
+    size = made.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a few images of everything")
+    size.add_argument("--full", action="store_true", help="as many images as the paper")
+    made.add_argument("--system", metavar="FILE", help="a campaign file whose system is tested instead of the zoo's")
+    made.add_argument("--source", metavar="FILE", help="a campaign file whose source is used (default: the one of --system)")
+    made.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default: %(default)s)")
+    made.add_argument("--workers", type=int, default=workers, metavar="N", help="processes (default: one per core)")
+    made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
+    made.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return made
+
+
+def experiment_verb(options: argparse.Namespace) -> int:
+    """Carry out `swerve experiment`."""
+    from swerve.execute.threads import settle_threads
+    from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
+    from swerve.report.terminal import RichProgress
+
+    known = ("deeptest",)
+    if options.name not in known:
+        raise InputError(f"there is no experiment '{printable(options.name, 40)}'; {did_you_mean(options.name, known)}")
+    if options.source and not options.system:
+        raise InputError("--source goes with --system: the zoo's systems have their own frames")
+    settle_threads()
+    level = QUICK if options.quick else FULL if options.full else USUAL
+    console = Console()
+    subject = _subject(options)
+    _tell(console, level, options, subject)
+    with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as watch:
+        setting = Setting(options.into, level, options.seed, options.workers, watch)
+        path = _carried_out(setting, subject)
+    console.print(Text(str(path)))
+    return DONE
+
+
+def _subject(options: argparse.Namespace) -> dict[str, Any]:
+    from swerve.spec import load_campaign
+
+    if not options.system:
+        return {}
+    campaign = load_campaign(options.system, options.trust).campaign
+    source = load_campaign(options.source, options.trust).campaign.source if options.source else campaign.source
+    return {"system": campaign.system, "source": source, "name": Path(options.system).stem}
+
+
+def _tell(console: Console, level: str, options: argparse.Namespace, subject: dict[str, Any]) -> None:
+    from swerve.experiments.deeptest.experiment import estimate
+
+    if (options.into / "runs").exists():
+        console.print(Text(f"going on in {options.into}"))
+        return
+    cost = estimate(level, subject.get("system"), subject.get("source"))
+    console.print(Text(f"{options.name}, {level}: {cost.told()} in {options.into}, if all is run"))
+
+
+def _carried_out(setting: Any, subject: dict[str, Any]) -> Path:
+    from swerve.experiments.deeptest import experiment
+
+    return experiment(setting, **subject)

@@ -1,0 +1,180 @@
+"""The whole experiment: runs first, then a section for each question, tables and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from swerve.analysis.neurons import Parts
+from swerve.case import Source
+from swerve.coverage.layers import layout_of
+from swerve.errors import InputError
+from swerve.experiments.deeptest import correlation, diversity, examples, guidance, retraining, violations
+from swerve.experiments.deeptest.retraining import Retraining
+from swerve.experiments.deeptest.tested import Guidance, Tested, grown
+from swerve.experiments.estimate import SAMPLED, Cost, Stills, frame_cost, trial_cost
+from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
+from swerve.experiments.subjects import SCENE_FRAMES, SCENES, TRAINING, Frames, Subject, given, rendered, zoo
+from swerve.methods.deeptest import GUIDED, RANDOM, WEATHER, deeptest
+from swerve.report.experiment import Page, write_page
+from swerve.retrain.finetune import torch_of
+from swerve.sources.some import Some
+from swerve.sources.windows import frames_of
+from swerve.store import Run
+from swerve.system import System, WhiteBox
+from swerve.world.source import World
+from swerve.zoo.steering import STEERING, Chauffeur
+
+RETRAINED = "epoch"  # the paper's Table 9 is of Epoch
+CHANGES = 70  # of Table 4
+TRIES = 40  # of a seed: ten, and ten more for each image that was kept
+SHARED = 0.1  # of the work on a window is its own
+FEWER = 16  # times fewer tries of such a window
+LONG = 10  # frames of a window from which on a try is dear
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run: images of RQ1, 2 and 4, seeds of the search, searches of each kind, and tries of one."""
+
+    frames: Frames
+    seeds: int
+    searches: int
+    budget: int  # tries of a search at most, should it not end by itself before
+    passes: int
+
+    def of(self, subject: Subject) -> Size:
+        """The same for one system: fewer and shorter searches where every image is a long window."""
+        long = len(frames_of(subject.source, subject.source.keys()[0])) >= LONG
+        return replace(self, seeds=self.seeds // 5, searches=1, budget=self.budget // FEWER) if long else self
+
+
+SIZES = {
+    QUICK: Size(Frames(20, 20, 40), seeds=10, searches=2, budget=1200, passes=6),
+    USUAL: Size(Frames(100, 100, 200), seeds=100, searches=5, budget=8000, passes=20),
+    FULL: Size(Frames(1000, 400, 1000), seeds=100, searches=10, budget=40_000, passes=20),
+}
+
+
+def experiment(setting: Setting, system: System | None = None, source: Source | None = None, name: str = "") -> Path:
+    """Run everything into the setting's folder, resuming what is there, and say where the page is."""
+    size = SIZES[setting.level]
+    if system is not None and source is not None:
+        subjects = [given(system, source, size.frames.scenes, name or type(system).__name__.lower())]
+        again = _own(subjects[0], size)
+    else:
+        subjects = zoo(setting, size.frames)
+        again = _epoch(setting, subjects, size)
+    tested = [_tested(setting, subject, size.of(subject)) for subject in subjects]
+    return write_page(page(setting, tested, again), setting.into)
+
+
+def estimate(level: str, system: System | None = None, source: Source | None = None) -> Cost:
+    """What the experiment will cost, from a few trials of each system."""
+    size, total = SIZES[level], Cost()
+    if system is not None and source is not None:
+        images = min(size.frames.scenes, len(source.keys()))
+        some = Some(source, SAMPLED)
+        return trial_cost(deeptest(some, system), some) * _trials(size, images, 1)
+    frame, picture = frame_cost()
+    drives, each = size.frames.drives(Chauffeur.view.frames)
+    total += frame * (size.frames.scenes * SCENE_FRAMES + drives * each + size.frames.training)
+    for kind in STEERING.values():
+        stills = Stills(picture, kind.view.frames)
+        long = kind.view.frames >= LONG
+        images = size.frames.windows if long else size.frames.scenes
+        total += trial_cost(deeptest(stills, kind()), stills) * _trials(size, images, kind.view.frames)
+    return total
+
+
+def _trials(size: Size, images: int, length: int) -> float:
+    """About how many trials one system has; of a long window the simple changes share most frames with their neighbours."""
+    table = images * (CHANGES + 2) * (SHARED if length >= LONG else 1)
+    tries = min(size.budget, size.seeds * TRIES)
+    return table + 3 * (size.searches * tries if length < LONG else tries / FEWER)
+
+
+def page(setting: Setting, tested: Sequence[Tested], again: Retraining | None) -> Page:
+    """The page of finished runs: their tables are written on the way."""
+    sections = (
+        correlation.section(setting, tested),
+        diversity.section(setting, tested),
+        guidance.section(setting, tested),
+        violations.section(setting, tested),
+        retraining.section(setting, again),
+        examples.section(tested),
+    )
+    return Page(
+        f"DeepTest on {', '.join(one.name for one in tested)}", (LEAD, *_lead(tested)), sections, _facts(setting, tested)
+    )
+
+
+LEAD = (
+    "Tian, Pei, Jana and Ray changed camera images in ways that should not change the steering angle, searched for changes "
+    "that activate new neurons, and counted wrong answers. Their five questions, asked again; their numbers stand beside "
+    "ours where the same thing was measured. Other models on other images: shapes compare, sizes do not."
+)
+
+
+def _lead(tested: Sequence[Tested]) -> tuple[str, ...]:
+    black = [one.name for one in tested if one.parts is None]
+    return (f"{', '.join(black)} cannot be looked into: RQ1 to RQ3 leave it out.",) if black else ()
+
+
+def _facts(setting: Setting, tested: Sequence[Tested]) -> dict[str, object]:
+    images = {one.name: f"{len(one.baseline):,} images, {one.angles.count:,} simple follow-ups" for one in tested}
+    return {"level": setting.level, "seed": setting.seed, **images}
+
+
+def _tested(setting: Setting, subject: Subject, size: Size) -> Tested:
+    """All runs of one system."""
+    dry = deeptest(subject.source, subject.system, seed=setting.seed)
+    wet = deeptest(subject.source, subject.system, changes=WEATHER, coverage=False, seed=setting.seed)
+    simple, weather = setting.run(f"{subject.name}/simple", dry), setting.run(f"{subject.name}/weather", wet)
+    seeds = Some(subject.source, size.seeds)
+    if not isinstance(subject.system, WhiteBox):
+        return Tested(subject, simple, weather, tuple(seeds.keys()))
+    parts = Parts.of(layout_of(subject.system, seeds[seeds.keys()[0]]))
+    searched = _searched(setting, replace(subject, source=seeds), size)
+    return Tested(subject, simple, weather, tuple(seeds.keys()), parts, searched)
+
+
+def _searched(setting: Setting, subject: Subject, size: Size) -> Guidance:
+    """Guided searches, and for each its twins led by chance: as many tries, and as many images kept by the coin."""
+    guided: list[Run] = []
+    coin: list[Run] = []
+    pairs: list[Run] = []
+    for number in range(size.searches):
+        seed = setting.seed + number
+        led = deeptest(subject.source, subject.system, search=GUIDED, budget=size.budget, seed=seed)
+        guided.append(setting.run(f"{subject.name}/guided-{number}" if number else f"{subject.name}/guided", led, workers=0))
+        tries, share = _pace(guided[-1])
+        for name, runs, chance in (("coin", coin, share), ("pairs", pairs, 0.0)):
+            twin = deeptest(subject.source, subject.system, search=RANDOM, budget=tries, chance=chance, seed=seed)
+            runs.append(setting.run(f"{subject.name}/{name}-{number}", twin, workers=0))
+    return Guidance(tuple(guided), tuple(coin), tuple(pairs))
+
+
+def _pace(run: Run) -> tuple[int, float]:
+    """How many tries a search made, and which share of them it kept."""
+    kept = [new for _, new in grown(run)]
+    return max(1, len(kept)), round(min(0.99, sum(kept) / max(1, len(kept))), 4)
+
+
+def _epoch(setting: Setting, subjects: Sequence[Subject], size: Size) -> Retraining | None:
+    """As the paper: Epoch, on every frame of the test scenes, its original training data along."""
+    chosen = next((subject for subject in subjects if subject.name == RETRAINED), None)
+    if chosen is None:
+        return None
+    scenes = rendered(setting, SCENES, World(size.frames.scenes, SCENE_FRAMES, seed=setting.seed))
+    base = rendered(setting, TRAINING, World(size.frames.training, 1, "train", seed=setting.seed))
+    return Retraining(chosen, scenes, base, size.passes)
+
+
+def _own(subject: Subject, size: Size) -> Retraining | None:
+    try:
+        torch_of(subject.system)
+    except InputError:
+        return None
+    return Retraining(subject, subject.source, None, size.passes)

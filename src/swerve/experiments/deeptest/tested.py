@@ -1,0 +1,103 @@
+"""One system under test, its runs, and what they said, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from swerve.analysis.angles import Angles, angles_of, untouched
+from swerve.analysis.neurons import Parts, Sets, followups, originals
+from swerve.analysis.oracle import Oracle
+from swerve.campaign import Observation
+from swerve.experiments.subjects import Subject
+from swerve.store import Run
+from swerve.values import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Guidance:
+    """Searches of as many tries: led by coverage, by a coin in the same way, and plain pairs on the seeds."""
+
+    guided: tuple[Run, ...]
+    coin: tuple[Run, ...]
+    pairs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """A subject and its runs; `parts` and `guidance` are None for a system that cannot be looked into."""
+
+    subject: Subject
+    simple: Run
+    weather: Run
+    seeds: tuple[str, ...]  # the cases that the search began with
+    parts: Parts | None = None
+    guidance: Guidance | None = None
+
+    @property
+    def name(self) -> str:
+        """The system's name."""
+        return self.subject.name
+
+    @cached_property
+    def baseline(self) -> list[Observation]:
+        """The untouched cases that the system answered."""
+        return [seen for seen in self.simple.baseline() if not seen.fault]
+
+    @cached_property
+    def angles(self) -> Angles:
+        """What was said of the follow-ups of the seven simple changes."""
+        return angles_of(self.simple.trials())
+
+    @cached_property
+    def weather_angles(self) -> Angles:
+        """What was said of the follow-ups in fog and rain."""
+        return angles_of(self.weather.trials())
+
+    @cached_property
+    def guided_angles(self) -> Angles | None:
+        """What was said of the images that the guided search kept."""
+        if self.guidance is None:
+            return None
+        kept = {row["draw"] for row, new in grown(self.guidance.guided[0]) if new}
+        return angles_of(row for row in self.guidance.guided[0].trials() if row["draw"] in kept)
+
+    @cached_property
+    def oracle(self) -> Oracle | None:
+        """Eq. 2 with this system's MSE_orig; None without labels."""
+        labels, said = untouched(self.baseline)
+        return Oracle.of(labels, said) if len(labels) else None
+
+    @cached_property
+    def squared_untouched(self) -> Array:
+        """(label - said)² of the untouched cases, rad²."""
+        labels, said = untouched(self.baseline)
+        return np.asarray((labels - said) ** 2)
+
+    @cached_property
+    def originals(self) -> Sets:
+        """The neurons that each untouched case activates."""
+        return originals(self.baseline)
+
+    @cached_property
+    def followups(self) -> Sets:
+        """The neurons that each follow-up of the simple changes activates."""
+        return followups(self.simple.trials())
+
+
+def grown(run: Run) -> Iterator[tuple[dict[str, object], bool]]:
+    """The trials of a search in order, each with whether it covered what neither seeds nor earlier trials had."""
+    covered = originals(seen for seen in run.baseline() if not seen.fault).union()
+    for row in run.trials():
+        bits = Sets.of([(0, row["gain"])]).packed[0] if row["gain"] else covered
+        yield row, bool(np.any(bits & ~covered))
+        covered = covered | bits
+
+
+def part_name(tested: Tested, part: str, *, like: bool = False) -> str:
+    """A (sub-)model in words: ours, or the paper's it stands beside."""
+    first = tested.subject.like if like else tested.name
+    return f"{first} {part}".strip()

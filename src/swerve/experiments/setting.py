@@ -1,0 +1,48 @@
+"""Where an experiment runs: its folder, how much of it is run, and who does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from swerve.analysis.tables import TABLES
+from swerve.campaign import Campaign
+from swerve.engine import Progress, Silent
+from swerve.execute.local import run_into
+from swerve.files import make_folder, write_csv
+from swerve.spec import ANYWHERE, Loaded
+from swerve.store import Run
+
+QUICK, USUAL, FULL = "quick", "usual", "full"
+RUNS, DATA = "runs", "data"
+
+
+def _quiet(line: str) -> None:
+    del line
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An experiment's folder and means. The same folder goes on with what was stopped: every run in it resumes."""
+
+    into: Path
+    level: str = USUAL
+    seed: int = 0
+    workers: int = 0
+    watch: Progress = field(default_factory=Silent, repr=False, compare=False)
+    say: Callable[[str], None] = field(default=_quiet, repr=False, compare=False)
+
+    def run(self, name: str, campaign: Campaign, *, pictures: bool = False, workers: int | None = None) -> Run:
+        """Run a campaign to its end in `runs/NAME`."""
+        self.say(f"{name}")
+        folder = self.into / RUNS / name
+        hands = self.workers if workers is None else workers
+        run_into(Loaded(campaign, ANYWHERE), folder, progress=self.watch, anyway=True, workers=hands, pictures=pictures)
+        return Run(folder)
+
+    def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+        """Write `tables/NAME.csv` and say where it is, from the experiment's folder."""
+        make_folder(self.into / TABLES)
+        write_csv(self.into / TABLES / f"{name}.csv", columns, rows)
+        return f"{TABLES}/{name}.csv"

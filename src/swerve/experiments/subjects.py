@@ -1,0 +1,105 @@
+"""What an experiment on steering is run on: the zoo's five on frames of the world, or a system and a source of one's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+
+from swerve.case import Case, Source
+from swerve.experiments.setting import DATA, Setting
+from swerve.retrain.export import export
+from swerve.retrain.finetune import degrees_of
+from swerve.sources.some import Some
+from swerve.sources.udacity import Udacity
+from swerve.sources.windows import Windows
+from swerve.system import System
+from swerve.transformations.photometric import images_of
+from swerve.values import Array, Image, Steering
+from swerve.world.source import LONGEST, World
+from swerve.zoo.steering import STEERING, Trained
+
+SCENE_FRAMES = 3  # consecutive ones of every scene: enough for a network that looks at differences
+SCENES, DRIVES, TRAINING = "scenes", "drives", "training"
+PIECE = 12  # frames rendered at a time
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A system under test, the cases it is tested on, and the network of the paper that it stands beside."""
+
+    name: str
+    system: System
+    source: Source
+    like: str = ""  # the paper's name of it
+
+
+@dataclass(frozen=True)
+class Frames:
+    """How many frames of the world are rendered: scenes of three frames each, and longer drives for long windows."""
+
+    scenes: int
+    windows: int
+    training: int
+
+    def drives(self, length: int) -> tuple[int, int]:
+        """Drives, and the frames of each, that hold as many windows of `length` frames."""
+        most = LONGEST - length + 1
+        count = math.ceil(self.windows / min(most, max(20, self.windows // 2)))
+        return count, length - 1 + math.ceil(self.windows / count)
+
+
+def zoo(setting: Setting, frames: Frames, names: Sequence[str] = tuple(STEERING)) -> list[Subject]:
+    """The zoo's steering systems, each with its seeds; frames are rendered once and lie in `data/` as a Udacity set."""
+    return [_zoo_subject(setting, frames, STEERING[name]) for name in names]
+
+
+LIKE = {"epoch": "Epoch", "chauffeur": "Chauffeur", "rambo": "Rambo"}
+
+
+def _zoo_subject(setting: Setting, frames: Frames, kind: type[Trained]) -> Subject:
+    length = kind.view.frames
+    if length > SCENE_FRAMES:
+        count, each = frames.drives(length)
+        cases: Source = Some(
+            Windows(rendered(setting, DRIVES, World(count, each, seed=setting.seed)), length), frames.windows
+        )
+    else:
+        whole = rendered(setting, SCENES, World(frames.scenes, SCENE_FRAMES, seed=setting.seed))
+        cases = Some(whole, frames.scenes) if length == 1 else Windows(whole, length)
+    return Subject(kind.name, kind(), cases, LIKE.get(kind.name, ""))
+
+
+def rendered(setting: Setting, name: str, world: World) -> Udacity:
+    """The frames of `world` in `data/NAME`, a folder per drive with its `steering.csv`; rendered unless they are there."""
+    folder = setting.into / DATA / name
+    if not folder.exists():
+        setting.watch.begin(f"rendering {name}", len(world.keys()))
+        with ProcessPoolExecutor(max(1, setting.workers), get_context("spawn")) as pool:
+            export(_by_drive(world, pool), folder, "udacity", watch=lambda: setting.watch.advance(1, 0))
+    return Udacity(folder.absolute())
+
+
+def _by_drive(world: World, pool: ProcessPoolExecutor) -> Mapping[str, Iterable[Case]]:
+    keys = list(world.keys())
+    pieces = [keys[start : start + PIECE] for start in range(0, len(keys), PIECE)]
+    seen = (one for piece in pool.map(_seen, [world] * len(pieces), pieces) for one in piece)
+    cases = (
+        Case(key, {"camera": Image(pixels)}, (Steering(degrees),), world.group(key))
+        for key, (pixels, degrees) in zip(keys, seen, strict=True)
+    )
+    return {f"{world.split}-{number:04}": islice(cases, world.frames) for number in range(world.drives)}
+
+
+def _seen(world: World, keys: Sequence[str]) -> list[tuple[Array, float]]:
+    """Pixels and label of some frames, which is all that another process has to send."""
+    cases = [world[key] for key in keys]
+    return [(image.pixels, degrees_of(case.truth, case.key)) for case in cases for image in images_of(case)]
+
+
+def given(system: System, source: Source, count: int, name: str) -> Subject:
+    """A system and a source of one's own, `count` of its cases spread evenly."""
+    return Subject(name, system, Some(source, count))

@@ -1,0 +1,41 @@
+"""The picture in another size, which a model's own resizing undoes: DeepTest's scale as its authors ran it (D-9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import cv2
+import numpy as np
+
+from swerve.transformation import param
+from swerve.transformations.photometric import ImageChange
+from swerve.values import Array, Boxes2D
+
+SMALLEST = 8  # pixels of a side
+GRID = tuple(1.5 + 0.5 * step for step in range(10))
+
+
+@dataclass(frozen=True)
+class Enlarge(ImageChange):
+    """The whole picture `x` times as wide and `y` times as high; nothing leaves it."""
+
+    x: float = param(0.1, 10, neutral=1, grid=GRID, unit="×")
+    y: float = param(0.1, 10, neutral=1, grid=GRID, unit="×")
+    preserves: ClassVar[tuple[str, ...]] = ("steering", "signal", "points", "boxes3d", "region", "scene")
+
+    def boxes2d(self, value: Boxes2D) -> Boxes2D:
+        """Boxes grow with the picture."""
+        size = None if value.size is None else self._size(*value.size)
+        grown = value.xyxy * np.array([self.x, self.y] * 2)
+        return Boxes2D(grown, value.kinds, value.scores, size, value.care, value.hidden)
+
+    def words(self) -> str:
+        return f"picture {self.x:g}× as wide and {self.y:g}× as high"
+
+    def _redraw(self, pixels: Array) -> Array:
+        height, width = pixels.shape[:2]
+        return np.asarray(cv2.resize(pixels, self._size(width, height), interpolation=cv2.INTER_LINEAR))
+
+    def _size(self, width: int, height: int) -> tuple[int, int]:
+        return max(SMALLEST, round(width * self.x)), max(SMALLEST, round(height * self.y))
