@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from swerve.campaign import Campaign, Search
 from swerve.case import Source
@@ -11,7 +12,7 @@ from swerve.coverage.meter import Meter
 from swerve.coverage.neuron import NC
 from swerve.errors import InputError, UnreadableCase, did_you_mean
 from swerve.gates.fill import MaxFill
-from swerve.relation import Gate, Relation, Rule
+from swerve.relation import Relation, Rule
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.greedy import CHANCE, CODE, EACH, Greedy
 from swerve.search.sweep import CASE, CHANGE, Sweep
@@ -71,29 +72,17 @@ def weather() -> dict[str, Space]:
     return {"fog": Over(Fog, visibility=75.0), "rain": Over(Rain, amount=0.6, drop_size=0.15, speed=0.25, slant=8.0)}
 
 
-@dataclass(frozen=True)
-class Profile:
-    """How the open points of the paper are read: Swerve's own way, as printed in 2018, or as the published code does it."""
-
-    simple: Mapping[str, Space]
-    pairs: Mapping[str, Space]
-    counting: str
-    greedy: Greedy
-    gate: Gate | None
-
-
-def profile_named(name: str) -> Profile:
-    """The profile called `name`; raises `InputError` for any other name."""
-    ours, theirs = table_4(), table_4_of_2018()
-    code = Greedy(reading=CODE, seeds=EACH)
-    profiles = {
-        PLAIN: lambda: Profile(ours, ours, "default", Greedy(), MaxFill(share=0.5)),
-        PRINTED: lambda: Profile(theirs, theirs, "deeptest-2018", Greedy(), None),
-        PUBLISHED: lambda: Profile(theirs, published_ranges(), "deeptest-2018", code, None),
-    }
-    if name not in profiles:
-        raise InputError(f"profile '{name}' is not known; {did_you_mean(name, profiles)}")
-    return profiles[name]()
+# How the open points of the paper are read: Swerve's own way, as printed in 2018, or as the published code does it.
+TABLE_OF: Mapping[str, Callable[[], dict[str, Space]]] = MappingProxyType(
+    {PLAIN: table_4, PRINTED: table_4_of_2018, PUBLISHED: table_4_of_2018}
+)
+PAIRS_OF: Mapping[str, Callable[[], dict[str, Space]]] = MappingProxyType(
+    {PLAIN: table_4, PRINTED: table_4_of_2018, PUBLISHED: published_ranges}
+)
+COUNTING_OF: Mapping[str, str] = MappingProxyType({PLAIN: "default", PRINTED: "deeptest-2018", PUBLISHED: "deeptest-2018"})
+GREEDY_OF: Mapping[str, Greedy] = MappingProxyType(
+    {PLAIN: Greedy(), PRINTED: Greedy(), PUBLISHED: Greedy(reading=CODE, seeds=EACH)}
+)
 
 
 def deeptest(
@@ -130,27 +119,29 @@ def deeptest(
         threshold: of neuron coverage.
         coverage: whether a cumulative search measures what its follow-ups cover, of a system that can be looked into.
     """
-    read = profile_named(profile)
+    if profile not in TABLE_OF:
+        raise InputError(f"profile '{profile}' is not known; {did_you_mean(profile, TABLE_OF)}")
     readings = _readings(source, against, factor, within)
-    meter = Meter((NC(threshold),), counting=read.counting)
+    meter = Meter((NC(threshold),), counting=COUNTING_OF[profile])
     if search == CUMULATIVE:
-        chosen = _chosen(read, changes)
+        chosen = _chosen(TABLE_OF[profile](), changes)
         rules = tuple(_rule(name, space, reading, readings) for name, space in chosen.items() for reading in readings)
         how: Search = Sweep(per_case=1, by=CHANGE if _windowed(source) else CASE)
         measured = meter if coverage and isinstance(system, WhiteBox) else None
     elif search in (GUIDED, RANDOM):
         if len(readings) > 1:
             raise InputError("a guided search has one rule: say against = 'label' or against = 'own answer'")
-        rules = tuple(Rule(PAIR, OneOf(tuple(read.pairs.values())), relation) for relation in readings.values())
-        led = replace(read.greedy, tries=tries, budget=budget, width=width)
+        rules = tuple(Rule(PAIR, OneOf(tuple(PAIRS_OF[profile]().values())), relation) for relation in readings.values())
+        led = replace(GREEDY_OF[profile], tries=tries, budget=budget, width=width)
         how, measured = replace(led, follow=CHANCE, chance=chance) if search == RANDOM else led, meter
     else:
         raise InputError(f"search '{search}' is not known; {did_you_mean(search, (CUMULATIVE, GUIDED, RANDOM))}")
-    return Campaign(source, system, rules, how, read.gate, measured, seed, inference_batch, method=NAME)
+    gate = MaxFill(share=0.5) if profile == PLAIN else None  # D-10: beyond, a picture is mostly border
+    return Campaign(source, system, rules, how, gate, measured, seed, inference_batch, method=NAME)
 
 
-def _chosen(read: Profile, changes: str) -> dict[str, Space]:
-    chosen: dict[str, dict[str, Space]] = {SIMPLE: {**read.simple}, WEATHER: weather(), ALL: {**read.simple, **weather()}}
+def _chosen(table: dict[str, Space], changes: str) -> dict[str, Space]:
+    chosen = {SIMPLE: table, WEATHER: weather(), ALL: {**table, **weather()}}
     if changes not in chosen:
         raise InputError(f"changes '{changes}' are not known; {did_you_mean(changes, chosen)}")
     return chosen[changes]

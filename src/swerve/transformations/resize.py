@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,8 +10,9 @@ import cv2
 import numpy as np
 
 from swerve.transformation import param
+from swerve.transformations.affine import CAMERAS
 from swerve.transformations.photometric import ImageChange
-from swerve.values import Array, Boxes2D
+from swerve.values import Array, Boxes2D, Calibration, Depth, Masks
 
 SMALLEST = 8  # pixels of a side
 GRID = tuple(1.5 + 0.5 * step for step in range(10))
@@ -30,12 +32,32 @@ class Enlarge(ImageChange):
         grown = value.xyxy * np.array([self.x, self.y] * 2)
         return Boxes2D(grown, value.kinds, value.scores, size, value.care, value.hidden)
 
+    def masks(self, value: Masks) -> Masks:
+        """Every pixel keeps its instance."""
+        return dataclasses.replace(value, instances=self._resized(value.instances, cv2.INTER_NEAREST))
+
+    def depth(self, value: Depth) -> Depth:
+        """Every pixel keeps its distance."""
+        return Depth(self._resized(value.metres, cv2.INTER_NEAREST))
+
+    def calibration(self, value: Calibration) -> Calibration:
+        """The camera's matrix leads to the pixels of the larger picture."""
+        scale = np.diag([self.x, self.y, 1.0])
+        grown = {name: scale @ value.matrices[name] for name in CAMERAS if name in value.matrices}
+        size = None if value.size is None else self._size(*value.size)
+        return Calibration({**value.matrices, **grown}, size) if grown else value
+
     def words(self) -> str:
         return f"picture {self.x:g}× as wide and {self.y:g}× as high"
 
     def _redraw(self, pixels: Array) -> Array:
-        height, width = pixels.shape[:2]
-        return np.asarray(cv2.resize(pixels, self._size(width, height), interpolation=cv2.INTER_LINEAR))
+        return self._resized(pixels, cv2.INTER_LINEAR)
+
+    def _resized(self, array: Array, how: int) -> Array:
+        if self._idle() or not array.size:
+            return array
+        height, width = array.shape[:2]
+        return np.asarray(cv2.resize(array, self._size(width, height), interpolation=how))
 
     def _size(self, width: int, height: int) -> tuple[int, int]:
         return max(SMALLEST, round(width * self.x)), max(SMALLEST, round(height * self.y))

@@ -1,0 +1,203 @@
+"""DeepTest's experiment on a small network and noise: every table follows from the journals, and the page shows them."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swerve.cli import main
+from swerve.coverage.meter import bits_of
+from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
+from swerve.experiments.estimate import Cost, Stills
+from swerve.experiments.setting import QUICK, Setting
+from swerve.experiments.subjects import Frames
+from swerve.store import Run
+from swerve.testing import FakeSource, FakeSystem
+from swerve.values import Group, Image
+from tests.unit.test_meter import network
+
+TABLES = ("table5", "table6", "table7", "table8", "table9", "fig4", "fig5", "fig6", "guidance", "review")
+CHANGES = ("scale", "shear", "rotation", "contrast", "brightness", "blur")
+SMALL = Size(Frames(8, 8, 8), seeds=4, searches=2, budget=30, passes=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("experiment")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SIZES, QUICK, SMALL)
+        experiment(Setting(into, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
+    return into
+
+
+def rows(folder: Path, name: str) -> list[dict[str, str]]:
+    with (folder / "tables" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def errors(run: Run, rule: str = "") -> list[tuple[str, float]]:
+    """Words and squared error in rad² of each judged follow-up, read from the journal by hand."""
+    found = []
+    for row in run.trials():
+        if row["status"] in ("held", "violated") and (not rule or row["rule"] == rule):
+            label, said = row["truth"][0]["degrees"], row["after"][0]["degrees"]
+            found.append((f"{row['rule']} {row['words']}", math.radians(label - said) ** 2))
+    return found
+
+
+def mse(run: Run) -> float:
+    pairs = [(seen.truth[0].degrees, seen.said[0].degrees) for seen in run.baseline()]  # type: ignore[union-attr]
+    return float(np.mean([math.radians(label - said) ** 2 for label, said in pairs]))
+
+
+def test_every_table_and_the_page_are_there(folder: Path) -> None:
+    written = {path.stem for path in (folder / "tables").glob("*.csv")}
+    assert written >= {name for name in TABLES if name != "table9"}
+    page = (folder / "report" / "index.html").read_text()
+    for title in (
+        "RQ1",
+        "RQ2",
+        "RQ3",
+        "RQ4",
+        "RQ5",
+        "Table 5",
+        "Table 6",
+        "Table 7",
+        "Table 8",
+        "Fig. 5",
+        "What they look like",
+    ):
+        assert title in page, title
+
+
+def test_table_7_is_what_the_journal_says(folder: Path) -> None:
+    run = Run(folder / "runs" / "small" / "simple")
+    original, judged = mse(run), errors(run)
+    means: dict[str, list[float]] = {}
+    for words, error in judged:
+        means.setdefault(words, []).append(error)
+    table = {int(row["λ"]): row for row in rows(folder, "table7") if row["model"] == "small" and row["reading"] == "label"}
+    for factor in range(1, 11):
+        for epsilon in (0.01, 0.02, 0.03, 0.04, 0.05):
+            kept = {words for words, some in means.items() if abs(np.mean(some) - original) <= epsilon}
+            count = sum(error > factor * original for words, error in judged if words in kept)
+            assert int(table[factor][f"ε {epsilon:g}"]) == count
+    for name in ("fog", "rain"):
+        wet = errors(Run(folder / "runs" / "small" / "weather"), name)
+        assert len(wet) == 8
+        assert [int(table[factor][name]) for factor in range(1, 11)] == [
+            sum(error > factor * original for _, error in wet) for factor in range(1, 11)
+        ]
+
+
+def test_all_models_are_the_sum_and_the_paper_stands_beside(folder: Path) -> None:
+    table = rows(folder, "table7")
+    alone = [row for row in table if row["model"] == "small" and row["reading"] == "label"]
+    total = [row for row in table if row["model"] == "all models" and row["reading"] == "label"]
+    for one, other in zip(alone, total, strict=True):
+        assert [one[f"ε {epsilon}"] for epsilon in ("0.01", "0.05")] == [
+            other[f"ε {epsilon}"] for epsilon in ("0.01", "0.05")
+        ]
+    assert [row["printed fog"] for row in total][:2] == ["9018", "6503"]
+    assert total[3]["printed ε 0.05"] == ""  # the misprint of D-8
+
+
+def test_table_8_counts_untouched_images_too(folder: Path) -> None:
+    table = {row["change"]: row for row in rows(folder, "table8")}
+    run = Run(folder / "runs" / "small" / "simple")
+    pairs = [(seen.truth[0].degrees, seen.said[0].degrees) for seen in run.baseline()]  # type: ignore[union-attr]
+    wrong = sum(math.radians(label - said) ** 2 > 5 * mse(run) for label, said in pairs)
+    assert int(table["untouched"]["small"]) == wrong
+    # Shifts of ten pixels and more leave less than half of so small a picture: the gate admits none.
+    simple = sum(int(table[name]["small"]) for name in CHANGES)
+    assert "translation" not in table
+    assert int(table["simple"]["small"]) == simple
+
+
+def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
+    (row,) = rows(folder, "table6")
+    search, sweep = Run(folder / "runs" / "small" / "guided"), Run(folder / "runs" / "small" / "simple")
+    seeds = {seen.case: bits_of(seen.gain["NC"]) for seen in search.baseline()}  # type: ignore[index]
+    assert len(seeds) == 4
+    covered = set().union(*(bits.numbers() for bits in seeds.values()))
+    assert int(row["seeds"]) == len(covered)
+    cumulative = set(covered)
+    made = [one for one in sweep.trials() if one["case"] in seeds and one["gain"]]
+    for one in made:
+        cumulative |= set(bits_of(one["gain"]["NC"]).numbers())
+    assert (int(row["cumulative"]), int(row["images"])) == (len(cumulative), len(made))
+    kept, reached = 0, 0 if len(covered) >= len(cumulative) else None
+    for one in search.trials():
+        new = set(bits_of(one["gain"]["NC"]).numbers()) - covered if one["gain"] else set()
+        kept += bool(new)
+        covered |= new
+        if reached is None and len(covered) >= len(cumulative):
+            reached = kept
+    assert (int(row["guided"]), int(row["kept"])) == (len(covered), kept)
+    assert row["reached with"] == ("" if reached is None else str(reached))
+
+
+def test_twins_have_the_same_budget(folder: Path) -> None:
+    runs = folder / "runs" / "small"
+    for number, guided in enumerate(("guided", "guided-1")):
+        tries = sum(1 for _ in Run(runs / guided).trials())
+        for name in ("coin", "pairs"):
+            assert sum(1 for _ in Run(runs / f"{name}-{number}").trials()) == tries
+    assert {row["searches"] for row in rows(folder, "guidance")} == {"2"}
+
+
+def test_jaccard_of_every_pair_of_changes(folder: Path) -> None:
+    table = [row for row in rows(folder, "fig4") if row["part"] == "jaccard"]
+    assert len(table) == len(CHANGES) * (len(CHANGES) - 1) / 2
+    assert all(0 <= float(row["median"]) <= 1 for row in table)
+    steps = [float(row["median"]) for row in rows(folder, "fig4") if row["part"] == "cumulative"]
+    assert steps == sorted(steps)
+    assert len(steps) == len(CHANGES)
+
+
+def test_going_on_in_a_finished_folder_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    before = {path: path.read_bytes() for path in (folder / "tables").glob("*.csv")}
+    experiment(Setting(folder, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
+    assert {path: path.read_bytes() for path in (folder / "tables").glob("*.csv")} == before
+
+
+def test_black_box_gets_what_needs_no_look_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    path = experiment(Setting(tmp_path, QUICK), FakeSystem(gain=0.8, bias=1.0), FakeSource(6), "shut")
+    page = path.read_text()
+    assert "shut cannot be looked into" in page
+    assert "no torch network" in page
+    assert rows(tmp_path, "table6") == []
+    assert {row["model"] for row in rows(tmp_path, "table7")} == {"all models", "shut"}
+
+
+def test_estimate_scales_with_the_size() -> None:
+    few, many = (estimate(level, network(), FakeSource(1000)) for level in ("quick", "full"))
+    assert 0 < few.seconds < many.seconds
+    assert 0 < few.size < many.size
+    assert Cost(30, 2e6).told() == "about 0.5 CPU minutes and 2 MB"
+    assert Cost(7200, 5e9).told() == "about 2.0 CPU hours and 5,000 MB"
+    assert Cost(1, 2) + Cost(3, 4) * 2 == Cost(7, 10)
+
+
+def test_stills_are_windows_of_different_frames() -> None:
+    still = Stills(Image(np.zeros((4, 3, 3), np.uint8)), 7)
+    frames = [frame for key in still.keys() for frame in _frames(still[key].inputs["camera"])]
+    assert len({frame.digest for frame in frames}) == len(frames) == 14
+
+
+def _frames(value: object) -> tuple[Image, ...]:
+    assert isinstance(value, Group)
+    return tuple(frame for frame in value.values if isinstance(frame, Image))
+
+
+def test_command_refuses_what_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "deptest", "--into", str(tmp_path / "x")]) == 2
+    assert "did you mean 'deeptest'" in capsys.readouterr().err
+    assert main(["experiment", "deeptest", "--source", "a.toml", "--into", str(tmp_path / "x")]) == 2
+    assert "--source goes with --system" in capsys.readouterr().err
