@@ -106,10 +106,11 @@ def _function_fields(kind: type[Any]) -> frozenset[str]:
         hints = typing.get_type_hints(kind)
     except (NameError, TypeError):
         return frozenset()
-    return frozenset(name for name in _field_names(kind) if any(map(_is_callable, _options(hints.get(name)))))
+    return frozenset(name for name in _field_names(kind) if any(map(_is_callable, options(hints.get(name)))))
 
 
-def _options(hint: Any) -> tuple[Any, ...]:
+def options(hint: Any) -> tuple[Any, ...]:
+    """The types that an annotation allows: those of a union, or the one."""
     return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from swerve.campaign import CUSTOM, Campaign
-from swerve.codec import JSON, SPEC, decode_value, encode
+from swerve.codec import JSON, SPEC, decode_value, encode, options
 from swerve.errors import InputError, SpecError, did_you_mean, printable
 from swerve.limits import CONFIG
 from swerve.load import names, resolve
@@ -158,7 +158,7 @@ class Builder:
 
     def _domain(self, value: JSON, hint: Any) -> Any:
         try:
-            if isinstance(value, list) and (hint is tuple or typing.get_origin(hint) is tuple):
+            if isinstance(value, list) and any(item is tuple or typing.get_origin(item) is tuple for item in options(hint)):
                 return self._convert(value, hint)
             if isinstance(value, list):
                 if len(value) != 2:

@@ -3,13 +3,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swerve import load
 from swerve.campaign import Campaign
 from swerve.codec import encode
 from swerve.errors import SpecError, SwerveError
@@ -189,7 +190,7 @@ def test_python_file_needs_trust(tmp_path: Path) -> None:
         ('use = "sweep"\nper_case = 6', 'use = "sweep"\n[gate]\nuse = "sweep"', "expected a gate, got Sweep"),
         ('"swerve.testing:FakeSource"', '"builtins:dict"', "source"),
         ('"swerve.testing:FakeSource"', '"tests.unit.test_spec:Missing"', "source: FileNotFoundError: weights.bin"),
-        ("seed = 7", 'seed = 7\nmethod = "deeptest"', "method = 'deeptest' is not known"),
+        ("seed = 7", 'seed = 7\nmethod = "deptest"', "method = 'deptest' is not known"),
         ('use = "sweep"\nper_case = 6', 'use = "same-angle"', "expected a search, got Equivariant"),
     ],
 )
@@ -336,3 +337,15 @@ def test_core_imports_only_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_optional_tuple_takes_a_list_and_no_range() -> None:
+    @dataclass(frozen=True)
+    class Kept(Transformation):
+        keep: tuple[int, ...] | None = None
+        preserves: ClassVar[tuple[str, ...]] = ("*",)
+
+    named = load.name_of(Kept)
+    space = Builder("rule").space({"use": named, "keep": [3, 5]})
+    assert space.grid() == (Kept((3, 5)),)
+    assert Builder("rule").space({"use": named}).grid() == (Kept(),)
