@@ -29,6 +29,7 @@ LAYERS = (
 )
 CORE = (
     *("campaign", "case", "codec", "convention", "engine", "errors", "evaluation", "files", "journal", "limits", "load"),
+    "marks",
     *("relation", "seeding", "space", "summary", "system", "transformation", "values"),
 )
 FREE_OF_LIBRARIES = set(CORE) - {"files"}
