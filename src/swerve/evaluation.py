@@ -145,6 +145,14 @@ class Evaluator:
         cases[trial.case] = again = _read_afresh(self.campaign, trial.case, item.followup)
         return _Changed(item.change, item.change(again))
 
+    def unanswered(self, trial: Trial, verdict: Verdict) -> Record:
+        """The record of a trial that no system survived: its change is made, and nobody is shown it."""
+        case = self._cases([trial])[trial.case]
+        item = self._change(trial, case)
+        if isinstance(item, _Changed):
+            return self._record(trial, item, (verdict, None), case)
+        return replace(self._unmade(trial, item), verdict=verdict)
+
     def untouched(self, name: str, seen: Observation) -> Verdict | None:
         """The rule's verdict on the untouched case against its truth, or None without one."""
         key = (name, seen.case)
