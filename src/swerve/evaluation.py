@@ -12,6 +12,7 @@ from swerve.campaign import Campaign, Gain, Meter, Observation, Record, Trial, c
 from swerve.case import Case
 from swerve.codec import encode_change, light
 from swerve.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase, printable
+from swerve.marks import marks_of, share
 from swerve.relation import Fault, Pair, Rule, Status, Verdict, judge_source
 from swerve.seeding import rng_for
 from swerve.system import Answer, System
@@ -23,6 +24,7 @@ R = TypeVar("R")
 Said = tuple[Answer | Verdict, Gain | None]
 SPOKEN = frozenset(KINDS.values())
 TRANSFORM_THREADS = 2
+WRITTEN = Verdict.error("the system writes into its input; have it work on a copy (numpy: .copy(), torch: .clone())")
 REMEMBERED = 4096  # verdicts on untouched cases kept at a time
 FOREIGN = (Exception, SystemExit)  # what other people's code may raise; sys.exit() in it must not end the run
 
@@ -30,8 +32,14 @@ FOREIGN = (Exception, SystemExit)  # what other people's code may raise; sys.exi
 def observe_batch(campaign: Campaign, keys: Sequence[str]) -> list[Observation]:
     """The observations of one batch, in order; a case that does not read, or answers nonsense, says why."""
     read = [_read(campaign, key) for key in keys]
-    answers = iter(answer_and_measure(campaign, [case for case in read if isinstance(case, Case)]))
-    return [_observation(item, *next(answers)) if isinstance(item, Case) else item for item in read]
+    cases = [item for item in read if isinstance(item, Case)]
+    shas = [case.input_sha for case in cases]  # as read: a system may write into what it is shown
+    answers = answer_and_measure(campaign, cases)
+    for case, (answer, _) in zip(cases, answers, strict=True):
+        if _wrote(answer):
+            _read_afresh(campaign, case.key, case)
+    observed = iter(map(_observation, cases, shas, answers))
+    return [next(observed) if isinstance(item, Case) else item for item in read]
 
 
 def _read(campaign: Campaign, key: str) -> Case | Observation:
@@ -54,12 +62,21 @@ def read_case(campaign: Campaign, key: str) -> Case:
     raise InputError(f"{key} was read at the start of the campaign and cannot be read now: {again.fault}")
 
 
-def _observation(case: Case, answer: Answer | Verdict, gain: Gain | None) -> Observation:
+def _read_afresh(campaign: Campaign, key: str, shown: Case) -> Case:
+    """The case `key` as it was before it, or a follow-up of it, was written into."""
+    again = read_case(campaign, key)
+    if share(again, shown):  # every later answer would be to what was written
+        raise ModelError(f"{key}: {WRITTEN.why}; the source keeps its cases in memory, so this one is lost")
+    return again
+
+
+def _observation(case: Case, sha: str, told: Said) -> Observation:
+    answer, gain = told
     said, fault = (answer, "") if isinstance(answer, tuple) else ((), answer.why)
     wrong_label = next((why for why in (value.fault() for value in case.truth) if why), None)
     if wrong_label:
-        return Observation(case.key, case.group, fault=f"label: {wrong_label}", input_sha=case.input_sha, readable=False)
-    return Observation(case.key, case.group, light(case.truth), said, case.input_sha, fault, gain=gain)
+        return Observation(case.key, case.group, fault=f"label: {wrong_label}", input_sha=sha, readable=False)
+    return Observation(case.key, case.group, light(case.truth), said, sha, fault, gain=gain)
 
 
 def _calibrated(rule: Rule, baseline: Sequence[Observation]) -> Rule:
@@ -100,16 +117,41 @@ class Evaluator:
         """The records of one batch of trials, in order."""
         cases = self._cases(trials)
         changed = self._threads.map(lambda trial: self._change(trial, cases[trial.case]), trials)
-        # What looks as before is not asked again: a batch of another size would move the last bits of the answer.
-        same = {id(item) for trial, item in zip(trials, changed, strict=True) if _same(item, cases[trial.case])}
-        ready = [item for item in changed if isinstance(item, _Changed) and id(item) not in same]
-        fresh = iter(answer_and_measure(self.campaign, [item.followup for item in ready]))
+        told = self._told(trials, changed, cases)
+        for place, said in enumerate(told):
+            if said and _wrote(said[0]):
+                changed[place] = self._made_again(trials[place], changed[place], cases)
         return [
-            self._record(trial, item, self._known(trial.case) if id(item) in same else next(fresh), cases[trial.case])
+            self._record(trial, item, said or self._known(trial.case), cases[trial.case])
             if isinstance(item, _Changed)
             else self._unmade(trial, item)
-            for trial, item in zip(trials, changed, strict=True)
+            for trial, item, said in zip(trials, changed, told, strict=True)
         ]
+
+    def _told(self, trials: Sequence[Trial], changed: Sequence[_Made], cases: Mapping[str, Case]) -> list[Said | None]:
+        """What the system says of every follow-up, or None of what it was not asked."""
+        # What looks as before is not asked again: a batch of another size would move the last bits of the answer.
+        asked = [
+            isinstance(item, _Changed) and not _same(item, cases[t.case]) for t, item in zip(trials, changed, strict=True)
+        ]
+        ready = [item.followup for item, wanted in zip(changed, asked, strict=True) if wanted and isinstance(item, _Changed)]
+        answers = iter(answer_and_measure(self.campaign, ready))
+        return [next(answers) if wanted else None for wanted in asked]
+
+    def _made_again(self, trial: Trial, item: _Made, cases: dict[str, Case]) -> _Changed:
+        """A follow-up that was written into, as it was; its source too, with which it may have had inputs in common."""
+        assert isinstance(item, _Changed)
+        self._last = None
+        cases[trial.case] = again = _read_afresh(self.campaign, trial.case, item.followup)
+        return _Changed(item.change, item.change(again))
+
+    def unanswered(self, trial: Trial, verdict: Verdict) -> Record:
+        """The record of a trial that no system survived: its change is made, and nobody is shown it."""
+        case = self._cases([trial])[trial.case]
+        item = self._change(trial, case)
+        if isinstance(item, _Changed):
+            return self._record(trial, item, (verdict, None), case)
+        return replace(self._unmade(trial, item), verdict=verdict)
 
     def untouched(self, name: str, seen: Observation) -> Verdict | None:
         """The rule's verdict on the untouched case against its truth, or None without one."""
@@ -128,7 +170,7 @@ class Evaluator:
         self._last = next(reversed(cases.items()))
         return cases
 
-    def _change(self, trial: Trial, case: Case) -> _Changed | _Unmade:
+    def _change(self, trial: Trial, case: Case) -> _Made:
         change = trial.change
         try:
             if change is None:
@@ -198,9 +240,9 @@ class _Changed:
     followup: Case
 
 
-def _same(item: _Changed | _Unmade, case: Case) -> bool:
+def _same(item: _Changed, case: Case) -> bool:
     """Whether the follow-up holds the very values of its source."""
-    if not isinstance(item, _Changed) or item.followup.inputs.keys() != case.inputs.keys():
+    if item.followup.inputs.keys() != case.inputs.keys():
         return False
     return all(value is case.inputs[name] for name, value in item.followup.inputs.items())
 
@@ -210,6 +252,9 @@ class _Unmade:
     change: Transformation | None
     verdict: Verdict
     facts: Mapping[str, float | str] = field(default_factory=dict)
+
+
+_Made = _Changed | _Unmade
 
 
 def checked(rule: Rule, pair: Pair) -> Verdict:
@@ -231,15 +276,27 @@ def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
     """One answer per case from one forward pass; if the pass fails, each case alone, so that one cannot spoil the rest."""
     if not cases:
         return []
+    before = marks_of(cases)
+    answers = _answers(system, cases)
+    written = [one != other for one, other in zip(before, marks_of(cases), strict=True)]
+    if answers is None:
+        answers = [WRITTEN if spoilt else answer_all(system, [case])[0] for case, spoilt in zip(cases, written, strict=True)]
+    return [WRITTEN if spoilt else answer for answer, spoilt in zip(answers, written, strict=True)]
+
+
+def _answers(system: System, cases: Sequence[Case]) -> list[Answer | Verdict] | None:
+    """One pass; None where it failed and its cases are to be tried alone."""
     try:
         answers = list(system(cases))
     except FOREIGN as error:  # the system under test may do anything
-        if len(cases) == 1:
-            return [_model_error(error)]
-        return [answer_all(system, [case])[0] for case in cases]
+        return [_model_error(error)] if len(cases) == 1 else None
     if len(answers) != len(cases):
         return [Verdict.error(f"the system gave {len(answers)} answers to {len(cases)} cases")] * len(cases)
     return [_judged(answer) for answer in answers]
+
+
+def _wrote(answer: Answer | Verdict) -> bool:
+    return answer is WRITTEN
 
 
 def answer_and_measure(campaign: Campaign, cases: Sequence[Case]) -> list[Said]:

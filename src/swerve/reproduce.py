@@ -51,13 +51,14 @@ def replay(
     case = read_case(campaign, finding.case)
     change = build_change(finding.change, run.base, trusted)
     followup = change(case)
+    shas = case.input_sha, followup.input_sha  # as made: a system may write into what it is shown
     before, after = (answer_all(campaign.system, [item])[0] for item in (case, followup))
     broken = next((answer for answer in (before, after) if isinstance(answer, Verdict)), None)
     said = [answer if isinstance(answer, tuple) else () for answer in (before, after)]
     verdict = broken or checked(evaluate.rules[finding.rule], Pair(case, followup, change, said[0], said[1]))
     differs = (
-        *_hash_differs("source input", finding.source_sha, case.input_sha),
-        *_hash_differs("follow-up input", finding.input_sha, followup.input_sha),
+        *_hash_differs("source input", finding.source_sha, shas[0]),
+        *_hash_differs("follow-up input", finding.input_sha, shas[1]),
         *_answer_differs("answer on the source", finding.before, said[0]),
         *_answer_differs("answer on the follow-up", finding.after, said[1]),
         *_verdict_differs(verdict),

@@ -30,6 +30,8 @@ from swerve.transformation import Chain, Param, Transformation, params_of
 SHRUNK = "shrunk"
 HOLDS, OTHERWISE, UNJUDGED = "holds", "fails otherwise", "cannot be judged"
 OUTCOMES = {Status.HELD: HOLDS, Status.VIOLATED: OTHERWISE}
+UNCHANGED = "fails without any change"
+ASKED_AGAIN = 5  # times, of a finding that did not fail again at first
 SIDE_BY_SIDE = 32  # findings of one case that are shrunk at a time
 T = TypeVar("T")
 Asking = Generator[Transformation, bool, T]
@@ -207,10 +209,13 @@ class Shrunk:
     of: str  # the id of the finding it was shrunk from
     edges: tuple[str, ...]
     tries: int
+    flaky: bool = False  # it did not fail again, so nothing is said of smaller changes (R16)
 
     @property
     def words(self) -> str:
         """What was found, in a sentence."""
+        if self.finding.input_sha == self.finding.source_sha:
+            return UNCHANGED
         return "; ".join((self.finding.words, *self.edges))
 
 
@@ -234,7 +239,7 @@ def shrink(
         together = list(same_case)
         for start in range(0, len(together), SIDE_BY_SIDE):
             for made, row in _side_by_side(together[start : start + SIDE_BY_SIDE], hands, run.base, fault, trusted):
-                _keep(run, made, row)
+                _keep(run, made, row or run.row(made.of))
                 watch.advance(1, 0)
                 yield made
 
@@ -245,7 +250,7 @@ def _side_by_side(
     base: Path,
     fault: Callable[[Finding], object],
     trusted: Collection[Path],
-) -> Iterator[tuple[Shrunk, Row]]:
+) -> Iterator[tuple[Shrunk, Row | None]]:
     conversations = [_Conversation(finding, build_change(finding.change, base, trusted), fault) for finding in findings]
     while waiting := [one for one in conversations if one.asked is not None]:
         # One trial a batch: a verdict on the edge must be the one that a replay, alone, will give.
@@ -253,7 +258,7 @@ def _side_by_side(
         for one, (record,) in zip(waiting, batches, strict=True):
             one.hear(record)
     for one in conversations:
-        yield one.result(), record_row(one.failing)
+        yield (one.result(), record_row(one.failing)) if one.found else (one.flaky(), None)
 
 
 class _Conversation:
@@ -262,7 +267,9 @@ class _Conversation:
     def __init__(self, finding: Finding, change: Transformation, fault: Callable[[Finding], object]) -> None:
         self._finding, self._fault = finding, fault
         self._asking = self._whole(change)
-        self._found: Smallest | None = None
+        self._again: list[bool] = []  # whether it failed, each time it was asked as it was
+        self._last = ""
+        self.found: Smallest | None = None
         self._records: dict[str, Record] = {}
         self._outcomes: dict[str, str] = {}
         self.asked: Transformation | None = next(self._asking)
@@ -275,13 +282,13 @@ class _Conversation:
         """The system's answer to what was asked."""
         fails = record.verdict.status is Status.VIOLATED and self._same_fault(record)
         if self.asked is not None:
-            self._outcomes[_key(self.asked)] = OUTCOMES.get(record.verdict.status, UNJUDGED)
+            self._last = self._outcomes[_key(self.asked)] = OUTCOMES.get(record.verdict.status, UNJUDGED)
         if fails and self.asked is not None:
             self._records[_key(self.asked)] = record
         try:
             self.asked = self._asking.send(fails)
         except StopIteration as ended:
-            self.asked, self._found = None, ended.value
+            self.asked, self.found = None, ended.value
 
     def _outcome(self, edge: Edge) -> str:
         return UNJUDGED if edge.beyond is None else self._outcomes[_key(edge.beyond)]
@@ -289,22 +296,32 @@ class _Conversation:
     def _same_fault(self, record: Record) -> bool:
         return self._fault(finding_of(_plain(record_row(record)))) == self._fault(self._finding)
 
-    def _whole(self, change: Transformation) -> Asking[Smallest]:
-        if not (yield change):
-            raise StoreError(f"finding {self._finding.id} does not fail any more: swerve replay says what differs")
-        return (yield from smallest(change))
+    def _whole(self, change: Transformation) -> Asking[Smallest | None]:
+        """The smallest change; None where the system is not of one mind about the one it comes from."""
+        self._again.append((yield change))
+        if self._again[0]:
+            return (yield from smallest(change))
+        while len(self._again) < ASKED_AGAIN:
+            self._again.append((yield change))
+        return None
+
+    def flaky(self) -> Shrunk:
+        """A finding that did not fail again."""
+        count = len(self._again)
+        told = f"flaky: failed {sum(self._again)} of {count} times when asked again, the last time it {self._last}"
+        return Shrunk(self._finding, self._finding.id, (told,), count, flaky=True)
 
     @property
     def failing(self) -> Record:
         """The record of the smallest change."""
-        assert self._found
-        return self._records[_key(self._found.change)]
+        assert self.found
+        return self._records[_key(self.found.change)]
 
     def result(self) -> Shrunk:
         """What came out of it."""
-        assert self._found
-        edges = tuple(edge.told(self._outcome(edge)) for edge in self._found.edges)
-        return Shrunk(finding_of(_plain(record_row(self.failing))), self._finding.id, edges, self._found.tries)
+        assert self.found
+        edges = tuple(edge.told(self._outcome(edge)) for edge in self.found.edges)
+        return Shrunk(finding_of(_plain(record_row(self.failing))), self._finding.id, edges, self.found.tries)
 
 
 def _plain(row: Row) -> Row:
@@ -314,7 +331,8 @@ def _plain(row: Row) -> Row:
 
 
 def _keep(run: Run, made: Shrunk, row: Row) -> None:
-    told = {"of": made.of, "words": made.words, "edges": list(made.edges), "tries": made.tries, "row": row}
+    head = {"of": made.of, "words": made.words, "edges": list(made.edges), "tries": made.tries, "flaky": made.flaky}
+    told = {**head, "row": row}
     write_whole(run.folder / SHRUNK / f"{made.of}.json", json_bytes(told))
 
 
@@ -325,6 +343,6 @@ def shrunk_of(run: Run, identity: str) -> Shrunk | None:
         return None
     try:
         told = json.loads(path.read_bytes())
-        return Shrunk(finding_of(told["row"]), told["of"], tuple(told["edges"]), told["tries"])
+        return Shrunk(finding_of(told["row"]), told["of"], tuple(told["edges"]), told["tries"], told.get("flaky", False))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path}: does not read: {error}; delete it and shrink again") from error

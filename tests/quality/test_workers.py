@@ -77,6 +77,8 @@ class Moody(FakeSystem):
             os.kill(os.getpid(), signal.SIGSEGV)
         elif self.mood == "exit":
             os._exit(7)
+        elif self.mood == "raise":
+            raise RuntimeError("out of sorts")
         elif self.mood == "sys.exit":
             sys.exit(0)
         elif self.mood == "hang":
@@ -155,9 +157,49 @@ def test_dead_workers_cost_their_case_alone(tmp_path: Path, mood: str) -> None:
     assert 2 < len(dead) < 15  # about one in thirty of 156
     assert {row["error"] for row in dead} == {"model" if mood == "exit" else "signal"}
     for row in rows:
+        assert row["change"] == well[place(row)]["change"]  # of those that kill as well, though they were drawn in a worker
         if row["status"] != "error":
             assert row["after"] == well[place(row)]["after"]
             assert row["status"] == well[place(row)]["status"]
+
+
+@pytest.mark.parametrize(
+    ("mood", "words"), [("abort", []), ("exit", []), ("hang", ["--timeout", "1.5"]), ("greedy", ["--memory", "2"])]
+)
+def test_what_kills_is_recorded_with_its_change(tmp_path: Path, mood: str, words: list[str]) -> None:
+    """The record is the one of a system that raises an exception instead: only the words of the error differ."""
+    shared = "share = 30"
+    raised = [row for row in Run(run(tmp_path, f'mood = "raise"\n{shared}', count=6, name="raised")).trials()]
+    killed = [row for row in Run(run(tmp_path, f'mood = "{mood}"\n{shared}', count=6, words=words)).trials()]
+    hit = 0
+    for one, other in zip(raised, killed, strict=True):
+        hit += one["status"] == "error"
+        beside = {"why", "error"} if one["status"] == "error" else set()
+        assert {key: one[key] for key in one.keys() - beside} == {key: other[key] for key in one.keys() - beside}
+        if one["status"] == "error":
+            assert one["words"]
+            assert len(one["input_sha"]) == 64
+    assert hit >= 2
+
+
+@dataclass(frozen=True)
+class Slow(FakeSystem):
+    """Takes its time over every case, and says something else to a batch of another size."""
+
+    seconds: float = 0.0
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        time.sleep(self.seconds * len(cases))
+        return FakeSystem(bias=self.bias + len(cases) / 8)(cases)
+
+
+def test_batch_slower_than_the_limit_changes_nothing(tmp_path: Path) -> None:
+    """No case reaches the limit, and every batch does: the bytes are those of a run without any limit."""
+    here, there = (
+        content(run(tmp_path, "seconds = 0.25", system="Slow", count=2, workers=workers, name=f"run{workers}", words=words))
+        for workers, words in ((0, []), (1, ["--timeout", "1"]))
+    )
+    assert here == there
 
 
 def test_worker_killed_from_outside_loses_nothing(tmp_path: Path) -> None:

@@ -223,6 +223,46 @@ def test_sarif_never_makes_silence_look_like_success(tmp_path: Path, mixed: Run)
     assert clean["results"] == []
 
 
+def test_sarif_tells_cases_that_failed(tmp_path: Path) -> None:
+    """A case the system had no answer to is an error of the run; one that does not read is a warning."""
+    seen = [Observation(key, "", fault="ValueError: no", readable=key < "c") for key in "abcd"]
+    run = sarif(Made([held("e")], seen[2:]).write(tmp_path / "unread"))
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is True
+    (note,) = invocation["toolExecutionNotifications"]
+    assert note == {"level": "warning", "message": {"text": "unread cases: 2, first c: ValueError: no"}}
+    (invocation,) = sarif(Made([held("e")], seen).write(tmp_path / "failed"))["invocations"]
+    assert invocation["executionSuccessful"] is False
+    told = {note["message"]["text"]: note["level"] for note in invocation["toolExecutionNotifications"]}
+    assert told["untouched cases that the system failed on: 2, first a: ValueError: no"] == "error"
+    assert invocation["properties"] == {"held": 1, "violated": 0, "skipped": 0, "error": 0}
+
+
+STOPPED = "This campaign has not finished: the numbers cover the 1 trials and 0 cases committed so far."
+
+
+@pytest.mark.parametrize("records", [[held("a")], [finding("a")], [skipped("a", "border")]])
+def test_stopped_run_says_so(records: list[Any], tmp_path: Path) -> None:
+    """Its results are there, and no CI takes them for all there is."""
+    run = Made(records, finished=False).write(tmp_path / "run")
+    root = junit(run)
+    check_junit(root)
+    error = root.find("testsuite[@name='unfinished campaign']/testcase/error")
+    assert error is not None
+    assert error.get("type") == "unfinished campaign"
+    assert error.get("message", "").startswith(STOPPED)
+    assert root.find("testsuite[@name='rotate']/testcase[@name='a']") is not None
+    (invocation,) = sarif(run)["invocations"]
+    assert invocation["executionSuccessful"] is False
+    note = invocation["toolExecutionNotifications"][0]
+    assert note["level"] == "error"
+    assert note["message"]["text"].startswith(STOPPED)
+
+
+def test_finished_run_says_nothing_of_it(mixed: Run) -> None:
+    assert "has not finished" not in json.dumps(sarif(mixed)) + ElementTree.tostring(junit(mixed), encoding="unicode")
+
+
 def test_csv_has_every_finding(mixed: Run) -> None:
     rows = table(mixed)
     assert tuple(rows[0]) == COLUMNS

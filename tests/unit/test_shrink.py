@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swerve.analysis.groups import smallest_words
 from swerve.case import Case
 from swerve.cli import main
+from swerve.engine import Here
 from swerve.errors import StoreError
-from swerve.shrink import Smallest, shrunk_of, smallest
+from swerve.reproduce import rebuild
+from swerve.shrink import Smallest, shrink, shrunk_of, smallest
 from swerve.store import Run
 from swerve.system import Answer
 from swerve.testing import FakeSystem
@@ -200,17 +203,89 @@ def test_smallest_change_replays(folder: Path, capsys: pytest.CaptureFixture[str
     assert "reproduced" in capsys.readouterr().out
 
 
-def test_finding_that_holds_now_is_told(folder: Path) -> None:
-    from swerve.engine import Here
-    from swerve.reproduce import rebuild
-    from swerve.shrink import shrink
-
-    run = Run(folder)
-    campaign = rebuild(run)
-    here = Here(replace(campaign, system=type(campaign.system)(gain=0.0)))  # type: ignore[call-arg]
+def other_hands(run: Run, system: object) -> Here:
+    """Hands whose system is another than the run's."""
+    here = Here(replace(rebuild(run), system=system))  # type: ignore[arg-type]
     here.begin({seen.case: seen for seen in run.baseline()})
-    with pytest.raises(StoreError, match="does not fail any more"):
-        list(shrink(run, list(run.findings())[:1], here))
+    return here
+
+
+def test_finding_that_holds_now_is_told(folder: Path) -> None:
+    run = Run(folder)
+    finding = next(run.findings())
+    (made,) = shrink(run, [finding], other_hands(run, FakeSystem(gain=0.0)))
+    assert made.flaky
+    told = "flaky: failed 0 of 5 times when asked again, the last time it holds"
+    assert (made.finding, made.words) == (finding, f"{finding.words}; {told}")
+    assert shrunk_of(run, finding.id) == made
+    assert smallest_words(run, finding) == made.words
+
+
+class Undecided(FakeSystem):
+    """Steers well on every other call for some of the pictures."""
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        calls[0] += 1
+        hit = calls[0] % 2 and int(cases[0].input_sha, 16) % 2
+        return FakeSystem(gain=0.0)(cases) if hit else super().__call__(cases)
+
+
+calls = [0]
+
+
+def test_flaky_findings_do_not_stop_the_others(folder: Path) -> None:
+    run = Run(folder)
+    findings = list(run.findings())
+    calls[0] = 0
+    made = {one.of: one for one in shrink(run, findings, other_hands(run, Undecided(gain=2.0)))}
+    assert made.keys() == {finding.id for finding in findings}
+    flaky = [one for one in made.values() if one.flaky]
+    assert 0 < len(flaky) < len(findings)
+    assert {one.tries for one in flaky} == {5}
+    assert any("failed 2 of 5 times" in one.words or "failed 3 of 5 times" in one.words for one in flaky)
+
+
+@dataclass(frozen=True)
+class Wavering(FakeSystem):
+    """Fails while a run is made, and not again."""
+
+    mark: str = ""
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return FakeSystem(gain=0.0)(cases) if Path(self.mark).exists() else super().__call__(cases)
+
+
+def test_command_tells_flaky_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mark = tmp_path / "mark"
+    text = CAMPAIGN.replace("swerve.testing:FakeSystem", "tests.unit.test_shrink:Wavering")
+    (tmp_path / "campaign.toml").write_text(text.replace("[[rule]]", f'mark = "{mark}"\n[[rule]]', 1))
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0"]) == 1
+    mark.touch()
+    capsys.readouterr()
+    assert main(["shrink", str(tmp_path / "run"), "--all", "--workers", "0"]) == 1
+    told = capsys.readouterr().out
+    count = len(list(Run(tmp_path / "run").findings()))
+    assert told.count("flaky: failed 0 of 5 times when asked again") == count > 1
+    assert "--shrunk" not in told
+
+
+def test_what_fails_without_any_change_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Already wrong, and wrong by itself: the smallest change is none."""
+    text = CAMPAIGN[: CAMPAIGN.index("[[rule]]")] + "bias = 30.0"
+    rule = 'name = "turned"\nchange = { use = "rotate", degrees = [5, 20] }\nexpect = { use = "lambda-mse", factor = 0.5 }'
+    (tmp_path / "campaign.toml").write_text(f"{text}\n[[rule]]\n{rule}\n")
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0"]) == 1
+    run = Run(tmp_path / "run")
+    findings = list(run.findings())
+    assert {finding.origin for finding in findings} == {"already wrong"}
+    capsys.readouterr()
+    assert main(["shrink", str(run.folder), "--all", "--workers", "0"]) == 0
+    assert capsys.readouterr().out.count("turned: fails without any change  (") == len(findings)
+    for finding in findings:
+        made = shrunk_of(run, finding.id)
+        assert made
+        assert made.finding.input_sha == made.finding.source_sha
+        assert main(["replay", str(run.folder), finding.id, "--shrunk"]) == 0
 
 
 class Flips(FakeSystem):

@@ -25,7 +25,7 @@ from swerve.store import Run, locked
 
 
 def shrink_findings(options: argparse.Namespace) -> int:
-    """Shrink what was asked for and print each as it is done."""
+    """Shrink what was asked for and print each as it is done; 1 if one of them did not fail again."""
     run = Run(options.folder)
     findings = _chosen(run, options)
     campaign = rebuild(run, options.trust)
@@ -36,15 +36,17 @@ def shrink_findings(options: argparse.Namespace) -> int:
     hired = hands_for(
         Loaded(campaign, run.base), run.folder, workers=workers, trusted=options.trust, allowance=allowance, on=options.on
     )
+    flaky = 0
     with locked(run.folder), hired as hands:
         hands.begin({seen.case: seen for seen in run.baseline()})
         with RichProgress(Console(stderr=True)) as progress:
             for made in shrink(run, findings, hands, fault=direction_of(run), trusted=options.trust, progress=progress):
                 print_shrunk(made, run, console)
+                flaky += made.flaky
         write_groups(run)
         if (run.folder / PAGE).is_file():
             write_report(run)
-    return 0
+    return int(flaky > 0)
 
 
 def _chosen(run: Run, options: argparse.Namespace) -> Sequence[Finding]:

@@ -1,11 +1,16 @@
 """Several workers as one pair of hands: batches handed out as they get free, results in order, the dead replaced.
 
 A batch whose worker dies is done again as a whole, as somebody may have killed the worker for no fault of the batch. If it
-fails again, its items are done one by one, so that the one at fault is found; that one is recorded after three tries.
+fails again, its items are done one by one, so that the one at fault is found: it is recorded once a worker that did nothing
+else before has died of it too, which makes three tries. Every death costs the start of a model.
+
+A batch that is not back in time is done one by one at once. If none of its items is at fault it was merely slow; then it is
+done as a whole once more, now that its pace is known, as the last bits of an answer may hang on the size of a batch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import threading
@@ -21,6 +26,7 @@ from swerve.relation import Fault, Verdict
 from swerve.rows import observation_of
 
 TRIES = 3
+Row = Mapping[str, Any]
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -97,26 +103,63 @@ class Crew:
         return Observation(key, group_of(self._source, key), fault=verdict.why)
 
     def _failed(self, trial: Trial, verdict: Verdict) -> Record:
+        """What no worker survived; with the change, which may have been drawn there, as long as making it is survived."""
+        worker, _ = self._worker()
+        kind = verdict.kind.value if verdict.kind else Fault.MODEL.value
+        rows = self._asked(worker, "unanswered", [[*_travelling(trial), verdict.why, kind]])
+        if not isinstance(rows, ModelError):
+            self._idle.put(worker)
+            return self._record(rows[0])
         seen = self._baseline[trial.case]
         return Record(trial, verdict, trial.change, seen.said, source_sha=seen.input_sha)
 
-    def _rows(self, ask: str, items: Sequence[Any]) -> list[Mapping[str, Any] | Verdict]:
+    def _rows(self, ask: str, items: Sequence[Any]) -> list[Row | Verdict]:
         """A row per item, or the verdict on one that no worker survives."""
-        failed = ModelError("never tried")
-        for _ in range(TRIES if len(items) == 1 else TRIES - 1):
-            rows = self._tried(ask, items)
-            if not isinstance(rows, ModelError):
-                return rows
-            failed = rows
-            if isinstance(failed, Timeout):  # it would only take as long again
-                break
-        if len(items) > 1:
-            return [self._rows(ask, [item])[0] for item in items]
-        return [Verdict.error(str(failed), Fault(failed.kind))]
+        if len(items) == 1:
+            return [self._alone(ask, items[0])]
+        whole = self._whole(ask, items)
+        if not isinstance(whole, ModelError):
+            return [*whole]
+        rows = [self._alone(ask, item, whole) for item in items]
+        if isinstance(whole, Timeout) and not any(isinstance(row, Verdict) for row in rows):
+            again, _ = self._tried(ask, items)
+            return rows if isinstance(again, ModelError) else [*again]
+        return rows
 
-    def _tried(self, ask: str, items: Sequence[Any]) -> list[Mapping[str, Any] | Verdict] | ModelError:
-        """The rows of one try; a worker that fails is not asked again."""
-        worker = self._worker()
+    def _whole(self, ask: str, items: Sequence[Any]) -> list[Row] | ModelError:
+        """The rows of a batch, or how it failed at last."""
+        rows, _ = self._tried(ask, items)
+        if not isinstance(rows, ModelError) or isinstance(rows, Timeout):  # which would only take as long again
+            return rows
+        return self._tried(ask, items, fresh=True)[0]
+
+    def _alone(self, ask: str, item: Any, before: ModelError | None = None) -> Row | Verdict:
+        """The row of one item, or the verdict on it; `before` is how its batch failed."""
+        failed = before
+        for number in range(TRIES):
+            rows, fresh = self._tried(ask, [item], fresh=number > 0)
+            if not isinstance(rows, ModelError):
+                return rows[0]
+            failed = rows
+            if isinstance(failed, Timeout) or (fresh and before is not None and failed.kind == before.kind):
+                break
+        assert failed
+        return Verdict.error(str(failed), Fault(failed.kind))
+
+    def _tried(self, ask: str, items: Sequence[Any], *, fresh: bool = False) -> tuple[list[Row] | ModelError, bool]:
+        """The rows of one try, or how it failed, and whether with a worker that did nothing else before."""
+        worker, fresh = self._worker(fresh)
+        rows = self._asked(worker, ask, items)
+        if isinstance(rows, ModelError):
+            return rows, fresh
+        if any(map(_out_of_memory, rows)):  # what it lost before stays lost: others must not pay for it
+            self._dismiss(worker)
+            return OutOfMemory(next(_told(row) for row in rows if _out_of_memory(row))), fresh
+        self._idle.put(worker)
+        return rows, fresh
+
+    def _asked(self, worker: Hand, ask: str, items: Sequence[Any]) -> list[Row] | ModelError:
+        """Its rows, or how it failed: it is gone then."""
         try:
             reply = worker.ask({"ask": ask, "items": list(items)})
         except ModelError as error:
@@ -126,12 +169,7 @@ class Crew:
             return error
         if "stopped" in reply:
             raise _stopped(reply)
-        rows = list(reply["rows"])
-        if any(map(_out_of_memory, rows)):  # what it lost before stays lost: others must not pay for it
-            self._dismiss(worker)
-            return OutOfMemory(next(_told(row) for row in rows if _out_of_memory(row)))
-        self._idle.put(worker)
-        return rows
+        return list(reply["rows"])
 
     def _dismiss(self, worker: Hand) -> None:
         worker.close()
@@ -139,17 +177,20 @@ class Crew:
             if worker in self._all:
                 self._all.remove(worker)
 
-    def _worker(self) -> Hand:
-        try:
-            return self._idle.get_nowait()
-        except queue.Empty:
-            worker = self._hire()
+    def _worker(self, fresh: bool = False) -> tuple[Hand, bool]:
+        """One that is free, or a new one, and whether it is new; a `fresh` one takes the place of one that is free."""
+        with contextlib.suppress(queue.Empty):
+            free = self._idle.get_nowait()
+            if not fresh:
+                return free, False
+            self._dismiss(free)
+        worker = self._hire()
         with self._guard:
             if self._closed:
                 worker.close()
                 raise EnvironmentFault("the workers were sent home")
             self._all.append(worker)
-        return worker
+        return worker, True
 
 
 def _travelling(trial: Trial) -> list[Any]:

@@ -42,15 +42,19 @@ class Seat:
     """The actor: one worker process on the machine it finds itself on."""
 
     def __init__(self, folder: str, trusted: Collection[str], seconds: float, memory: int) -> None:
-        self._folder = Path(folder)
-        self._hand = LocalHand(self._folder, [Path(path) for path in trusted], Allowance(seconds, memory), Pace(seconds))
+        self._folder, self._pace = Path(folder), Pace(seconds)
+        self._hand = LocalHand(self._folder, [Path(path) for path in trusted], Allowance(seconds, memory), self._pace)
 
     def sees_folder(self) -> bool:
         """Whether the run folder is there on this machine too."""
         return (self._folder / CAMPAIGN).is_file()
 
-    def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The worker's reply, or how it failed: an exception would come back as one of Ray's."""
+    def ask(self, question: Mapping[str, Any], slowest: float = 0.0) -> Mapping[str, Any]:
+        """The worker's reply, or how it failed: an exception would come back as one of Ray's.
+
+        `slowest` is the pace of the others: what a batch may take must not hang on which seat it comes to.
+        """
+        self._pace.note(1, slowest)
         try:
             return {"reply": self._hand.ask(question)}
         except ModelError as error:
@@ -72,7 +76,9 @@ class RayHand:
         if not self._seated:
             self._wait_for_seat()
         count, started = len(question["items"]), time.monotonic()
-        told = self._got(self._seat.ask.remote(dict(question)), limits.START + self._pace.limit(count) + SLACK)
+        told = self._got(
+            self._seat.ask.remote(dict(question), self._pace.slowest), limits.START + self._pace.limit(count) + SLACK
+        )
         self._pace.note(count, time.monotonic() - started)
         if "failed" in told:
             raise KINDS[told["failed"]](told["why"])

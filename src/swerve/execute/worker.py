@@ -21,6 +21,7 @@ from swerve.campaign import Campaign, Trial
 from swerve.errors import StoreError, SwerveError
 from swerve.evaluation import Evaluator, observe_batch
 from swerve.execute.threads import settle_threads
+from swerve.relation import Fault, Verdict
 from swerve.reproduce import rebuild
 from swerve.rows import observation_row, record_row
 from swerve.spec import build_change
@@ -41,7 +42,11 @@ class Worker:
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """The rows asked for, or the sentence of an error that stops the campaign."""
-        tasks: dict[str, Callable[[Any], list[Any]]] = {"observe": self.observe, "evaluate": self.evaluate}
+        tasks: dict[str, Callable[[Any], list[Any]]] = {
+            "observe": self.observe,
+            "evaluate": self.evaluate,
+            "unanswered": self.unanswered,
+        }
         try:
             _ = self._campaign
             return {"rows": tasks[question["ask"]](question["items"])} if question["ask"] in tasks else {}
@@ -54,8 +59,16 @@ class Worker:
 
     def evaluate(self, trials: Sequence[Sequence[Any]]) -> list[Any]:
         """The records of trials."""
-        asked = [Trial(case, rule, draw, self._change(change)) for case, rule, draw, change in trials]
-        return [record_row(record) for record in self._evaluator(asked)]
+        return [record_row(record) for record in self._evaluator([self._trial(*words) for words in trials])]
+
+    def unanswered(self, trials: Sequence[Sequence[Any]]) -> list[Any]:
+        """The records of trials that no worker survived, each with why and the kind of error: the system is not asked."""
+        verdicts = [Verdict.error(why, Fault(kind)) for *_, why, kind in trials]
+        asked = [self._trial(*words) for *words, _, _ in trials]
+        return [record_row(self._evaluator.unanswered(trial, said)) for trial, said in zip(asked, verdicts, strict=True)]
+
+    def _trial(self, case: str, rule: str, draw: int, change: str | None) -> Trial:
+        return Trial(case, rule, draw, self._change(change))
 
     def _built(self, text: str | None) -> Transformation | None:
         return None if text is None else build_change(json.loads(text), self._run.base, self._trusted)

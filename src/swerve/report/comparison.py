@@ -23,7 +23,7 @@ HEADS = (
     ("", "judged", "", "", "", "", "", "", "", "not", "McNemar"),
     ("rule", "in both", "before", "95%", "after", "95%", "new", "fixed", "still", "judged", "p"),
 )
-DEPENDENT = "Trials of one case are alike, so p is smaller than that many independent trials would give."
+DEPENDENT = "Trials of one case are alike and weigh less than as many independent ones: the real p is larger."
 
 
 def print_comparison(found: Comparison, console: Console, most: int) -> None:

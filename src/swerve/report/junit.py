@@ -17,6 +17,7 @@ from xml.sax.saxutils import quoteattr
 from swerve.files import whole_file
 from swerve.journal import Row
 from swerve.relation import Status
+from swerve.report.numbers import numbers_of
 from swerve.report.sharing import Sharing
 from swerve.rows import BASELINE
 from swerve.store import JOURNAL, Run
@@ -24,6 +25,7 @@ from swerve.store import JOURNAL, Run
 TOLD = 3  # findings of a test case that are told
 LONGEST = 300
 UNUSABLE = "unusable cases"
+UNFINISHED = "unfinished campaign"
 FAILURE, ERROR, SKIPPED, PASSED = "failure", "error", "skipped", "passed"
 
 
@@ -89,7 +91,7 @@ def _written(run: Run) -> float:
 
 
 def _suites(run: Run) -> Suites:
-    """Every rule's cases, then those that no rule could use."""
+    """Every rule's cases, then those that no rule could use; before them, a run that was stopped: it is never green."""
     suites: Suites = {str(rule["name"]): {} for rule in run.identity["campaign"].get("rule", ())}
     unusable: dict[str, _Ended] = {}
     for row in run.rows():
@@ -98,7 +100,10 @@ def _suites(run: Run) -> Suites:
         elif row["fault"]:
             failed = row["readable"]
             unusable[row["case"]] = _Ended(errors=failed, skipped=not failed, why=row["fault"], kind="model error")
-    return {**suites, UNUSABLE: unusable} if unusable else suites
+    stopped = (
+        {UNFINISHED: {UNFINISHED: _Ended(errors=1, why=why, kind=UNFINISHED)}} if (why := numbers_of(run).unfinished) else {}
+    )
+    return {**stopped, **suites, **({UNUSABLE: unusable} if unusable else {})}
 
 
 def _opening(name: str, number: int, cases: Mapping[str, _Ended], when: str) -> str:

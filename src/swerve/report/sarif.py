@@ -17,12 +17,14 @@ from urllib.parse import quote
 from swerve.files import whole_file
 from swerve.journal import Row
 from swerve.relation import Status
+from swerve.report.numbers import numbers_of
 from swerve.report.sharing import Sharing
 from swerve.report.words import expectation, in_words
-from swerve.rows import Finding, finding_of, is_finding
+from swerve.rows import BASELINE, Finding, finding_of, is_finding
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LONGEST = 1000
+ERROR, WARNING = "error", "warning"
 # In a SARIF message, braces hold places and brackets make links; a text that is not ours must do neither.
 _LITERAL = str.maketrans({"{": "{{", "}": "}}", "[": "\\[", "]": "\\]", "\\": "\\\\"})
 
@@ -36,7 +38,7 @@ def write_sarif(sharing: Sharing, path: Path) -> None:
 def _page(sharing: Sharing) -> Iterator[str]:
     ended = _Ended()
     yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{\n"tool": {json.dumps(_tool(sharing))},\n"results": ['
-    for row in sharing.run.trials():
+    for row in sharing.run.rows():
         if is_finding(row):
             yield f"{',' if ended.counts[Status.VIOLATED.value] else ''}\n{json.dumps(_result(finding_of(row), sharing))}"
         ended.add(row)
@@ -46,33 +48,36 @@ def _page(sharing: Sharing) -> Iterator[str]:
 
 @dataclass
 class _Ended:
-    """How trials ended, and the first error of each kind."""
+    """How trials ended, and the first of each kind of error."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    kinds: Counter[str] = field(default_factory=Counter)
-    first: dict[str, str] = field(default_factory=dict)
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)  # level, and what is counted
+    first: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
+        if row["kind"] == BASELINE:
+            if row["fault"]:
+                what = (ERROR, "untouched cases that the system failed on") if row["readable"] else (WARNING, "unread cases")
+                self._count(what, f"{row['case']}: {row['fault']}")
+            return
         self.counts[row["status"]] += 1
         if row["error"]:
-            self.kinds[row["error"]] += 1
-            self.first.setdefault(row["error"], f"{row['case']}: {row['why']}")
+            self._count((ERROR, f"trials with a {row['error']} error"), f"{row['case']}: {row['why']}")
+
+    def _count(self, what: tuple[str, str], first: str) -> None:
+        self.errors[what] += 1
+        self.first.setdefault(what, first)
 
     def invocation(self, sharing: Sharing) -> dict[str, Any]:
-        """Silence is no success: a run in which nothing was judged, or something failed, says so."""
+        """Silence is no success: a run that was stopped, in which nothing was judged, or something failed, says so."""
         judged = self.counts[Status.HELD.value] + self.counts[Status.VIOLATED.value]
-        told = [
-            {
-                "level": "error",
-                "message": _message(f"trials with a {kind} error: {count:,}, first {self.first[kind]}", sharing),
-            }
-            for kind, count in self.kinds.items()
-        ]
-        counts = {status.value: self.counts[status.value] for status in Status}
+        told = [(what[0], f"{what[1]}: {count:,}, first {self.first[what]}") for what, count in self.errors.items()]
+        if stopped := numbers_of(sharing.run).unfinished:
+            told.insert(0, (ERROR, stopped))
         return {
-            "executionSuccessful": bool(judged) and not self.kinds,
-            "toolExecutionNotifications": told,
-            "properties": counts,
+            "executionSuccessful": bool(judged) and not any(level == ERROR for level, _ in told),
+            "toolExecutionNotifications": [{"level": level, "message": _message(text, sharing)} for level, text in told],
+            "properties": {status.value: self.counts[status.value] for status in Status},
         }
 
 

@@ -76,7 +76,7 @@ def print_shrunk(made: Shrunk, run: Run, console: Console) -> None:
     """Print what a finding was shrunk to."""
     finding = made.finding
     console.print(_plain(f"{made.of}  {finding.rule}: {made.words}  ({finding.case})", longest=None), soft_wrap=True)
-    line = shlex.join(["swerve", "replay", str(run.folder), made.of, "--shrunk"])
+    line = shlex.join(["swerve", "replay", str(run.folder), made.of, *([] if made.flaky else ["--shrunk"])])
     console.print(_plain(f"  {finding.why}", longest=None), soft_wrap=True)
     console.print(_plain(f"  {line}", longest=None), soft_wrap=True)
 

@@ -1,0 +1,108 @@
+"""Marks: whatever is written into a value shows, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swerve.case import Case
+from swerve.marks import PLACES, WORD, arrays_of, marks_of, share
+from swerve.seeding import rng_for
+from swerve.testing import sample_case
+from swerve.values import Array, Calibration, Group, Image, PointCloud, Region, Signal
+
+SIZES = ((1, 1), (3, 5), (12, 24), (40, 60), (100, 331), (180, 320))
+
+
+def picture(height: int, width: int) -> Array:
+    return rng_for("marks", height, width).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def case(pixels: Array) -> Case:
+    return Case("a", {"camera": Image(pixels)})
+
+
+@given(size=st.sampled_from(SIZES), place=st.integers(0), by=st.integers(1, 255))
+def test_any_one_number_shows(size: tuple[int, int], place: int, by: int) -> None:
+    pixels = picture(*size)
+    shown = case(pixels)
+    before = marks_of([shown])
+    assert marks_of([shown]) == before
+    pixels.reshape(-1)[place % pixels.size] ^= np.uint8(by)
+    assert marks_of([shown]) != before
+
+
+ORDERS: dict[str, Callable[[Array], Array]] = {
+    "upside down": lambda pixels: pixels[::-1],
+    "mirrored": lambda pixels: pixels[:, ::-1],
+    "other channels": lambda pixels: pixels[..., ::-1],
+    "shifted": lambda pixels: np.roll(pixels, 8, axis=1),
+    "rows swapped": lambda pixels: pixels[np.r_[1, 0, 2 : len(pixels)]],
+    "negative": lambda pixels: 255 - pixels,
+    "normalised": lambda pixels: pixels // 2 + 1,
+    "black": np.zeros_like,
+}
+
+
+@pytest.mark.parametrize("size", SIZES[2:])
+@pytest.mark.parametrize("how", ORDERS)
+def test_other_orders_of_the_same_numbers_show(how: str, size: tuple[int, int]) -> None:
+    pixels = picture(*size)
+    shown = case(pixels)
+    before = marks_of([shown])
+    pixels[:] = ORDERS[how](pixels).copy()
+    assert marks_of([shown]) != before
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, PLACES * WORD.itemsize - 1, PLACES * WORD.itemsize, 3 * PLACES * 8 + 5])
+def test_last_number_of_every_length_shows(length: int) -> None:
+    points = np.zeros((length, 4), np.float32)
+    shown = Case("a", {"lidar": PointCloud(points)})
+    before = marks_of([shown])
+    points[-1:, 3] = -0.0  # the same number, and another one in memory
+    assert (marks_of([shown]) != before) == bool(length)
+
+
+def test_values_inside_of_values_show() -> None:
+    frame, ring, matrix = picture(4, 4), np.zeros((3, 2)), np.eye(3)
+    group = Group((Image(picture(3, 3)), Group((Image(frame),))))
+    inputs = {"window": group, "region": Region((ring,)), "p": Calibration({"camera": matrix}), "v": Signal("speed", 3.0)}
+    shown = Case("a", inputs)
+    assert len(list(arrays_of(shown))) == 4
+    for array in (frame, ring, matrix):
+        before = marks_of([shown])
+        array.reshape(-1)[0] += 1
+        assert marks_of([shown]) != before
+
+
+def test_turned_arrays_are_marked_too() -> None:
+    pixels = picture(20, 30)
+    shown = case(pixels[::-1, ::2])
+    before = marks_of([shown])
+    pixels[:, 1::2] = 0  # the columns that are not shown
+    assert marks_of([shown]) == before
+    pixels[0, 0, 0] ^= 1
+    assert marks_of([shown]) != before
+
+
+def test_every_case_has_its_own_mark() -> None:
+    frames = [picture(4, width) for width in (4, 5, 6)]
+    images = [Image(frame) for frame in frames]
+    windows = [Case(f"{start}", {"window": Group(tuple(images[start : start + 2]))}) for start in range(2)]
+    before = marks_of(windows)
+    frames[2][0] = 0
+    assert [one == other for one, other in zip(before, marks_of(windows), strict=True)] == [True, False]
+    frames[1][0] = 0  # which both hold
+    assert not set(before) & set(marks_of(windows))
+
+
+def test_cases_that_share_memory_are_told() -> None:
+    pixels = picture(10, 10)
+    assert share(case(pixels), case(pixels[:, ::-1]))
+    assert not share(case(pixels), case(pixels.copy()))
+    whole = sample_case()
+    assert share(whole, Case("b", {"camera": Image(picture(2, 2)), "lidar": whole.inputs["lidar"]}))
