@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
+from swerve.errors import InputError
 from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
 from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import QUICK, Setting
@@ -130,24 +132,49 @@ def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
     for one in made:
         cumulative |= set(bits_of(one["gain"]["NC"]).numbers())
     assert (int(row["cumulative"]), int(row["images"])) == (len(cumulative), len(made))
-    kept, reached = 0, 0 if len(covered) >= len(cumulative) else None
-    for one in search.trials():
-        new = set(bits_of(one["gain"]["NC"]).numbers()) - covered if one["gain"] else set()
+    searches = [_walked(Run(folder / "runs" / "small" / name), covered, len(cumulative)) for name in ("guided", "guided-1")]
+    ends, kept, reached = zip(*searches, strict=True)
+    assert (float(row["guided"]), float(row["kept"])) == (np.median(ends), np.median(kept))
+    if None in reached:
+        assert (row["kept to reach"], row["tries to reach"]) == ("", "")
+    else:
+        assert float(row["kept to reach"]) == np.median([one[0] for one in reached])
+        assert float(row["tries to reach"]) == np.median([one[1] for one in reached])
+
+
+def _walked(run: Run, seeds: set[int], goal: int) -> tuple[int, int, tuple[int, int] | None]:
+    """Neurons covered in the end, images kept, and images kept and run when `goal` was reached."""
+    covered, kept, made = set(seeds), 0, 0
+    reached = (0, 0) if len(covered) >= goal else None
+    for one in run.trials():
+        if not one["gain"]:
+            continue
+        made += 1
+        new = set(bits_of(one["gain"]["NC"]).numbers()) - covered
         kept += bool(new)
         covered |= new
-        if reached is None and len(covered) >= len(cumulative):
-            reached = kept
-    assert (int(row["guided"]), int(row["kept"])) == (len(covered), kept)
-    assert row["reached with"] == ("" if reached is None else str(reached))
+        if reached is None and len(covered) >= goal:
+            reached = kept, made
+    return len(covered), kept, reached
 
 
 def test_twins_have_the_same_budget(folder: Path) -> None:
     runs = folder / "runs" / "small"
     for number, guided in enumerate(("guided", "guided-1")):
         tries = sum(1 for _ in Run(runs / guided).trials())
-        for name in ("coin", "pairs"):
+        for name in ("alike", "pairs"):
             assert sum(1 for _ in Run(runs / f"{name}-{number}").trials()) == tries
-    assert {row["searches"] for row in rows(folder, "guidance")} == {"2"}
+    table = rows(folder, "guidance")
+    assert [(row["rival"], row["searches"]) for row in table] == [("alike", "2"), ("pairs", "2")]
+    assert {row["p"] for row in table} == {""}  # two searches tell nothing
+
+
+def test_twin_has_the_shape_of_the_guided_search_and_other_changes(folder: Path) -> None:
+    runs = folder / "runs" / "small"
+    guided, alike = (list(Run(runs / name).trials()) for name in ("guided", "alike-0"))
+    both = list(zip(guided, alike, strict=True))
+    assert [one["case"] for one in guided] == [one["case"] for one in alike]
+    assert sum(one["words"] == other["words"] for one, other in both) < len(both) / 4
 
 
 def test_jaccard_of_every_pair_of_changes(folder: Path) -> None:
@@ -168,12 +195,44 @@ def test_going_on_in_a_finished_folder_changes_nothing(folder: Path, monkeypatch
 
 def test_black_box_gets_what_needs_no_look_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, QUICK, SMALL)
-    path = experiment(Setting(tmp_path, QUICK), FakeSystem(gain=0.8, bias=1.0), FakeSource(6), "shut")
-    page = path.read_text()
+    experiment(Setting(tmp_path, QUICK), FakeSystem(gain=0.8, bias=1.0), FakeSource(6), "shut")
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert rows(tmp_path, "table9") == []
     assert "shut cannot be looked into" in page
     assert "no torch network" in page
     assert rows(tmp_path, "table6") == []
     assert {row["model"] for row in rows(tmp_path, "table7")} == {"all models", "shut"}
+
+
+def test_system_that_steers_the_wrong_way_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=Frames(30, 8, 8)))
+    with pytest.raises(InputError, match="turned round"):
+        experiment(Setting(tmp_path, QUICK), FakeSystem(gain=-1.0), FakeSource(30), "wrong")
+
+
+def test_introduced_violations_are_told_apart(folder: Path) -> None:
+    run = Run(folder / "runs" / "small" / "simple")
+    original = mse(run)
+    said = {seen.case: math.radians(seen.truth[0].degrees - seen.said[0].degrees) ** 2 for seen in run.baseline()}  # type: ignore[union-attr]
+    table = {row["change"]: row for row in rows(folder, "table8")}
+    means: dict[str, list[float]] = {}
+    for words, error in errors(run):
+        means.setdefault(words, []).append(error)
+    kept = {words for words, some in means.items() if abs(np.mean(some) - original) <= 0.03}
+    counts = [0, 0, 0]
+    for row in run.trials():
+        if row["status"] in ("held", "violated") and f"{row['rule']} {row['words']}" in kept:
+            error = math.radians(row["truth"][0]["degrees"] - row["after"][0]["degrees"]) ** 2
+            wrong = error > 5 * original
+            counts = [counts[0] + wrong, counts[1] + (wrong and said[row["case"]] <= 5 * original), counts[2] + 1]
+    assert [int(table["simple"][name]) for name in ("small", "small, introduced", "small, of")] == counts
+
+
+def test_reviewed_violations_are_those_that_count(folder: Path) -> None:
+    table = {row["changes"]: row for row in rows(folder, "review")}
+    assert table["simple"]["violations"] == {row["change"]: row for row in rows(folder, "table8")}["simple"]["small"]
+    assert {row["marked"] for row in table.values()} == {"0"}
+    assert {row["false share"] for row in table.values()} == {""}
 
 
 def test_estimate_scales_with_the_size() -> None:

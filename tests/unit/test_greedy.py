@@ -183,6 +183,14 @@ def test_chance_follows_the_coin_and_uses_its_budget_up() -> None:
     assert 500 < session.kept < 700
 
 
+def test_script_repeats_the_shape_of_another_search_with_other_changes() -> None:
+    guided = watched(Greedy(tries=2), plan("a", "b", "c"), at(0, 3, 4, 9))
+    script = "".join(str(int(good)) for _, _, good in guided)
+    twin = watched(Greedy(tries=2, follow="script", script=script), plan("a", "b", "c", seed=2), at())
+    assert [(case, steps) for case, steps, _ in twin] == [(case, steps) for case, steps, _ in guided]
+    assert not any(good for _, _, good in twin)  # coverage does not lead it
+
+
 def test_a_try_that_could_not_be_made_is_a_failure() -> None:
     for follow in ("coverage", "chance"):
         session = Greedy(tries=2, follow=follow, chance=0.99, budget=50).start(plan("a"))
@@ -199,6 +207,9 @@ def test_an_image_that_never_fails_ends_with_the_budget() -> None:
 def test_bad_numbers_and_missing_parts_are_refused() -> None:
     for wrong, why in (
         ({"reading": "book"}, "reading must be 'paper' or 'code'"),
+        ({"script": "01"}, "script is for follow = 'script'"),
+        ({"follow": "script"}, "script is for follow = 'script'"),
+        ({"follow": "script", "script": "012"}, "made of 1 and 0"),
         ({"follow": "luck"}, "follow must be"),
         ({"seeds": "none"}, "seeds must be"),
         ({"tries": 0}, "tries must be a whole number of at least 1"),

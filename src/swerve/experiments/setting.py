@@ -32,13 +32,23 @@ class Setting:
     workers: int = 0
     watch: Progress = field(default_factory=Silent, repr=False, compare=False)
     say: Callable[[str], None] = field(default=_quiet, repr=False, compare=False)
+    base: Path = ANYWHERE  # what the paths of a system and a source of one's own are relative to
+    trusted: tuple[Path, ...] = ()
+    anyway: bool = False  # run what `swerve check` refuses
 
-    def run(self, name: str, campaign: Campaign, *, pictures: bool = False, workers: int | None = None) -> Run:
-        """Run a campaign to its end in `runs/NAME`."""
-        self.say(f"{name}")
+    def run(self, name: str, campaign: Campaign, *, workers: int | None = None, anyway: bool = True) -> Run:
+        """Run a campaign to its end in `runs/NAME`; unless `anyway`, one that cannot find anything is refused."""
+        self.say(name)
         folder = self.into / RUNS / name
-        hands = self.workers if workers is None else workers
-        run_into(Loaded(campaign, ANYWHERE), folder, progress=self.watch, anyway=True, workers=hands, pictures=pictures)
+        run_into(
+            Loaded(campaign, self.base),
+            folder,
+            progress=self.watch,
+            trusted=self.trusted,
+            anyway=anyway or self.anyway,
+            workers=self.workers if workers is None else workers,
+            pictures=False,
+        )
         return Run(folder)
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

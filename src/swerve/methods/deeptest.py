@@ -12,8 +12,8 @@ from swerve.coverage.meter import Meter
 from swerve.coverage.neuron import NC
 from swerve.errors import InputError, UnreadableCase, did_you_mean
 from swerve.gates.fill import MaxFill
-from swerve.relation import Relation, Rule
-from swerve.relations.steering import lambda_mse, same_angle
+from swerve.relation import Correct, Equivariant, Relation, Rule
+from swerve.relations.steering import AngleWithin, SquaredError
 from swerve.search.greedy import CHANCE, CODE, EACH, Greedy
 from swerve.search.sweep import CASE, CHANGE, Sweep
 from swerve.sources.windows import frames_of
@@ -93,6 +93,7 @@ def deeptest(
     search: str = CUMULATIVE,
     against: str = "",
     factor: float = LAMBDA,
+    mse: float | None = None,
     within: float = 10.0,
     profile: str = PLAIN,
     tries: int = 10,
@@ -113,6 +114,7 @@ def deeptest(
         against: `label`: λ·MSE of Eq. 2; `own answer`: within so many degrees of what was said of the untouched case (D-28);
             `both`: two rules for each change. By default `label` where cases have one.
         factor: λ.
+        mse: MSE_orig in degrees²; by default that of the system on the cases of `source`.
         within: degrees of the wheel, for `own answer`.
         profile: `swerve`, `deeptest-2018` or `deeptest-code`; see docs/deeptest.md.
         tries, budget, chance, width: of the guided and the random search.
@@ -121,7 +123,7 @@ def deeptest(
     """
     if profile not in TABLE_OF:
         raise InputError(f"profile '{profile}' is not known; {did_you_mean(profile, TABLE_OF)}")
-    readings = _readings(source, against, factor, within)
+    readings = _readings(source, against, SquaredError(factor, mse), AngleWithin(within))
     meter = Meter((NC(threshold),), counting=COUNTING_OF[profile])
     if search == CUMULATIVE:
         chosen = _chosen(TABLE_OF[profile](), changes)
@@ -147,8 +149,8 @@ def _chosen(table: dict[str, Space], changes: str) -> dict[str, Space]:
     return chosen[changes]
 
 
-def _readings(source: Source, against: str, factor: float, within: float) -> dict[str, Relation]:
-    every: dict[str, Relation] = {LABEL: lambda_mse(factor), OWN: same_angle(within)}
+def _readings(source: Source, against: str, label: SquaredError, own: AngleWithin) -> dict[str, Relation]:
+    every: dict[str, Relation] = {LABEL: Correct(label), OWN: Equivariant(own)}
     told = against or (LABEL if _labelled(source) else OWN)
     if told not in (*every, BOTH):
         raise InputError(f"against '{told}' is not known; {did_you_mean(told, (*every, BOTH))}")

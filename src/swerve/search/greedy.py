@@ -16,7 +16,7 @@ from swerve.space import OneOf, Space
 from swerve.transformation import Chain, Transformation
 
 PAPER, CODE = "paper", "code"
-COVERAGE, CHANCE = "coverage", "chance"
+COVERAGE, CHANCE, SCRIPT = "coverage", "chance", "script"
 ALL, EACH = "all", "each"
 
 
@@ -31,8 +31,10 @@ class Greedy:
             draws two kinds without replacement, and never forgets kinds that worked.
         reset: under `paper`, whether a success sets the count of failures back.
         seeds: `all`: what any seed covers counts as covered from the start (D-27); `each`: once the search comes to it.
-        follow: `coverage`, or `chance`: the same search led by a coin, which is what guidance has to beat.
+        follow: `coverage`; `chance`: the same search led by a coin; `script`: by the outcomes of another search, so that as
+            many images are kept at the same depths, whatever they cover. Chance is what guidance has to beat.
         chance: of the coin to count a try as a success.
+        script: the outcome of each try, 1 or 0, such as `0010`.
         budget: the most tries in all; 0 for no limit. A search by chance begins anew with the seeds until they are used up.
         images: the most follow-ups that are kept; 0 for no limit.
         depth: the most changes in a row.
@@ -45,15 +47,17 @@ class Greedy:
     seeds: str = ALL
     follow: str = COVERAGE
     chance: float = 0.0
+    script: str = ""
     budget: int = 0
     images: int = 0
     depth: int = 20
     width: int = 1
 
     def __post_init__(self) -> None:
-        for name, allowed in (("reading", (PAPER, CODE)), ("seeds", (ALL, EACH)), ("follow", (COVERAGE, CHANCE))):
+        leads = (COVERAGE, CHANCE, SCRIPT)
+        for name, allowed in (("reading", (PAPER, CODE)), ("seeds", (ALL, EACH)), ("follow", leads)):
             if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be '{allowed[0]}' or '{allowed[1]}', got {getattr(self, name)!r}")
+                raise InputError(f"{name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}")
         for name, low in (("tries", 1), ("budget", 0), ("images", 0), ("depth", 2), ("width", 1)):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < low:
@@ -62,6 +66,8 @@ class Greedy:
             raise InputError(f"chance must be from 0 to below 1, got {self.chance!r}")
         if self.follow == CHANCE and not self.budget:
             raise InputError("a search by chance does not end by itself: give it a budget of tries")
+        if (self.follow == SCRIPT) != bool(self.script) or set(self.script) - {"0", "1"}:
+            raise InputError("script is for follow = 'script', and made of 1 and 0")
 
     def start(self, plan: Plan) -> GreedySession:
         """Begin with every usable case on the stack, the first on top."""
@@ -123,16 +129,15 @@ class GreedySession:
             self._covered.gain = meter.joined(seen.gain for seen in plan.baseline.values())
         self._tried: list[_Try] = []
         self._draws = self.kept = 0
-        self.total: int | None = search.budget or None
+        self._budget = min((most for most in (search.budget, len(search.script)) if most), default=0)
+        self.total: int | None = self._budget or None
         self._push_seeds()
 
     def ask(self) -> Sequence[Trial]:
         image = self._next()
         if image is None:
             return []
-        left = min(
-            self._search.tries - image.failed, (self._search.budget or self._draws + self._search.width) - self._draws
-        )
+        left = min(self._search.tries - image.failed, (self._budget or self._draws + self._search.width) - self._draws)
         self._tried = [self._drawn(image, self._draws + place) for place in range(min(self._search.width, left))]
         self._draws += len(self._tried)
         rule = self._plan.rules[0].name
@@ -151,12 +156,12 @@ class GreedySession:
     def _next(self) -> _Image | None:
         """The image to try next, or None when nothing is left or enough is done."""
         search = self._search
-        if (search.images and self.kept >= search.images) or (search.budget and self._draws >= search.budget):
+        if (search.images and self.kept >= search.images) or (self._budget and self._draws >= self._budget):
             return None
         while self._image is None or self._done(self._image):
             if self._image is not None and search.reading == CODE:
                 self._stack.pop()
-            if not self._stack and search.follow == CHANCE:
+            if not self._stack and search.follow != COVERAGE:
                 self._push_seeds()
             if not self._stack:
                 return None
@@ -192,6 +197,8 @@ class GreedySession:
     def _success(self, tried: _Try, record: Record) -> bool:
         if self._search.follow == COVERAGE:
             return self._covered.grows(record.gain)
+        if self._search.follow == SCRIPT:
+            return record.gain is not None and self._search.script[tried.draw] == "1"
         return record.gain is not None and rng_for(self._plan.seed, "coin", tried.draw).random() < self._search.chance
 
     def _keep(self, tried: _Try) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
 from swerve.analysis.neurons import Sets, distances
-from swerve.analysis.statistics import BoxPlot, box_plot, cohens_d, holm, signed_rank
+from swerve.analysis.statistics import box_plot, cohens_d, holm, signed_rank
 from swerve.experiments.deeptest.tested import Tested
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
@@ -17,7 +17,7 @@ from swerve.report.experiment import Chart, Part, Section, Sheet
 from swerve.report.plane import Spot, lines
 from swerve.values import Array
 
-PLOT = ("n", "low", "first", "median", "third", "high")
+PLOT = ("n", "mean", "low", "first", "median", "third", "high")
 SHARES = dict.fromkeys(PLOT[1:], "+.1%")
 FIG_4 = ("part", "model", "name", *PLOT)
 FIG_5 = ("model", "change", *PLOT, "p", "p (Holm)", "Cohen's d", "effect")
@@ -27,26 +27,34 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     """Jaccard distances of all pairs of changes, coverage as changes are added, and what each change adds alone."""
     looked_into = [tested for tested in all_tested if tested.parts]
     unions = {tested.name: _unions(tested.followups) for tested in looked_into}
-    boxes = {name: dict(_pairs(*made)) for name, made in unions.items()}
-    curves = {name: list(_added(*made, _size(looked_into, name))) for name, made in unions.items()}
-    fig_4 = [("jaccard", name, pair, *_cells(box)) for name, pairs in boxes.items() for pair, box in pairs.items()]
-    fig_4 += [("cumulative", name, to, *_cells(box)) for name, steps in curves.items() for to, box in steps]
-    fig_5 = [(tested.name, *row) for tested in looked_into for row in _gains(tested)]
+    apart = {name: dict(_pairs(*made)) for name, made in unions.items()}
+    steps = {name: dict(_added(*made, _size(looked_into, name))) for name, made in unions.items()}
+    fig_4 = [("jaccard", name, pair, *_cells(some)) for name, pairs in apart.items() for pair, some in pairs.items()]
+    fig_4 += [("cumulative", name, to, *_cells(some)) for name, added in steps.items() for to, some in added.items()]
+    gains = {tested.name: _gains(tested) for tested in looked_into}
+    fig_5 = tuple((name, *row) for name, made in gains.items() for row in _gain_rows(made))
     where = setting.table("fig4", FIG_4, fig_4), setting.table("fig5", FIG_5, fig_5)
-    kinds = [to for to, _ in next(iter(curves.values()), [])]
-    grown = {
-        name: [Spot(place, box.median) for place, (_, box) in enumerate(steps) if box] for name, steps in curves.items()
-    }
+    grown = {name: [Spot(place, _mean(some)) for place, some in enumerate(added.values())] for name, added in steps.items()}
+    kinds = list(next(iter(steps.values()), {}))
     parts: tuple[Part, ...] = (
-        *(Chart(f"Fig. 4.1, {name}: how little two changes of one image share", box_plots(pairs, axis="Jaccard distance"))
-          for name, pairs in boxes.items()),
+        *(Chart(f"Fig. 4.1, {name}: how little two changes of one image share",
+                box_plots({pair: box_plot(some) for pair, some in pairs.items()}, axis="Jaccard distance"))
+          for name, pairs in apart.items()),
         Chart("Fig. 4.2: neurons covered per image as changes are added",
-              lines(grown, x="changes so far", y="median share of neurons", percent=True, names=kinds)),
-        Sheet("Fig. 5: neurons a change activates, against its original", FIG_5, tuple(fig_5),
-              "each follow-up against its own original, (N_T - N_O)/N_O; Wilcoxon's signed ranks",
+              lines(grown, x="changes so far", y="mean share of neurons", percent=True, names=kinds)),
+        *(Chart(f"Fig. 5, {name}: neurons a change activates more than its original",
+                box_plots({rule: box_plot(_shares(both)) for rule, both in made.items()}, axis="share", percent=True))
+          for name, made in gains.items()),
+        Sheet("Fig. 5: neurons a change activates, against its original", FIG_5, fig_5, NOTE_5,
               csv=where[1], formats=SHARES | {"p": ".2g", "p (Holm)": ".2g", "Cohen's d": "+.2f"}),
     )  # fmt: skip
-    return Section("RQ2: do changes activate different neurons?", _text(where[0]), parts, _answer(boxes))
+    return Section("RQ2: do changes activate different neurons?", _text(where[0]), parts, _answer(apart))
+
+
+NOTE_5 = (
+    "(N_T - N_O)/N_O of each image, N_T the mean over the parameters of the change, so that an image counts once; "
+    "Wilcoxon's signed ranks, Holm's correction over the changes of a model"
+)
 
 
 def _text(where: str) -> tuple[str, ...]:
@@ -57,8 +65,8 @@ def _text(where: str) -> tuple[str, ...]:
     )
 
 
-def _answer(boxes: dict[str, dict[str, BoxPlot | None]]) -> str:
-    medians = [box.median for pairs in boxes.values() for box in pairs.values() if box]
+def _answer(apart: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    medians = [float(np.median(some)) for pairs in apart.values() for some in pairs.values() if some]
     if not medians:
         return "no system here can be looked into"
     return f"the median distance of two changes is {min(medians):.2f} to {max(medians):.2f} over all models and pairs"
@@ -85,31 +93,43 @@ def _unions(sets: Sets) -> tuple[list[str], Array]:
     return rules, table[:, seen.all(axis=0)]
 
 
-def _pairs(rules: Sequence[str], table: Array) -> Iterator[tuple[str, BoxPlot | None]]:
+def _pairs(rules: Sequence[str], table: Array) -> Iterator[tuple[str, list[float]]]:
     for one, other in combinations(range(len(rules)), 2):
-        yield f"{rules[one]} · {rules[other]}", box_plot(distances(table[one], table[other]).tolist())
+        yield f"{rules[one]} · {rules[other]}", distances(table[one], table[other]).tolist()
 
 
-def _added(rules: Sequence[str], table: Array, size: int) -> Iterator[tuple[str, BoxPlot | None]]:
+def _added(rules: Sequence[str], table: Array, size: int) -> Iterator[tuple[str, list[float]]]:
     running = np.bitwise_or.accumulate(table, axis=0)
     for rule, bits in zip(rules, running, strict=True):
-        yield f"+ {rule}", box_plot((np.bitwise_count(bits).sum(axis=1) / size).tolist())
+        yield f"{rule} added", (np.bitwise_count(bits).sum(axis=1) / size).tolist()
 
 
-def _gains(tested: Tested) -> Iterator[Row]:
+def _gains(tested: Tested) -> dict[str, Array]:
+    """For each change, images x 2: the neurons its follow-ups activate on average, and those of the image itself."""
     alone = dict(zip(tested.originals.keys, tested.originals.counts().tolist(), strict=True))
-    rules: dict[str, list[tuple[int, int]]] = {}
+    counts: dict[str, dict[str, list[int]]] = {}
     for (case, rule, _), count in zip(tested.followups.keys, tested.followups.counts().tolist(), strict=True):
         if alone.get(case):
-            rules.setdefault(rule, []).append((count, alone[case]))
-    pairs = {rule: np.array(both, float) for rule, both in rules.items()}
-    tests = {rule: signed_rank(both[:, 0].tolist(), both[:, 1].tolist()) for rule, both in pairs.items()}
+            counts.setdefault(rule, {}).setdefault(case, []).append(count)
+    return {rule: np.array([(np.mean(some), alone[case]) for case, some in cases.items()]) for rule, cases in counts.items()}
+
+
+def _gain_rows(gains: Mapping[str, Array]) -> Iterator[Row]:
+    tests = {rule: signed_rank(both[:, 0].tolist(), both[:, 1].tolist()) for rule, both in gains.items()}
     corrected = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
-    for rule, both in pairs.items():
+    for rule, both in gains.items():
         effect = cohens_d(both[:, 0].tolist(), both[:, 1].tolist())
-        box = box_plot(((both[:, 0] - both[:, 1]) / both[:, 1]).tolist())
-        yield (rule, *_cells(box), tests[rule].p, corrected[rule], effect.value, effect.label or None)
+        yield (rule, *_cells(_shares(both)), tests[rule].p, corrected[rule], effect.value, effect.label or None)
 
 
-def _cells(box: BoxPlot | None) -> tuple[float | None, ...]:
-    return (None,) * len(PLOT) if box is None else (box.n, box.low, box.first, box.median, box.third, box.high)
+def _shares(both: Array) -> list[float]:
+    return [float(share) for share in (both[:, 0] - both[:, 1]) / both[:, 1]]
+
+
+def _mean(some: Sequence[float]) -> float:
+    return float(np.mean(some)) if len(some) else float("nan")
+
+
+def _cells(some: Sequence[float]) -> tuple[float | None, ...]:
+    box = box_plot(some)
+    return (None,) * len(PLOT) if box is None else (box.n, _mean(some), box.low, box.first, box.median, box.third, box.high)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 
+import numpy as np
+
+from swerve.analysis.angles import untouched
 from swerve.analysis.neurons import Parts
 from swerve.case import Source
-from swerve.coverage.layers import layout_of
+from swerve.coverage.layers import COUNTINGS, layout_of
 from swerve.errors import InputError
-from swerve.experiments.deeptest import correlation, diversity, examples, guidance, retraining, violations
+from swerve.execute.local import HEALTH
+from swerve.experiments.deeptest import correlation, diversity, examples, guidance, retraining, reviewed, violations
 from swerve.experiments.deeptest.retraining import Retraining
 from swerve.experiments.deeptest.tested import Guidance, Tested, grown
 from swerve.experiments.estimate import SAMPLED, Cost, Stills, frame_cost, trial_cost
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import SCENE_FRAMES, SCENES, TRAINING, Frames, Subject, given, rendered, zoo
-from swerve.methods.deeptest import GUIDED, RANDOM, WEATHER, deeptest
+from swerve.methods.deeptest import COUNTING_OF, GUIDED, PLAIN, RANDOM, WEATHER, deeptest
 from swerve.report.experiment import Page, write_page
 from swerve.retrain.finetune import torch_of
+from swerve.search.greedy import SCRIPT, Greedy
 from swerve.sources.some import Some
 from swerve.sources.windows import frames_of
 from swerve.store import Run
@@ -31,6 +37,7 @@ CHANGES = 70  # of Table 4
 TRIES = 40  # of a seed: ten, and ten more for each image that was kept
 SHARED = 0.1  # of the work on a window is its own
 FEWER = 16  # times fewer tries of such a window
+OTHER_DRAWS = 1000  # between the seeds of a search and those of its rivals
 LONG = 10  # frames of a window from which on a try is dear
 
 
@@ -57,8 +64,14 @@ SIZES = {
 }
 
 
-def experiment(setting: Setting, system: System | None = None, source: Source | None = None, name: str = "") -> Path:
-    """Run everything into the setting's folder, resuming what is there, and say where the page is."""
+def experiment(
+    setting: Setting,
+    system: System | None = None,
+    source: Source | None = None,
+    name: str = "",
+    profile: str = PLAIN,
+) -> Page:
+    """Run everything into the setting's folder, resuming what is there; its page is written there and returned."""
     size = SIZES[setting.level]
     if system is not None and source is not None:
         subjects = [given(system, source, size.frames.scenes, name or type(system).__name__.lower())]
@@ -66,8 +79,11 @@ def experiment(setting: Setting, system: System | None = None, source: Source | 
     else:
         subjects = zoo(setting, size.frames)
         again = _epoch(setting, subjects, size)
-    tested = [_tested(setting, subject, size.of(subject)) for subject in subjects]
-    return write_page(page(setting, tested, again), setting.into)
+    tested = [_tested(setting, subject, size.of(subject), profile) for subject in subjects]
+    told = page(setting, tested, again)
+    told = replace(told, facts={**told.facts, "profile": profile})
+    write_page(told, setting.into)
+    return told
 
 
 def estimate(level: str, system: System | None = None, source: Source | None = None) -> Cost:
@@ -102,6 +118,7 @@ def page(setting: Setting, tested: Sequence[Tested], again: Retraining | None) -
         diversity.section(setting, tested),
         guidance.section(setting, tested),
         violations.section(setting, tested),
+        reviewed.section(setting, tested),
         retraining.section(setting, again),
         examples.section(tested),
     )
@@ -119,7 +136,14 @@ LEAD = (
 
 def _lead(tested: Sequence[Tested]) -> tuple[str, ...]:
     black = [one.name for one in tested if one.parts is None]
-    return (f"{', '.join(black)} cannot be looked into: RQ1 to RQ3 leave it out.",) if black else ()
+    lines = [f"{', '.join(black)} cannot be looked into: RQ1 to RQ3 leave it out."] if black else []
+    return (*lines, *(f"{one.name}: {concern}" for one in tested for concern in _concerns(one.simple)))
+
+
+def _concerns(run: Run) -> list[str]:
+    """What `swerve check` found wrong, however slightly."""
+    told = json.loads((run.folder / HEALTH).read_text())
+    return [concern["why"] for concern in told["concerns"] if concern["level"] != "note"]
 
 
 def _facts(setting: Setting, tested: Sequence[Tested]) -> dict[str, object]:
@@ -127,39 +151,45 @@ def _facts(setting: Setting, tested: Sequence[Tested]) -> dict[str, object]:
     return {"level": setting.level, "seed": setting.seed, **images}
 
 
-def _tested(setting: Setting, subject: Subject, size: Size) -> Tested:
-    """All runs of one system."""
-    dry = deeptest(subject.source, subject.system, seed=setting.seed)
+def _tested(setting: Setting, subject: Subject, size: Size, profile: str) -> Tested:
+    """All runs of one system; what `swerve check` refuses is refused."""
+    dry = deeptest(subject.source, subject.system, profile=profile, seed=setting.seed)
     wet = deeptest(subject.source, subject.system, changes=WEATHER, coverage=False, seed=setting.seed)
-    simple, weather = setting.run(f"{subject.name}/simple", dry), setting.run(f"{subject.name}/weather", wet)
+    simple = setting.run(f"{subject.name}/simple", dry, anyway=False)
+    weather = setting.run(f"{subject.name}/weather", wet)
     seeds = Some(subject.source, size.seeds)
     if not isinstance(subject.system, WhiteBox):
         return Tested(subject, simple, weather, tuple(seeds.keys()))
-    parts = Parts.of(layout_of(subject.system, seeds[seeds.keys()[0]]))
-    searched = _searched(setting, replace(subject, source=seeds), size)
+    counting = COUNTINGS[COUNTING_OF[profile]]
+    parts = Parts.of(layout_of(subject.system, seeds[seeds.keys()[0]], counting=counting))
+    # The limit of Eq. 2 is that of all images, also where the search begins with some of them.
+    searched = _searched(setting, replace(subject, source=seeds), size, _mse(simple), profile)
     return Tested(subject, simple, weather, tuple(seeds.keys()), parts, searched)
 
 
-def _searched(setting: Setting, subject: Subject, size: Size) -> Guidance:
-    """Guided searches, and for each its twins led by chance: as many tries, and as many images kept by the coin."""
+def _mse(run: Run) -> float | None:
+    """MSE_orig of a run in degrees²; None without labels."""
+    labels, said = untouched(run.baseline())
+    return float(np.degrees(np.sqrt(np.mean((labels - said) ** 2))) ** 2) if len(labels) else None
+
+
+def _searched(setting: Setting, subject: Subject, size: Size, mse: float | None, profile: str) -> Guidance:
+    """Guided searches, and for each its rivals: as many tries with draws of their own, led by nothing that is covered."""
     guided: list[Run] = []
-    coin: list[Run] = []
+    alike: list[Run] = []
     pairs: list[Run] = []
+    make = partial(deeptest, subject.source, subject.system, mse=mse, profile=profile)
     for number in range(size.searches):
         seed = setting.seed + number
-        led = deeptest(subject.source, subject.system, search=GUIDED, budget=size.budget, seed=seed)
+        led = make(search=GUIDED, budget=size.budget, seed=seed)
         guided.append(setting.run(f"{subject.name}/guided-{number}" if number else f"{subject.name}/guided", led, workers=0))
-        tries, share = _pace(guided[-1])
-        for name, runs, chance in (("coin", coin, share), ("pairs", pairs, 0.0)):
-            twin = deeptest(subject.source, subject.system, search=RANDOM, budget=tries, chance=chance, seed=seed)
-            runs.append(setting.run(f"{subject.name}/{name}-{number}", twin, workers=0))
-    return Guidance(tuple(guided), tuple(coin), tuple(pairs))
-
-
-def _pace(run: Run) -> tuple[int, float]:
-    """How many tries a search made, and which share of them it kept."""
-    kept = [new for _, new in grown(run)]
-    return max(1, len(kept)), round(min(0.99, sum(kept) / max(1, len(kept))), 4)
+        script = "".join("01"[new] for _, new in grown(guided[-1])) or "0"
+        twin = make(search=RANDOM, budget=len(script), seed=seed + OTHER_DRAWS)
+        assert isinstance(twin.search, Greedy)
+        same = replace(twin, search=replace(twin.search, follow=SCRIPT, script=script, chance=0.0))
+        alike.append(setting.run(f"{subject.name}/alike-{number}", same, workers=0))
+        pairs.append(setting.run(f"{subject.name}/pairs-{number}", replace(twin, seed=seed + 2 * OTHER_DRAWS), workers=0))
+    return Guidance(tuple(guided), tuple(alike), tuple(pairs))
 
 
 def _epoch(setting: Setting, subjects: Sequence[Subject], size: Size) -> Retraining | None:

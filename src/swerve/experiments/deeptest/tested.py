@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +15,17 @@ from swerve.analysis.neurons import Parts, Sets, followups, originals
 from swerve.analysis.oracle import Oracle
 from swerve.campaign import Observation
 from swerve.experiments.subjects import Subject
+from swerve.sources.windows import frames_of
 from swerve.store import Run
 from swerve.values import Array
 
 
 @dataclass(frozen=True, eq=False)
 class Guidance:
-    """Searches of as many tries: led by coverage, by a coin in the same way, and plain pairs on the seeds."""
+    """Searches of as many tries: led by coverage, of the same shape whatever is covered, and plain pairs on the seeds."""
 
     guided: tuple[Run, ...]
-    coin: tuple[Run, ...]
+    alike: tuple[Run, ...]
     pairs: tuple[Run, ...]
 
 
@@ -43,6 +46,12 @@ class Tested:
         return self.subject.name
 
     @cached_property
+    def overlapping(self) -> bool:
+        """Whether neighbouring cases share frames, so that they are no independent observations."""
+        frames = [set(frames_of(self.subject.source, key)) for key in self.subject.source.keys()]
+        return any(one & other for one, other in pairwise(frames))
+
+    @cached_property
     def baseline(self) -> list[Observation]:
         """The untouched cases that the system answered."""
         return [seen for seen in self.simple.baseline() if not seen.fault]
@@ -60,10 +69,7 @@ class Tested:
     @cached_property
     def guided_angles(self) -> Angles | None:
         """What was said of the images that the guided search kept."""
-        if self.guidance is None:
-            return None
-        kept = {row["draw"] for row, new in grown(self.guidance.guided[0]) if new}
-        return angles_of(row for row in self.guidance.guided[0].trials() if row["draw"] in kept)
+        return None if self.guidance is None else angles_of(kept(self.guidance.guided[0]))
 
     @cached_property
     def oracle(self) -> Oracle | None:
@@ -88,13 +94,18 @@ class Tested:
         return followups(self.simple.trials())
 
 
-def grown(run: Run) -> Iterator[tuple[dict[str, object], bool]]:
+def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
     """The trials of a search in order, each with whether it covered what neither seeds nor earlier trials had."""
     covered = originals(seen for seen in run.baseline() if not seen.fault).union()
     for row in run.trials():
         bits = Sets.of([(0, row["gain"])]).packed[0] if row["gain"] else covered
         yield row, bool(np.any(bits & ~covered))
         covered = covered | bits
+
+
+def kept(run: Run) -> Iterator[dict[str, Any]]:
+    """The trials of a search that covered something new: the images it generates."""
+    return (row for row, new in grown(run) if new)
 
 
 def part_name(tested: Tested, part: str, *, like: bool = False) -> str:

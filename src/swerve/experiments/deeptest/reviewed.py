@@ -1,0 +1,73 @@
+"""RQ4's last step: how many of the violations are false, as people see them? (DT-35, DT-37)"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from swerve.analysis.statistics import wilson
+from swerve.experiments.deeptest.printed import FALSE_POSITIVES
+from swerve.experiments.deeptest.tested import Tested, kept
+from swerve.experiments.deeptest.violations import EPSILON, FACTOR
+from swerve.experiments.setting import Setting
+from swerve.report.cells import Row
+from swerve.report.experiment import Section, Sheet
+from swerve.review.agreement import verdicts
+from swerve.review.marks import Mark
+from swerve.store import Run
+
+COLUMNS = (
+    *("model", "changes", "violations", "marked", "true", "false", "unnatural", "false share", "low", "high"),
+    *("to mark", "printed false"),
+)
+NOTE = (
+    f"violations at λ = {FACTOR}, ε = {EPSILON:g}, and what reviewers made of them; mark findings with the command and run "
+    "the experiment again: marks are read from the run folders. The paper found 130 of 6,339 false, 2.05%"
+)
+
+
+def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+    """What people have marked so far, with the share of false positives and its interval."""
+    rows = tuple(row for tested in all_tested if tested.oracle for row in _rows(tested))
+    csv = setting.table("review", COLUMNS, rows)
+    formats = {"false share": ".1%", "low": ".1%", "high": ".1%"}
+    marked = sum(number for row in rows if row[1] == "all" and isinstance(number := row[3], int))
+    answer = f"{marked:,} violations are marked so far" if marked else "nobody has marked a violation yet"
+    sheet = Sheet("False positives", COLUMNS, rows, NOTE, printed=COLUMNS[-1:], csv=csv, formats=formats)
+    return Section("RQ4: how many of them are false?", parts=(sheet,), answer=answer)
+
+
+def _rows(tested: Tested) -> Iterator[Row]:
+    total: Counter[Mark] = Counter()
+    found = 0
+    for name, ids, run in _violations(tested):
+        marks = verdicts(run)
+        counts = Counter(mark for finding, mark in marks.items() if finding in ids)
+        total, found = total + counts, found + len(ids)
+        yield _row(tested.name, name, len(ids), counts, shlex.join(["swerve", "review", str(run.folder)]), None)
+    yield _row(tested.name, "all", found, total, None, FALSE_POSITIVES.get(tested.subject.like))
+
+
+def _row(model: str, name: str, found: int, counts: Counter[Mark], where: str | None, printed: int | None) -> Row:
+    marked, false = counts.total(), counts[Mark.FALSE]
+    share: Row = (false / marked, *wilson(false, marked)) if marked else (None, None, None)
+    return (model, name, found, marked, counts[Mark.TRUE], false, counts[Mark.UNNATURAL], *share, where, printed)
+
+
+def _violations(tested: Tested) -> Iterator[tuple[str, set[str], Run]]:
+    """The ids of the violations that count, run by run."""
+    oracle = tested.oracle
+    assert oracle
+    passes = oracle.kept(tested.angles, EPSILON)
+    admitted = {change for change, passed in zip(tested.angles.changes, passes, strict=True) if passed}
+    simple = (row for row in tested.simple.trials() if (row["rule"], row["words"]) in admitted)
+    yield "simple", _ids(simple), tested.simple
+    yield "fog and rain", _ids(tested.weather.trials()), tested.weather
+    if tested.guidance:
+        yield "guided", _ids(kept(tested.guidance.guided[0])), tested.guidance.guided[0]
+
+
+def _ids(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {row["id"] for row in rows if row["status"] == "violated"}
