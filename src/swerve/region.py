@@ -174,7 +174,8 @@ def _rows_met(start: Array, end: Array, tall: int) -> tuple[Array, Array]:
 def _counted(number: Array) -> Array:
     """0, 1, ... up to each number, one after the other."""
     before: Array = np.cumsum(number) - number
-    return np.arange(int(number.sum())) - np.repeat(before, number)
+    counted: Array = np.arange(int(number.sum())) - np.repeat(before, number)
+    return counted
 
 
 def outside(region: Region, xy: Array, cell: float = CELL) -> Array:
