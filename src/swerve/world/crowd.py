@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from swerve.world import roadside
 from swerve.world.driver import Pose
 from swerve.world.ground import KERB_HEIGHT
 from swerve.world.mesh import Material, Mesh, joined, mesh
-from swerve.world.plan import model
+from swerve.world.plan import LAST, model
+from swerve.world.road import BEHIND
 from swerve.world.scene import Scene, Snapshot, Solid, Thing
 from swerve.world.shapes import bevelled, box, lathe, tube
 
@@ -50,12 +51,16 @@ class Crowded(Scene):
 
     def at(self, time: float) -> Snapshot:
         """The scene `time` seconds into the drive."""
-        moving = []
-        for number, thing in enumerate(self.things, 1):
-            if number > len(self.base.things) or (thing.track is not None and thing.on_road(time)):
-                x, y, yaw = thing.pose(self.road, time)
-                moving.append((thing.mesh.placed(x, y, yaw=yaw), number))
-        return Snapshot(self, time, (self.still, Solid.of(moving)) if moving else (self.still,))
+        parts = [(thing.mesh.placed(x, y, yaw=yaw), number) for number, thing, (x, y, yaw) in moving(self, time)]
+        return Snapshot(self, time, (self.still, Solid.of(parts)) if parts else (self.still,))
+
+
+def moving(scene: Scene, time: float) -> Iterator[tuple[int, Thing, tuple[float, float, float]]]:
+    """Number, thing and place (x, y, yaw) of all that a scene's `still` does not hold."""
+    held = len(scene.base.things) if isinstance(scene, Crowded) else len(scene.things)
+    for number, thing in enumerate(scene.things, 1):
+        if number > held or (thing.track is not None and thing.on_road(time)):
+            yield number, thing, thing.pose(scene.road, time)
 
 
 def crowded(scene: Scene, pose: Pose) -> Crowded:
@@ -106,25 +111,33 @@ class _Taken:
 
     @classmethod
     def at(cls, scene: Scene, pose: Pose) -> _Taken:
-        ours = [_circles(pose.x + 1.4 * np.cos(pose.yaw), pose.y + 1.4 * np.sin(pose.yaw), pose.yaw, (4.6, 2.2))]
-        refuges = islands(scene)
-        for thing in (*scene.things, *refuges):
-            x, y, yaw = thing.pose(scene.road, pose.time)
-            if abs(x - pose.x) + abs(y - pose.y) < 2 * FARTHEST and thing.kind != "building":
-                ours.append(_circles(x, y, yaw, _size(thing)))
-        return cls(np.concatenate(ours))
+        ours = _circles(pose.x + 1.4 * np.cos(pose.yaw), pose.y + 1.4 * np.sin(pose.yaw), pose.yaw, (4.6, 2.2))
+        standing = _standing(scene)
+        near = np.abs(standing[:, :2] - [pose.x, pose.y]).max(axis=1) < FARTHEST + 10
+        others = [_circles(*place, _size(thing.mesh)) for _, thing, place in moving(scene, pose.time)]
+        return cls(np.concatenate([ours, standing[near], *others]))
 
     def add(self, thing: Thing) -> None:
-        self.circles = np.concatenate([self.circles, _circles(thing.x, thing.y, thing.yaw, _size(thing))])
+        self.circles = np.concatenate([self.circles, _circles(thing.x, thing.y, thing.yaw, _size(thing.mesh))])
 
     def free(self, thing: Thing) -> bool:
-        mine = _circles(thing.x, thing.y, thing.yaw, _size(thing))
+        mine = _circles(thing.x, thing.y, thing.yaw, _size(thing.mesh))
         gap = np.hypot(*(mine[:, None, :2] - self.circles[None, :, :2]).transpose(2, 0, 1))
         return bool((gap > mine[:, None, 2] + self.circles[None, :, 2] + SPACE).all())
 
 
-def _size(thing: Thing) -> tuple[float, float]:
-    low, high = thing.mesh.bounds()
+@lru_cache(maxsize=4)
+def _standing(scene: Scene) -> Array:
+    """Circles around what never moves, islands too; no house stands on a road."""
+    still = (thing for thing in scene.things if thing.track is None and thing.kind != "building")
+    placed = [_circles(thing.x, thing.y, thing.yaw, _size(thing.mesh)) for thing in (*still, *islands(scene))]
+    return np.concatenate([*placed, np.zeros((0, 3))])
+
+
+@lru_cache(maxsize=512)
+def _size(body: Mesh) -> tuple[float, float]:
+    """Metres along x and y of a rectangle around the origin that holds a mesh."""
+    low, high = body.bounds()
     return float(2 * max(-low[0], high[0])), float(2 * max(-low[1], high[1]))
 
 
@@ -139,14 +152,16 @@ def _circles(x: float, y: float, yaw: float, size: tuple[float, float]) -> Array
 
 
 def islands(scene: Scene) -> tuple[Thing, ...]:
-    """A refuge in the middle of the road beside each zebra crossing, where the road has room for one: two lanes each way."""
-    if scene.road.profile.lanes < 2:
+    """Refuges in the middle of a road of two lanes each way: in zebra crossings, and here and there between side roads."""
+    road = scene.road
+    if road.profile.lanes < 2:
         return ()
-    found = []
-    for s in scene.road.crossings:
-        x, y, heading = scene.road.at(s + 1.8)
-        found.append(Thing("island", _refuge(), float(x), float(y), float(heading)))
-    return tuple(found)
+    rng = rng_for(0, scene.key, "islands", 0)
+    spread = np.cumsum(rng.uniform(35, 80, 10)) - BEHIND
+    places = [s + 1.8 for s in road.crossings] + [float(s) for s in spread if s < LAST and not road.near_junction(s, 12.0)]
+    clear = [s for row, s in enumerate(places) if all(abs(s - other) > 12 for other in places[:row])]
+    found = zip(*(part.tolist() for part in road.at(np.array(clear))), strict=True)
+    return tuple(Thing("island", _refuge(), x, y, heading) for x, y, heading in found)
 
 
 def outline(island: Thing) -> Array:

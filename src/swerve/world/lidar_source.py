@@ -14,9 +14,10 @@ from swerve.world.camera import Camera
 from swerve.world.conditions import conditions
 from swerve.world.crowd import outline
 from swerve.world.drivable import drivable
-from swerve.world.lidar import Lidar, boxes, sweep
+from swerve.world.lidar import Lidar
 from swerve.world.render import render
 from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, Recent, code_digest, drive, parsed
+from swerve.world.sweep import boxes, sweep
 
 EVERY = 10  # twentieths of a second between two sweeps of a drive: half a second, so that no two look alike
 
