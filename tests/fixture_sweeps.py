@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from swerve.case import Case
+from swerve.shrink import Smallest, smallest
+from swerve.transformation import Transformation
 from swerve.values import Array, Boxes3D, PointCloud, Region
 
 # A road 12 m wide with a lay-by, an island (a hole) and a place apart, as a map's pieces are.
@@ -33,3 +37,15 @@ def points_of(case: Case) -> Array:
     value = case.inputs["lidar"]
     assert isinstance(value, PointCloud)
     return value.xyzi
+
+
+def shrunk(change: Transformation, fails: Callable[[Transformation], bool]) -> Smallest:
+    """What a change shrinks to against a system that fails where `fails` says."""
+    asking = smallest(change)
+    try:
+        question = next(asking)
+        while True:
+            question = asking.send(fails(question))
+    except StopIteration as ended:
+        found: Smallest = ended.value
+        return found

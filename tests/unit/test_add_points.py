@@ -14,7 +14,7 @@ from swerve.case import Case
 from swerve.codec import encode
 from swerve.errors import NotApplicable
 from swerve.region import distance, inside
-from swerve.shrink import Parted, smallest
+from swerve.shrink import Parted
 from swerve.space import Over, Range
 from swerve.spec import build_change
 from swerve.testing import FakeSystem, TransformationContract
@@ -23,7 +23,7 @@ from swerve.transformations.placing import TRIES, drawn, nearest, within
 from swerve.transformations.points import Span
 from swerve.transformations.scatter import AddPoints, MorePoints, PlacePoints, scattered
 from swerve.values import Boxes3D, Group, PointCloud, Region, Steering
-from tests.fixture_sweeps import ISLAND, cloud, points_of, road, sweep_case
+from tests.fixture_sweeps import ISLAND, cloud, points_of, road, shrunk, sweep_case
 
 SQUARE = Region((np.array([[-1.0, -1], [1, -1], [1, 1], [-1, 1]]),))
 OUTSIDE_ROAD = (0.0, 20.0, 0.5, 0.5)
@@ -257,25 +257,15 @@ def test_shrinking_finds_the_points_that_matter(needed: set[int]) -> None:
     """A system that fails where certain points lie, whatever lies elsewhere."""
     start = AddPoints(200, 9)
     assert isinstance(start, Parted)
-    found = asked(start, lambda change: needed <= set(change.parts()))  # type: ignore[attr-defined]
+    found = shrunk(start, lambda change: needed <= set(change.parts()))  # type: ignore[attr-defined]
     assert found.change == AddPoints(200, 9, keep=tuple(needed))
     assert found.edges == ()  # how many they were of says nothing
 
 
 def test_placed_points_shrink_too() -> None:
     places = [(0.0, 20.0 + step, 0.5, 0.5) for step in range(9)]
-    found = asked(PlacePoints(tuple(places)), lambda change: places[4] in change.at)  # type: ignore[attr-defined]
+    found = shrunk(PlacePoints(tuple(places)), lambda change: places[4] in change.at)  # type: ignore[attr-defined]
     assert found.change == PlacePoints((places[4],))
-
-
-def asked(change: Transformation, fails):  # type: ignore[no-untyped-def]
-    asking = smallest(change)
-    try:
-        question = next(asking)
-        while True:
-            question = asking.send(fails(question))
-    except StopIteration as ended:
-        return ended.value
 
 
 def test_simpler_has_fewer() -> None:

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from swerve.case import Case
 from swerve.errors import NotApplicable
-from swerve.shrink import smallest
 from swerve.testing import TransformationContract
 from swerve.transformation import Transformation
 from swerve.transformations.bearing import bearings, meet, wrapped
 from swerve.transformations.dropout import HDL_64E, DropBeams, DropPoints, DropSector, Jitter, beams_of
 from swerve.values import Array, Boxes3D, PointCloud, Steering
-from tests.fixture_sweeps import points_of, sweep_case
+from tests.fixture_sweeps import points_of, shrunk, sweep_case
 
 ANGLES = st.floats(-400, 400)
 
@@ -70,13 +69,9 @@ def test_share_of_beams_is_dropped(seed: int, share: float) -> None:
 def test_fewest_dead_beams_are_found() -> None:
     start = DropBeams(0.75, 2)
     needed = set(start.parts()[5:7])
-    asking = smallest(start)
-    question = next(asking)
-    with pytest.raises(StopIteration) as ended:
-        while True:
-            question = asking.send(needed <= set(question.parts()))  # type: ignore[attr-defined]
-    assert ended.value.value.change == DropBeams(seed=2, beams=tuple(needed))
-    assert ended.value.value.edges == ()
+    found = shrunk(start, lambda change: needed <= set(change.parts()))  # type: ignore[attr-defined]
+    assert found.change == DropBeams(seed=2, beams=tuple(needed))
+    assert found.edges == ()
 
 
 def test_dead_beams_read_well() -> None:

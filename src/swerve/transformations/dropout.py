@@ -73,7 +73,7 @@ class DropSector(CloudChange):
 
     def _swept(self, xyzi: Array) -> Array:
         off = wrapped(np.arctan2(xyzi[:, 1], xyzi[:, 0]) - np.float32(np.radians(self.centre)))
-        return xyzi[~(np.abs(off) <= np.radians(self.width) / 2)]
+        return np.asarray(xyzi[~(np.abs(off) <= np.radians(self.width) / 2)])
 
     def _idle(self) -> bool:
         return self.width == 0
