@@ -20,7 +20,7 @@ from swerve.world.ground import KERB_HEIGHT
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.plan import LAST, model
 from swerve.world.road import BEHIND
-from swerve.world.scene import Scene, Snapshot, Solid, Thing
+from swerve.world.scene import LABELLED, Scene, Snapshot, Solid, Thing
 from swerve.world.shapes import bevelled, box, lathe, tube
 
 Random = np.random.Generator
@@ -90,7 +90,7 @@ def _placed(kind: str, body: Mesh, scene: Scene, pose: Pose, taken: _Taken, rng:
         along = float(scene.road.heading(s[row : row + 1])[0])
         aside = 0.0 if abs(d[row]) < scene.road.profile.half else np.pi / 2  # on a side road
         thing = Thing(kind, body, float(x[row]), float(y[row]), _heading(kind, along + aside, rng))
-        if taken.free(thing):
+        if taken.free(thing) and (scene.road.locate(*_around(thing)[:, :2].T)[:, 2] < 0).all():
             return thing
     return None
 
@@ -112,26 +112,28 @@ class _Taken:
     @classmethod
     def at(cls, scene: Scene, pose: Pose) -> _Taken:
         ours = _circles(pose.x + 1.4 * np.cos(pose.yaw), pose.y + 1.4 * np.sin(pose.yaw), pose.yaw, (4.6, 2.2))
-        standing = _standing(scene)
-        near = np.abs(standing[:, :2] - [pose.x, pose.y]).max(axis=1) < FARTHEST + 10
         others = [_circles(*place, _size(thing.mesh)) for _, thing, place in moving(scene, pose.time)]
-        return cls(np.concatenate([ours, standing[near], *others]))
+        return cls(np.concatenate([ours, _standing(scene), *others]))
 
     def add(self, thing: Thing) -> None:
-        self.circles = np.concatenate([self.circles, _circles(thing.x, thing.y, thing.yaw, _size(thing.mesh))])
+        self.circles = np.concatenate([self.circles, _around(thing)])
 
     def free(self, thing: Thing) -> bool:
-        mine = _circles(thing.x, thing.y, thing.yaw, _size(thing.mesh))
+        mine = _around(thing)
         gap = np.hypot(*(mine[:, None, :2] - self.circles[None, :, :2]).transpose(2, 0, 1))
         return bool((gap > mine[:, None, 2] + self.circles[None, :, 2] + SPACE).all())
 
 
 @lru_cache(maxsize=4)
 def _standing(scene: Scene) -> Array:
-    """Circles around what never moves, islands too; no house stands on a road."""
-    still = (thing for thing in scene.things if thing.track is None and thing.kind != "building")
-    placed = [_circles(thing.x, thing.y, thing.yaw, _size(thing.mesh)) for thing in (*still, *islands(scene))]
-    return np.concatenate([*placed, np.zeros((0, 3))])
+    """Circles around what never moves and may stand on a road: parked vehicles and islands."""
+    parked = (thing for thing in scene.things if thing.track is None and thing.kind in LABELLED)
+    return np.concatenate([*map(_around, (*parked, *islands(scene))), np.zeros((0, 3))])
+
+
+def _around(thing: Thing) -> Array:
+    """Circles around a thing that does not move."""
+    return _circles(thing.x, thing.y, thing.yaw, _size(thing.mesh))
 
 
 @lru_cache(maxsize=512)

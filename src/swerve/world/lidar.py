@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from swerve.errors import InputError
-from swerve.values import Array
+from swerve.values import Array, Calibration
+from swerve.world.camera import Camera
 from swerve.world.crowd import moving
 from swerve.world.driver import Pose
 from swerve.world.mesh import Mesh, row
@@ -52,6 +53,12 @@ class Lidar:
     def eye(self, pose: Pose) -> Array:
         """Where the sensor is."""
         return np.array([pose.x + np.cos(pose.yaw) * self.forward, pose.y + np.sin(pose.yaw) * self.forward, self.above])
+
+    def calibration(self, camera: Camera) -> Calibration:
+        """The camera's matrix, and how points come to it (x right, y down, z ahead), by KITTI's name."""
+        back, down = self.forward - camera.forward, camera.above - self.above
+        to_camera = np.array([[0.0, -1, 0, 0], [0, 0, -1, down], [1, 0, 0, back]])
+        return Calibration({"camera": camera.matrix, "Tr_velo_to_cam": to_camera}, (camera.width, camera.height))
 
 
 @lru_cache(maxsize=8)

@@ -9,14 +9,13 @@ from functools import cached_property
 from swerve.case import Case
 from swerve.errors import InputError, did_you_mean
 from swerve.seeding import digest_of
-from swerve.values import Boxes3D, Image, PointCloud, Region, SceneRef, Value
+from swerve.values import Boxes3D, Image, PointCloud, Region, SceneRef
 from swerve.world.camera import Camera
 from swerve.world.conditions import conditions
 from swerve.world.crowd import outline
 from swerve.world.drivable import drivable
 from swerve.world.lidar import Lidar
-from swerve.world.render import render
-from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, Recent, code_digest, drive, parsed
+from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, Recent, code_digest, drive, frame, parsed
 from swerve.world.sweep import boxes, sweep
 
 EVERY = 10  # twentieths of a second between two sweeps of a drive: half a second, so that no two look alike
@@ -26,7 +25,8 @@ EVERY = 10  # twentieths of a second between two sweeps of a drive: half a secon
 class LidarWorld:
     """`drives` drives of `frames` sweeps, half a second apart, each with a crowd of its own; splits share no scene.
 
-    `camera` adds the frame that the camera takes at the same moment.
+    Points, region and boxes are metres from the sensor, 1.73 m above the road: x ahead, y left, z up, as KITTI has them.
+    `camera` adds the frame that the camera takes at the same moment, and how points come to it.
     """
 
     drives: int = 20
@@ -91,10 +91,13 @@ class LidarWorld:
 
     def _case(self, key: str) -> Case:
         cloud, region, truth = self._seen(key)
-        weather = conditions("clear")
-        inputs: dict[str, Value] = {"lidar": cloud, "region": region}
-        if self.camera:
-            scene_key, number = parsed(key)
-            way = drive(scene_key)
-            inputs["camera"] = Image(render(way.scene_of(number), way.poses[number], weather, Camera()).pixels)
-        return Case(key, inputs, (truth, SceneRef(key, weather.numbers())), group=self.group(key))
+        ref = SceneRef(key, conditions("clear").numbers())
+        case = Case(key, {"lidar": cloud, "region": region}, (truth, ref), group=self.group(key))
+        return self._pictured(case, ref) if self.camera else case
+
+    def _pictured(self, case: Case, ref: SceneRef) -> Case:
+        """The case with the camera's frame, and how points come to it."""
+        camera = Camera()
+        picture = Image(frame(ref, camera, conditions("clear")).pixels)
+        truth = (*case.truth, self.lidar.calibration(camera))
+        return Case(case.key, {**case.inputs, "camera": picture}, truth, group=case.group)

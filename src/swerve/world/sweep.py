@@ -48,12 +48,12 @@ def sweep(scene: Scene, pose: Pose, lidar: Lidar) -> Sweep:
     found = echoes(scene, pose, lidar, start)
     met = np.flatnonzero((found.thing >= 0) & (found.distance > lidar.nearest))
     distance, material, facing = found.distance[met], found.material[met], found.facing[met]
-    shine = shine_of(found, met)
+    shine = _shine(found, met)
     toward = np.take(turned(directions(lidar), start), met, axis=1)
     ground = np.flatnonzero(material == Material.GROUND)
     shine[ground] = _ground_shine(scene, *_in_world(pose, lidar, np.take(toward, ground, axis=1) * distance[ground]))
     kept = np.flatnonzero(_returns(shine, facing, distance, lidar, rng))
-    measured = distance[kept] + _wobble(material[kept], lidar, rng)
+    measured = np.minimum(distance[kept] + _wobble(material[kept], lidar, rng), np.float32(lidar.range))
     xyzi = np.empty((len(kept), 4), np.float32)
     xyzi[:, :3] = (np.take(toward, kept, axis=1) * measured).T
     xyzi[:, 3] = _intensity(shine[kept], facing[kept], rng)
@@ -66,38 +66,40 @@ def _in_world(pose: Pose, lidar: Lidar, points: Array) -> tuple[Array, Array]:
     return x, y
 
 
-# What comes back at 905 nm of light that falls straight on a surface; plants shine there, dark paint and tyres do not.
-_SHINE = np.full(32, 0.3, np.float32)
-for _material, _share in {
-    Material.KERB: 0.32,
-    Material.PAVING: 0.3,
-    Material.FACADE: 0.35,
-    Material.ROOF: 0.25,
-    Material.LEAVES: 0.5,
-    Material.BARK: 0.3,
-    Material.METAL: 0.45,
-    Material.GLASS: 0.04,
-    Material.TYRE: 0.06,
-    Material.PLASTIC: 0.3,
-    Material.CLOTH: 0.45,
-    Material.SKIN: 0.5,
-    Material.SIGN: 2.5,
-    Material.TAILLIGHT: 1.6,
-    Material.HEADLIGHT: 0.8,
-    Material.WALL: 0.35,
-}.items():
-    _SHINE[_material] = _share
-_PAINTED = np.zeros(32, bool)  # where the colour says how much comes back
-_PAINTED[[Material.PAINT, Material.CLOTH, Material.BOARD, Material.PLASTIC]] = True
+def _by_material(default: float, shares: dict[Material, float]) -> Array:
+    table = np.full(len(Material), default, np.float32)
+    table[list(shares)] = list(shares.values())
+    return table
+
+
+# What comes back at 905 nm of light that falls straight on a surface; plants shine there, glass and tyres do not.
+_SHINE = _by_material(
+    0.3,
+    {
+        Material.FACADE: 0.35,
+        Material.ROOF: 0.25,
+        Material.LEAVES: 0.5,
+        Material.METAL: 0.45,
+        Material.GLASS: 0.04,
+        Material.TYRE: 0.06,
+        Material.SKIN: 0.5,
+        Material.SIGN: 2.5,  # retro-reflective, as rear lights and number plates are
+        Material.TAILLIGHT: 1.6,
+        Material.HEADLIGHT: 0.8,
+    },
+)
+_COLOURED = [Material.PAINT, Material.CLOTH, Material.BOARD, Material.PLASTIC]  # their colour says how much comes back
+_BY_COLOUR = np.isin(np.arange(len(Material)), _COLOURED)
 _ASPHALT, _MARKING, _PAVEMENT, _VERGE = 0.16, 0.6, 0.3, 0.4
 _FOOT = 0.05  # metres of road that a beam covers
 _STRONG = 0.8  # what the range of a LiDAR is told for
+_IN_LEAVES = 0.25  # metres
 
 
-def shine_of(found: Echoes, rays: Array) -> Array:
+def _shine(found: Echoes, rays: Array) -> Array:
     """How much of the light each surface above the ground sends back."""
     material = found.material[rays]
-    return np.where(_PAINTED[material], 0.06 + 0.7 * found.bright[rays], _SHINE[material]).astype(np.float32)
+    return np.where(_BY_COLOUR[material], 0.06 + 0.7 * found.bright[rays], _SHINE[material]).astype(np.float32)
 
 
 def _ground_shine(scene: Scene, x: Array, y: Array) -> Array:
@@ -108,7 +110,7 @@ def _ground_shine(scene: Scene, x: Array, y: Array) -> Array:
     on = np.flatnonzero(edge < 0)
     small = np.full(len(on), _FOOT, np.float32)
     drawn = markings(scene.road, scene.floor, (s[on], d[on], edge[on]), (small, small))
-    marked = np.max([share for share, _ in drawn], axis=0) if drawn else 0
+    marked = np.max([share for share, _ in drawn], axis=0)
     shine[on] = _ASPHALT + (_MARKING - _ASPHALT) * marked * (1 - 0.7 * scene.floor.wear)
     return shine
 
@@ -122,7 +124,7 @@ def _returns(shine: Array, facing: Array, distance: Array, lidar: Lidar, rng: np
 
 def _wobble(material: Array, lidar: Lidar, rng: np.random.Generator) -> Array:
     """Metres by which ranges are off; in leaves a beam comes back from anywhere between them."""
-    deep = np.where(material == Material.LEAVES, np.float32(0.25), np.float32(lidar.noise))
+    deep = np.where(material == Material.LEAVES, np.float32(_IN_LEAVES), np.float32(lidar.noise))
     return rng.standard_normal(len(material), np.float32) * deep
 
 
@@ -147,12 +149,12 @@ def boxes(scene: Scene, pose: Pose, lidar: Lidar, found: Sweep, region: Region) 
 
 
 def _place(thing: Thing, scene: Scene, pose: Pose, lidar: Lidar) -> tuple[float, ...]:
+    """Centre, size and yaw of a thing's box in the sensor's frame."""
     low, high = (part.astype(float) for part in thing.mesh.bounds())
-    x, y, yaw = thing.pose(scene.road, pose.time)
-    middle = (low + high) / 2
-    eye = lidar.eye(pose)
-    east = x + middle[0] * np.cos(yaw) - middle[1] * np.sin(yaw) - eye[0]
-    north = y + middle[0] * np.sin(yaw) + middle[1] * np.cos(yaw) - eye[1]
+    east, north, yaw = thing.pose(scene.road, pose.time)
+    ahead, left, up = (low + high) / 2
+    east += ahead * np.cos(yaw) - left * np.sin(yaw) - lidar.eye(pose)[0]
+    north += ahead * np.sin(yaw) + left * np.cos(yaw) - lidar.eye(pose)[1]
     cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
-    turned = (yaw - pose.yaw + np.pi) % (2 * np.pi) - np.pi
-    return (east * cos + north * sin, north * cos - east * sin, middle[2] - lidar.above, *(high - low), turned)
+    heading = (yaw - pose.yaw + np.pi) % (2 * np.pi) - np.pi
+    return (east * cos + north * sin, north * cos - east * sin, up - lidar.above, *(high - low), heading)
