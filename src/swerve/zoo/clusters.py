@@ -43,13 +43,13 @@ def clusters(cells: Cells, metres: float, objectness: float = OBJECTNESS) -> Arr
     together, and so do those whose rings touch; every cell takes part, also one without a point in the region.
     """
     after = centre_of(cells.offset, metres)
-    objects = cells.category.ravel() >= objectness
-    found: Array = np.full(len(objects), -1)
-    if objects.any():
-        reached, rings = _followed(after, objects)
-        start = np.flatnonzero(reached)
-        edges = np.concatenate([np.stack([start, after[start]]), _touching(rings, cells.category.shape[1])], axis=1)
-        found[objects] = _in_order(_joined(edges, len(objects))[objects])
+    objects = np.flatnonzero(cells.category.ravel() >= objectness)
+    reached = _followed(after, objects)
+    step = np.searchsorted(reached, after[reached])  # from here on, cells are counted among those reached
+    rings = _rings(step)
+    edges = np.concatenate([np.stack([np.arange(len(step)), step]), _touching(reached, rings, cells.category.shape[1])], 1)
+    found: Array = np.full(cells.category.size, -1)
+    found[objects] = _in_order(_joined(edges, len(reached))[np.searchsorted(reached, objects)])
     return found
 
 
@@ -62,35 +62,37 @@ def centre_of(offset: Array, metres: float) -> Array:
     return numbers.ravel()
 
 
-def _followed(after: Array, objects: Array) -> tuple[Array, Array]:
-    """All cells on the ways that begin in objects, and those of the rings in which the ways end.
-
-    Each pass doubles the steps that `leap` takes; no way is longer than there are cells.
-    """
-    reached, leap = objects.copy(), after
-    leaps = [after]
-    for _ in range(len(after).bit_length()):
-        reached[leap[reached]] = True
-        leap = leap[leap]
-        leaps.append(leap)
-    rings = np.zeros(len(after), bool)
-    rings[leap[objects]] = True
-    for leap in leaps:
-        rings[leap[rings]] = True
-    return reached, rings
+def _followed(after: Array, objects: Array) -> Array:
+    """All cells on the ways that begin in objects, in order."""
+    reached = np.zeros(len(after), bool)
+    front = objects
+    while len(front):
+        reached[front] = True
+        front = np.unique(after[front])
+        front = front[~reached[front]]
+    return np.flatnonzero(reached)
 
 
-def _touching(rings: Array, columns: int) -> Array:
-    """Pairs of cells of rings that share a side."""
-    place = rings.reshape(-1, columns)
-    number = np.arange(len(rings)).reshape(place.shape)
-    across, down = place[:, :-1] & place[:, 1:], place[:-1] & place[1:]
-    return np.stack(
-        [
-            np.concatenate([number[:, :-1][across], number[:-1][down]]),
-            np.concatenate([number[:, 1:][across], number[1:][down]]),
-        ]
-    )
+def _rings(step: Array) -> Array:
+    """Which cells lie on the rings in which all ways end: where one is after more steps than there are cells."""
+    there = np.arange(len(step))
+    leap = step
+    for _ in range(len(step).bit_length()):
+        there, leap = leap[there], leap[leap]
+    rings = np.zeros(len(step), bool)
+    rings[there] = True
+    return rings
+
+
+def _touching(reached: Array, rings: Array, columns: int) -> Array:
+    """Pairs of cells of rings that share a side, counted among those reached."""
+    own = np.flatnonzero(rings)
+    pairs = []
+    for near, beside in ((reached[own] + 1, (reached[own] + 1) % columns > 0), (reached[own] + columns, True)):
+        place = np.minimum(np.searchsorted(reached, near), len(reached) - 1)
+        met = (reached[place] == near) & rings[place] & beside
+        pairs.append(np.stack([own[met], place[met]]))
+    return np.concatenate(pairs, axis=1)
 
 
 def _joined(edges: Array, size: int) -> Array:
