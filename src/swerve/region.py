@@ -6,6 +6,7 @@ runs the other way round within them is a hole, and a point on a border is insid
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -24,21 +25,20 @@ _TOGETHER = 1 << 16  # pairs of points and edges compared at once
 
 def inside(region: Region, xy: Array) -> Array:
     """Whether each point of n x 2 metres lies in the region; borders count as inside, what is not finite does not."""
-    points = _points(xy)
+    points, border = _points(xy), edges(region)
     order = np.argsort(points[:, 1], kind="stable")  # an edge then meets one stretch of them
     x, y = np.ascontiguousarray(points[order].T)
-    turns = np.zeros(len(points), np.int32)
-    border = np.zeros(len(points), bool)
-    for edge in edges(region).tolist():
-        low, high = sorted((edge[0][1], edge[1][1]))
-        first, last, past = y.searchsorted(low), y.searchsorted(high), y.searchsorted(high, side="right")
+    low, high = np.sort(border[..., 1], axis=1).T
+    stretches = zip(y.searchsorted(low), y.searchsorted(high), y.searchsorted(high, side="right"), strict=True)
+    turns, touched = np.zeros(len(x), np.int32), np.zeros(len(x), bool)
+    for edge, (first, last, past) in zip(border.tolist(), stretches, strict=True):
         if first < past:
             side = _side(edge, x[first:past], y[first:past])
-            border[first:past] |= side == 0
+            touched[first:past] |= side == 0
             up = 1 if edge[0][1] < edge[1][1] else -1
             turns[first:last] += up * (up * side[: last - first] > 0)  # its upper end belongs to the next edge
-    found = np.empty(len(points), bool)
-    found[order] = ((turns != 0) | border) & np.isfinite(x)
+    found = np.empty(len(x), bool)
+    found[order] = ((turns != 0) | touched) & np.isfinite(x)
     return found
 
 
@@ -135,8 +135,8 @@ class Bitmap:
         wide = self.cells.shape[1]
         first = np.clip(np.ceil(least - _TOUCH), 0, wide).astype(np.intp)
         number = np.clip(np.floor(most + _TOUCH) + 1, first, wide).astype(np.intp) - first
-        rows = np.repeat(row, number)
-        columns = np.repeat(first, number) + _counted(number)
+        touched, columns = _all_pairs(first, number)
+        rows = row[touched]
         self.cells[rows, columns] = inside(region, np.stack([columns + 0.5, rows + 0.5], 1) * self.cell + self.low)
 
     def holds(self, xy: Array) -> Array:
@@ -165,17 +165,26 @@ class Bitmap:
 
 def _rows_met(start: Array, end: Array, tall: int) -> tuple[Array, Array]:
     """Pairs of an edge and a row of centres that it meets, both ends counted."""
-    low, high = np.minimum(start, end), np.maximum(start, end)
-    first = np.clip(np.ceil(low), 0, tall).astype(np.intp)
-    number = np.clip(np.floor(high) + 1, first, tall).astype(np.intp) - first
-    return np.repeat(np.arange(len(start)), number), np.repeat(first, number) + _counted(number)
+    first = np.clip(np.ceil(np.minimum(start, end)), 0, tall).astype(np.intp)
+    return _all_pairs(first, np.clip(np.floor(np.maximum(start, end)) + 1, first, tall).astype(np.intp) - first)
 
 
-def _counted(number: Array) -> Array:
-    """0, 1, ... up to each number, one after the other."""
-    before: Array = np.cumsum(number) - number
-    counted: Array = np.arange(int(number.sum())) - np.repeat(before, number)
-    return counted
+def pairs(first: Array, number: Array) -> Iterator[tuple[Array, Array]]:
+    """Each row with the `number` of things that follow its `first`, some rows at a time so that memory stays small."""
+    done = np.concatenate([[0], np.cumsum(number)])
+    row = 0
+    while row < len(number):
+        until = max(row + 1, int(done.searchsorted(done[row] + _TOGETHER, side="right")) - 1)
+        rows = np.repeat(np.arange(row, until), number[row:until])
+        yield rows, first[rows] + np.arange(len(rows)) - (done[rows] - done[row])
+        row = until
+
+
+def _all_pairs(first: Array, number: Array) -> tuple[Array, Array]:
+    """All `pairs` at once."""
+    found = [*pairs(first, number), (np.zeros(0, np.intp), np.zeros(0, np.intp))]
+    rows, others = zip(*found, strict=True)
+    return np.concatenate(rows), np.concatenate(others)
 
 
 def outside(region: Region, xy: Array, cell: float = CELL) -> Array:

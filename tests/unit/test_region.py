@@ -199,6 +199,12 @@ class TestBitmap:
         bitmap = Bitmap.of(region(*rings), low, (low[0] + 9, low[1] + 12), cell)
         assert (bitmap.cells.ravel() == inside(region(*rings), centres(bitmap))).all()
 
+    def test_in_pieces_is_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = Bitmap.of(region(SQUARE, HOLE), (-1, -1), (5, 5))
+        monkeypatch.setattr(geometry, "_TOGETHER", 3)
+        assert (Bitmap.of(region(SQUARE, HOLE), (-1, -1), (5, 5)).cells == whole.cells).all()
+        assert 0 < whole.cells.sum() < whole.cells.size
+
     @settings(max_examples=40, deadline=None)
     @given(RINGS)
     def test_grown_is_the_neighbours(self, rings) -> None:

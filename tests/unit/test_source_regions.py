@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swerve import region as geometry
 from swerve.case import Source
 from swerve.errors import InputError, SpecError, UnreadableCase
 from swerve.region import area_of, inside
-from swerve.sources import rings
 from swerve.sources.clouds import Clouds
 from swerve.sources.regions import Regions, read
 from swerve.sources.rings import polygon
@@ -255,7 +255,7 @@ class TestRings:
         ring = np.random.default_rng(0).uniform(0, 9, (40, 2)).tolist()
         with pytest.raises(InputError, match="it crosses itself") as whole:
             polygon([ring], "f")
-        monkeypatch.setattr(rings, "_TOGETHER", 7)
+        monkeypatch.setattr(geometry, "_TOGETHER", 7)
         with pytest.raises(InputError, match="it crosses itself") as pieces:
             polygon([ring], "f")
         assert str(pieces.value) == str(whole.value)

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from swerve.errors import InputError, UnreadableCase
-from swerve.region import area_of, edges, inside
+from swerve.region import area_of, edges, inside, pairs
 from swerve.sources.texts import number
 from swerve.values import Array, Region
 
 SMALLEST = 1e-6  # square metres
 FARTHEST = 1e6  # metres
 POINTS = 10_000  # of one polygon
-_TOGETHER = 1 << 20  # pairs of edges compared at once
 _TOUCHES = 1e-12  # of the size of a product, within which an edge ends on another and does not cross it
 
 
@@ -37,7 +36,7 @@ def _ring(points: Any, name: str) -> Array:
     if not isinstance(points, (list, tuple)):
         raise InputError(f"{name}: expected a list of points [x, y], got {_told(points)}")
     ring = np.array([_point(point, f"{name}, point {count}") for count, point in enumerate(points, 1)]).reshape(-1, 2)
-    kept = ring[(ring != np.roll(ring, -1, axis=0)).any(axis=1)]
+    kept: Array = ring[(ring != np.roll(ring, -1, axis=0)).any(axis=1)]
     if len(kept) < 3:
         raise InputError(f"{name}: {len(kept)} different points; a ring has at least 3")
     if abs(area_of(kept)) < SMALLEST:
@@ -76,19 +75,13 @@ def _refuse_crossings(rings: Sequence[Array], names: Sequence[str]) -> None:
 
 
 def _near_pairs(border: Array) -> Iterator[tuple[Array, Array]]:
-    """Pairs of edges that share a stretch of x, a piece of all at a time."""
+    """Pairs of edges that share a stretch of x."""
     low, high = border[..., 0].min(axis=1), border[..., 0].max(axis=1)
     order = np.argsort(low, kind="stable")
     until = np.searchsorted(low[order], high[order], side="right")
-    count = until - np.arange(len(order)) - 1
-    done = np.concatenate([[0], np.cumsum(count)])
-    start = 0
-    while start < len(order):
-        stop = max(start + 1, int(np.searchsorted(done, done[start] + _TOGETHER, side="right")) - 1)
-        rows = np.repeat(np.arange(start, stop), count[start:stop])
-        step = np.arange(len(rows)) - (done[rows] - done[start])
-        yield order[rows], order[rows + 1 + step]
-        start = stop
+    after = np.arange(1, len(order) + 1)
+    for one, other in pairs(after, until - after):
+        yield order[one], order[other]
 
 
 def _cross(one: Array, other: Array) -> Array:
