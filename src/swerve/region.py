@@ -20,6 +20,7 @@ CELL = 0.25  # metres: the cells of Apollo's bitmap
 REACH = 256.0  # metres each way that a remembered bitmap covers at most; no LiDAR sees as far
 _ROUNDING = 4e-15  # of a product's size, below which its sign is worked out in fractions
 _TOUCH = 1e-6  # cells from a border within which a centre is asked about exactly
+_MANY = 1 << 20  # points on edges, beyond which every cell counts as touched
 _TOGETHER = 1 << 16  # pairs of points and edges compared at once
 
 
@@ -195,12 +196,14 @@ def outside(region: Region, xy: Array, cell: float = CELL) -> Array:
     """
     points = _points(xy)
     clear = np.array(np.isfinite(points).all(axis=1))
-    near = np.flatnonzero(clear & (np.abs(points) < REACH - 2 * cell).all(axis=1))
-    clear[near] = ~_grown(region, cell).holds(points[near])
-    far = np.flatnonzero(clear & (np.abs(points) >= REACH - 2 * cell).any(axis=1))
+    covered = clear & (np.abs(points) < REACH - 2 * cell).all(axis=1)
+    near, far = np.flatnonzero(covered), np.flatnonzero(clear & ~covered)
+    grown, border = _bitmaps(region, cell)
+    clear[near] = ~grown.holds(points[near])
     clear[far] = ~_near_centre(region, points[far], cell)
-    left = np.flatnonzero(clear)
-    clear[left] = ~inside(region, points[left])
+    # A cell that no edge touches is wholly outside where its centre is: only the others are asked about exactly.
+    doubtful = np.concatenate([near[clear[near] & border.holds(points[near])], far[clear[far]]])
+    clear[doubtful] = ~inside(region, points[doubtful])
     return clear
 
 
@@ -214,9 +217,25 @@ def _near_centre(region: Region, points: Array, cell: float) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _grown(region: Region, cell: float) -> Bitmap:
+def _bitmaps(region: Region, cell: float) -> tuple[Bitmap, Bitmap]:
+    """The grown bitmap of a region as far as `REACH`, and one of all cells that its edges may touch."""
     low, high = (np.clip(part, -REACH, REACH) for part in bounds(region))
     if not np.isfinite(low).all():
-        return Bitmap(np.zeros((0, 0), bool), (0.0, 0.0), cell)
+        return (Bitmap(np.zeros((0, 0), bool), (0.0, 0.0), cell),) * 2
     (left, right), (ahead, behind) = ((np.floor(low / cell) - 2) * cell, (np.ceil(high / cell) + 2) * cell)
-    return Bitmap.of(region, (left, right), (ahead, behind), cell).grown()
+    whole = Bitmap.of(region, (left, right), (ahead, behind), cell)
+    return whole.grown(), _touched(region, whole).grown()
+
+
+def _touched(region: Region, like: Bitmap) -> Bitmap:
+    """The cells of points on the edges, half a cell apart; all cells where there would be too many of them."""
+    start, along = edges(region)[:, 0], np.diff(edges(region), axis=1)[:, 0]
+    steps = np.ceil(np.hypot(*along.T) / (like.cell / 2)) + 1
+    if steps.sum() > _MANY:
+        return Bitmap(np.ones_like(like.cells), like.low, like.cell)
+    edge, step = _all_pairs(np.zeros(len(start), np.intp), steps.astype(np.intp) + 1)
+    place = np.floor((start[edge] + (step / steps[edge])[:, None] * along[edge] - like.low) / like.cell).astype(np.intp)
+    column, row = place[((place >= 0) & (place < like.cells.shape[::-1])).all(axis=1)].T
+    cells = np.zeros_like(like.cells)
+    cells[row, column] = True
+    return Bitmap(cells, like.low, like.cell)

@@ -225,6 +225,26 @@ class TestOutside:
         assert not Bitmap.of(thin, (0, 0), (9, 1)).cells.any()
         assert outside(thin, [[4, 0.27], [4, 0.29]]).tolist() == [False, True]
 
+    def test_slivers_anywhere_are_still_inside(self) -> None:
+        """Needles that hold no centre, in every direction: what the exact rule says is kept."""
+        rng = np.random.default_rng(2)
+        for _ in range(40):
+            tip, way = rng.uniform(-5, 5, 2), rng.normal(size=2)
+            needle = [tip, tip + 4 * way, tip + 4 * way + rng.normal(size=2) * 0.01]
+            along = tip + rng.uniform(0, 1, (200, 1)) * 4 * way
+            spots = np.concatenate([along, along + rng.normal(size=(200, 2)) * 0.02])
+            clear = outside(region(needle), spots)
+            assert not (clear & inside(region(needle), spots)).any()
+
+    def test_edges_too_long_to_follow_are_asked_exactly(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rings = [[(-4, 0.26), (9, 0.26), (9, 0.28), (-4, 0.28)], [(-3, -3), (2, -2), (-1, 0)]]
+        spots = np.random.default_rng(3).uniform(-5, 5, (3_000, 2))
+        followed = outside(region(*rings), spots)
+        monkeypatch.setattr(geometry, "_MANY", 10)
+        geometry._bitmaps.cache_clear()
+        assert (outside(region(*rings), spots) == followed).all()
+        geometry._bitmaps.cache_clear()
+
     def test_hole_wide_enough_is_outside(self) -> None:
         assert outside(region(SQUARE, HOLE), [[2, 2], [1.2, 2]]).tolist() == [True, False]
 
@@ -244,7 +264,7 @@ class TestOutside:
     def test_huge_regions_need_no_huge_bitmap(self) -> None:
         wide = region([(-1e6, -1e6), (1e6, -1e6), (1e6, 1e6), (-1e6, 1e6)])
         assert outside(wide, [[0, 0], [9e5, 0], [2e6, 0]]).tolist() == [False, False, True]
-        assert geometry._grown(wide, CELL).cells.size < 5_000_000
+        assert geometry._bitmaps(wide, CELL)[0].cells.size < 5_000_000
 
     @settings(max_examples=80, deadline=None)
     @given(RINGS, st.integers(0, 99))
@@ -258,4 +278,4 @@ class TestOutside:
 
     def test_bitmaps_are_remembered(self) -> None:
         one, again = region(SQUARE), region(SQUARE)
-        assert geometry._grown(one, CELL) is geometry._grown(again, CELL)
+        assert geometry._bitmaps(one, CELL) is geometry._bitmaps(again, CELL)
