@@ -26,7 +26,10 @@ _TOGETHER = 1 << 16  # pairs of points and edges compared at once
 
 def inside(region: Region, xy: Array) -> Array:
     """Whether each point of n x 2 metres lies in the region; borders count as inside, what is not finite does not."""
-    points, border = _points(xy), edges(region)
+    points = _points(xy)
+    if not len(points):
+        return np.zeros(0, bool)
+    border = edges(region)
     order = np.argsort(points[:, 1], kind="stable")  # an edge then meets one stretch of them
     x, y = np.ascontiguousarray(points[order].T)
     low, high = np.sort(border[..., 1], axis=1).T
@@ -209,8 +212,8 @@ def outside(region: Region, xy: Array, cell: float = CELL) -> Array:
 
 def _near_centre(region: Region, points: Array, cell: float) -> Array:
     """What the grown bitmap would say where it does not reach: whether a centre of the nine cells around is inside."""
-    column, row = np.floor(points / cell).T
     found = np.zeros(len(points), bool)
+    column, row = np.floor(points / cell).T
     for x, y in product((-0.5, 0.5, 1.5), repeat=2):
         found |= inside(region, np.stack([column + x, row + y], axis=1) * cell)
     return found
