@@ -85,7 +85,7 @@ def thousand_outside(scenes: int) -> Figure:
         bitmap = Bitmap.of(region, (-80, -80), (80, 80))
         ours.append(cpu(partial(outside, region, points)))
         peer.append(cpu(partial(bitmap.holds, points)))
-    return Figure("1,000 outside", statistics.median(ours), "bitmap alone", statistics.median(peer), 0.01)
+    return Figure("1,000 outside", statistics.median(ours), "bitmap alone", statistics.median(peer), 0.005)
 
 
 FIGURES: Sequence[Callable[[int], Figure]] = (one_sweep, one_bitmap, thousand_outside)

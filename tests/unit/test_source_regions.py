@@ -1,6 +1,7 @@
 """Regions from files and corridors: which case gets which, and what is said about rings that cannot be."""
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -121,6 +122,13 @@ class TestToml:
         assert source["1.npy"].inputs["region"]
         with pytest.raises(UnreadableCase, match=r"^0\.npy: road\.toml has no region for it, and none for every case$"):
             source["0.npy"]
+
+    def test_documented_file_reads(self, tmp_path: Path) -> None:
+        page = (Path(__file__).parents[2] / "docs/sources.md").read_text()
+        (text,) = re.findall(r"```toml\n(\[\[polygon\]\].*?)```", page, re.DOTALL)
+        found = read(written(tmp_path, text))
+        assert {key: len(region.polygons) for key, region in found.items()} == {"": 2, "000002": 1}
+        assert holds(found[""], (0, 0), (32, 0)) == [True, False]
 
     @pytest.mark.parametrize(
         ("text", "why"),
