@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from swerve.case import Fact
-from swerve.region import distance, edges, inside
+from swerve.region import distance, edges, inside, outside
 from swerve.transformations.points import Span
 from swerve.values import Array, Region
 
@@ -47,7 +47,7 @@ def _candidates(number: int, between: Span, rng: np.random.Generator) -> Array:
 
 def within(metres: float, region: Region, xy: Array) -> Array:
     """Whether each point lies at most `metres` from the border; only those that this leaves open are measured exactly."""
-    about, slack = _about(region, xy)
+    about, slack = _about(region, xy, metres)
     near = about <= metres - ROUNDING
     still_open = ~near & (about <= metres + slack)
     near[still_open] = distance(region, xy[still_open]) <= metres
@@ -64,15 +64,23 @@ def nearest(region: Region, xy: Array) -> float:
 def proof(region: Region | None, added: Sequence[Array], before: Mapping[str, Fact]) -> Mapping[str, Fact]:
     """What a finding records of its added points (LM-4), counted on the points as they are; `before`: of steps before."""
     xy = np.concatenate([np.zeros((0, 2)), *(xyzi[:, :2].astype(np.float64) for xyzi in added)])
-    facts = {ADDED: float(len(xy)), INSIDE: float(inside(region, xy).sum()) if region is not None else 0.0}
+    facts = {ADDED: float(len(xy)), INSIDE: 0.0 if region is None else float(_held(region, xy))}
     for name in facts:
         facts[name] += float(before.get(name, 0.0))
     gap = min(nearest(region, xy) if region is not None else np.inf, float(before.get(NEAREST, np.inf)))
     return {**facts, NEAREST: gap} if np.isfinite(gap) else facts
 
 
-def _about(region: Region, xy: Array) -> tuple[Array, float]:
-    """Metres to the nearest place on the border, never too few, and by how much they may be too many."""
+def _held(region: Region, xy: Array) -> int:
+    """How many points lie inside: of those that are not clear of the region, which is quicker to tell."""
+    return int(inside(region, xy[~outside(region, xy)]).sum())
+
+
+def _about(region: Region, xy: Array, most: float = np.inf) -> tuple[Array, float]:
+    """Metres to the nearest place on the border, never too few, and by how much they may be too many.
+
+    Beyond `most` metres from the border it may be infinity.
+    """
     from scipy.spatial import cKDTree  # a quarter of a second to import
 
     start, end = edges(region).transpose(1, 0, 2)
@@ -82,4 +90,5 @@ def _about(region: Region, xy: Array) -> tuple[Array, float]:
     edge = np.repeat(np.arange(len(number)), number)
     share = (np.arange(len(edge)) - np.repeat(np.cumsum(number) - number, number)) / number[edge]
     places = start[edge] + share[:, None] * (end - start)[edge]
-    return cKDTree(places).query(xy)[0], spacing / 2 + ROUNDING
+    slack = spacing / 2 + ROUNDING
+    return cKDTree(places).query(xy, distance_upper_bound=most + 2 * slack)[0], slack
