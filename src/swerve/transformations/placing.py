@@ -26,7 +26,7 @@ def drawn(n: int, between: Span, admitted: Callable[[Array], Array], rng: np.ran
     The stream does not depend on how many of it are looked at together, so fewer points are the first of more.
     """
     found = [np.zeros((0, 4), np.float32)]
-    missing, since, size = n, 0, 2 * n  # since: the tries that the next point has had
+    missing, since, size = n, 0, n + n // 2  # since: the tries that the next point has had
     while missing:
         block = _candidates(min(max(size, LEAST), MOST), between, rng)
         hits = np.flatnonzero(admitted(block))[:missing]
@@ -36,7 +36,7 @@ def drawn(n: int, between: Span, admitted: Callable[[Array], Array], rng: np.ran
         if (waits > TRIES).any() or (missing and since >= TRIES):
             return None
         found.append(block[hits])
-        size = 2 * missing * len(block) // max(len(hits), 1)
+        size = (missing + missing // 4) * len(block) // max(len(hits), 1) + LEAST
     return np.concatenate(found)
 
 
