@@ -8,19 +8,24 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from swerve.campaign import Campaign, Record
 from swerve.case import Case
+from swerve.cli import main
 from swerve.engine import run
-from swerve.region import distance, inside
+from swerve.region import inside
 from swerve.relation import Relation, Rule, Status
 from swerve.relations.sets import NoFewer, Superset
 from swerve.search.sweep import Sweep
 from swerve.seeding import digest_of, rng_for
+from swerve.shrink import shrunk_of
 from swerve.space import Over
+from swerve.spec import build_change
+from swerve.store import Run
 from swerve.system import Answer
 from swerve.testing import MemoryLedger
 from swerve.transformation import Chain, Transformation, Unchanged
@@ -212,30 +217,41 @@ def test_fault_is_told_by_its_kind(fault: str) -> None:
     assert planted > len(found) / 10
 
 
-def test_one_point_is_found_to_be_enough() -> None:
-    """Delta debugging over the points of one draw: a fault that one point sets off shrinks to that point."""
-    system, relation, shrunk_ones = Coupled(), Superset(), 0
-    for key in Sweeps(12).keys():
-        case = Sweeps(12)[key]
-        start = AddPoints(100, int(digest_of(key)[:6], 16), near=5.0)
+CAMPAIGN = """
+seed = 7
+[source]
+use = "tests.quality.test_lidar_identity:Sweeps"
+count = 5
+[system]
+use = "tests.quality.test_lidar_identity:Coupled"
+[[rule]]
+name = "points"
+change = { use = "swerve.transformations.scatter:AddPoints", n = 100, near = 5.0 }
+expect = { use = "superset" }
+[search]
+use = "sweep"
+per_case = 1
+"""
 
-        def fails(change: Transformation, case: Case = case) -> bool:
-            rule = Rule("points", change, relation)
-            ledger = MemoryLedger()
-            run(Campaign(OneSweep(case), system, (rule,), Sweep()), ledger)
-            return any(isinstance(item, Record) and item.verdict.status is Status.VIOLATED for item in ledger.batches[-1])
 
-        if fails(start):
-            found = shrunk(start, fails)
-            assert isinstance(found.change, AddPoints)
-            assert found.change.keep is not None
-            assert len(found.change.keep) == 1
-            point = points_of(found.change(case))[-1:]
-            assert not inside(ROAD, point[:, :2]).any()
-            assert distance(ROAD, point[:, :2])[0] <= 5
-            assert system.victim(point, said(points_of(case), ROAD)) is not None
-            shrunk_ones += 1
-    assert shrunk_ones > 3
+def test_one_point_is_found_to_be_enough(tmp_path: Path) -> None:
+    """The whole way: a fault that one point sets off shrinks to that point, which replays and is proved to lie outside."""
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    folder = str(tmp_path / "run")
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", folder, "--workers", "0", "--anyway"]) == 1
+    assert main(["shrink", folder, "--all", "--workers", "0"]) == 0
+    findings = list(Run(tmp_path / "run").findings())
+    assert len(findings) >= 3
+    for finding in findings:
+        made = shrunk_of(Run(tmp_path / "run"), finding.id)
+        assert made is not None
+        assert made.edges == ()
+        assert (made.finding.facts["added"], made.finding.facts["inside"], made.finding.facts["lost"]) == (1, 0, 1)
+        assert 0 < made.finding.facts["nearest_border"] <= 5
+        case = Sweeps(5)[finding.case]
+        point = points_of(build_change(made.finding.change)(case))[-1:]
+        assert Coupled().victim(point, said(points_of(case), ROAD)) is not None
+    assert main(["replay", folder, findings[0].id, "--shrunk"]) == 0
 
 
 def test_fewest_of_a_crowd_are_as_many_as_it_takes() -> None:
@@ -244,20 +260,3 @@ def test_fewest_of_a_crowd_are_as_many_as_it_takes() -> None:
     found = shrunk(AddPoints(100, 5), lambda change: len(points_of(change(case))) > usual + 40)
     assert isinstance(found.change, AddPoints)
     assert len(found.change.parts()) == 41
-
-
-@dataclass(frozen=True)
-class OneSweep:
-    """A source of one case."""
-
-    case: Case
-
-    def keys(self) -> Sequence[str]:
-        return [self.case.key]
-
-    def __getitem__(self, key: str) -> Case:
-        del key
-        return self.case
-
-    def fingerprint(self) -> str:
-        return self.case.input_sha
