@@ -12,7 +12,7 @@ from swerve.values import Array, Calibration
 from swerve.world.camera import Camera
 from swerve.world.crowd import moving
 from swerve.world.driver import Pose
-from swerve.world.mesh import Mesh, row
+from swerve.world.mesh import Material, Mesh, row
 from swerve.world.scene import Scene, Solid
 
 _MEAN = row(1 / 3, 1 / 3, 1 / 3)
@@ -84,19 +84,30 @@ class Echoes:
 
     distance: Array
     facing: Array
-    bright: Array  # its colour's mean
+    bright: Array  # its colour's mean, of what is not the ground
     material: Array
     thing: Array  # its number, 0 for what is none, -1 where nothing was met
+
+    @classmethod
+    def none(cls, count: int, reach: float) -> Echoes:
+        """Before anything was met; what lies beyond `reach` never is."""
+        facing, bright = np.zeros((2, count), np.float32)
+        met = np.zeros(count, np.uint8), np.full(count, -1, np.int32)
+        return cls(np.full(count, reach, np.float32), facing, bright, *met)
 
     def put(self, rays: Array, solid: Solid, hits: dict[str, Array], ways: Array, number: int | None = None) -> None:
         """Note what `rays` met in a solid, where nothing nearer is known."""
         met = np.flatnonzero((hits["primID"] >= 0) & (hits["tfar"] < self.distance[rays]))
         ray, triangle = rays[met], hits["primID"][met]
+        material = solid.mesh.material[triangle]
         self.distance[ray] = hits["tfar"][met]
-        self.material[ray] = solid.mesh.material[triangle]
-        self.facing[ray] = _facing(solid.mesh.normals[triangle, 0], ways[met])
-        self.bright[ray] = solid.mesh.colour[triangle] @ _MEAN
+        self.material[ray] = material
         self.thing[ray] = solid.owner[triangle] if number is None else number
+        self.facing[ray] = np.abs(ways[met, 2])  # the ground, which most of them met, is flat
+        above = np.flatnonzero(material != Material.GROUND)
+        ray, triangle = ray[above], triangle[above]
+        self.facing[ray] = _facing(solid.mesh.normals[triangle, 0], ways[met[above]])
+        self.bright[ray] = solid.mesh.colour[triangle] @ _MEAN
 
 
 def echoes(scene: Scene, pose: Pose, lidar: Lidar, start: float = 0.0) -> Echoes:
@@ -106,9 +117,7 @@ def echoes(scene: Scene, pose: Pose, lidar: Lidar, start: float = 0.0) -> Echoes
     is built once and kept. A tree of all that moves, built for every frame, would take longer than casting.
     """
     count = lidar.beams * lidar.columns
-    blank = np.zeros((2, count), np.float32)
-    reach = np.full(count, lidar.range, np.float32)
-    found = Echoes(reach, *blank, np.zeros(count, np.uint8), np.full(count, -1, np.int32))
+    found = Echoes.none(count, lidar.range)
     eye = lidar.eye(pose)
     ways = np.ascontiguousarray(turned(directions(lidar), start + pose.yaw).T)
     found.put(np.arange(count), scene.still, _cast(scene.still, eye, ways), ways)
