@@ -8,6 +8,7 @@ from functools import cached_property
 
 from swerve.case import Case
 from swerve.errors import InputError, did_you_mean
+from swerve.recent import Recent
 from swerve.seeding import digest_of
 from swerve.values import Boxes3D, Image, PointCloud, Region, SceneRef
 from swerve.world.camera import Camera
@@ -15,7 +16,6 @@ from swerve.world.conditions import conditions
 from swerve.world.crowd import outline
 from swerve.world.drivable import drivable
 from swerve.world.lidar import Lidar
-from swerve.recent import Recent
 from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, code_digest, drive, frame, parsed
 from swerve.world.sweep import boxes, sweep
 
