@@ -30,7 +30,7 @@ LAYERS = (
 )
 CORE = (
     *("campaign", "case", "codec", "convention", "engine", "errors", "evaluation", "files", "journal", "limits", "load"),
-    *("recent", "relation", "seeding", "space", "summary", "system", "transformation", "values"),
+    *("recent", "region", "relation", "seeding", "space", "summary", "system", "transformation", "values"),
 )
 FREE_OF_LIBRARIES = set(CORE) - {"files"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
