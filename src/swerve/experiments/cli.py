@@ -61,9 +61,8 @@ def experiment_verb(options: argparse.Namespace) -> int:
     from swerve.report.terminal import RichProgress
 
     if options.name not in EXPERIMENTS:
-        raise InputError(
-            f"there is no experiment '{printable(options.name, 40)}'; {did_you_mean(options.name, EXPERIMENTS)}"
-        )
+        near = did_you_mean(options.name, EXPERIMENTS)
+        raise InputError(f"there is no experiment '{printable(options.name, 40)}'; {near}")
     own = _own_options(options)
     if options.source and not options.system:
         raise InputError("--source goes with --system: the zoo's systems have their own frames")

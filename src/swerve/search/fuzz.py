@@ -1,4 +1,4 @@
-"""A search for points that hide an obstacle: sets of them around the weakest, bred from those that come nearest to a loss."""
+"""A search for points that hide an obstacle: sets around the weakest, bred from those that come nearest to a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are obstacles lost? The paper's table and its Fig. 3, by counting, with what an unchanged frame gives (LM-6, LM-8, LM-9)."""
+"""Are obstacles lost? The paper's table and its Fig. 3, by counting, beside what an unchanged frame gives (LM-6..LM-9)."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ TEXT = (
     "frame a second time: what it shows is flicker, not an effect of points.",
 )
 NOTE = (
-    "rate: frames with fewer obstacles, with its 95% Wilson interval; sign test: whether losses and gains are equally likely, "
-    "as flicker would have them (D-20). The printed numbers are of Apollo 2.5 on real sweeps: compare shapes, not sizes"
+    "rate: frames with fewer obstacles, with its 95% Wilson interval; sign test: whether losses and gains are equally "
+    "likely, as flicker would have them (D-20). The printed numbers are of Apollo on real sweeps: compare shapes, not sizes"
 )
 NOTE_3 = f"before and after: obstacles of the type in all frames together; the paper ranks error rates {' > '.join(RANKING)}"
 

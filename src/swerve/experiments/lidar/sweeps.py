@@ -22,7 +22,6 @@ from swerve.zoo.lidar import Lidar, LidarGlobal
 
 SWEEPS = "sweeps"
 SAFE = "lidar, region first"  # the twin that outside points cannot reach (D-29)
-WORLD, FOREIGN = "sweeps of the embedded world", "the given source"
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,9 @@ class Kept:
 def write_kept(file: Path, case: Case) -> None:
     """Write a sweep with its region and its boxes, whole or not at all."""
     cloud, region, truth = case.inputs["lidar"], case.inputs["region"], find(case.truth, Boxes3D.slot)
-    assert isinstance(cloud, PointCloud) and isinstance(region, Region) and isinstance(truth, Boxes3D)
+    assert isinstance(cloud, PointCloud)
+    assert isinstance(region, Region)
+    assert isinstance(truth, Boxes3D)
     parts: dict[str, Array] = {
         "xyzi": cloud.xyzi,
         "rings": np.concatenate([np.zeros((0, 2)), *region.polygons]),

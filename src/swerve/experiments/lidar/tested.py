@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from swerve.campaign import Observation
 from swerve.codec import decode_values
@@ -20,6 +21,7 @@ NEAR = 5.0  # metres from the border
 ANYWHERE, CLOSE = "anywhere", f"within {NEAR:g} m"
 PLACEMENTS: Mapping[str, float | None] = {ANYWHERE: None, CLOSE: NEAR}
 NOTHING = "none (A/A)"
+Trial = Mapping[str, Any]  # a row of the journal
 JUDGED = (Status.HELD.value, Status.VIOLATED.value)
 
 
@@ -64,7 +66,7 @@ class Tested:
     def series(self) -> Mapping[tuple[str, int], list[Frame]]:
         """The judged frames of every placement and n."""
         return {
-            (placement, n): list(_frames(run, rule_name(n, PLACEMENTS[placement])))
+            (placement, n): list(frames_of(run, rule_name(n, PLACEMENTS[placement])))
             for placement, run in self.runs.items()
             for n in SERIES
         }
@@ -90,7 +92,8 @@ class Tested:
         return [seen for seen in next(iter(self.runs.values())).baseline() if not seen.fault]
 
 
-def _frames(run: Run, rule: str) -> Iterator[Frame]:
+def frames_of(run: Run, rule: str) -> Iterator[Frame]:
+    """The judged frames of a rule, in the journal's order."""
     for row in run.trials():
         if row["rule"] == rule and row["status"] in JUDGED:
             before, after = (boxes_of(decode_values(row[end])) for end in ("before", "after"))
