@@ -15,7 +15,7 @@ from swerve.relation import Status
 from swerve.relations.obstacles import OBSTACLES, changes
 from swerve.seeding import rng_for
 from swerve.transformations.offer import OfferPoints
-from swerve.values import Array, Boxes3D, find
+from swerve.values import Array, Boxes3D, Value, find
 
 ANSWERS, CHANCE = "answers", "chance"
 TALL = 2.0  # metres above and below an obstacle's middle that points are tried at
@@ -40,6 +40,8 @@ class Fuzz:
         tries: sets for each of these at most.
         width: sets asked for at a time for one of these.
         follow: `answers`, or `chance`: every set drawn anew, which is what breeding has to beat.
+        known: whether only obstacles count that a label knows, in cases that have 3-D boxes as labels: to hide what is not
+            there is no feat.
     """
 
     points: int = 20
@@ -49,6 +51,7 @@ class Fuzz:
     tries: int = 64
     width: int = 8
     follow: str = ANSWERS
+    known: bool = True
 
     def __post_init__(self) -> None:
         for name in ("points", "per_case", "targets", "tries", "width"):
@@ -171,9 +174,18 @@ def _weakest(search: Fuzz, plan: Plan) -> Iterator[Siege]:
         said = find(plan.baseline[key].said, Boxes3D.slot)
         if not isinstance(said, Boxes3D):
             raise InputError(f"{key}: the fuzzing search hides 3-D boxes, and the system said none")
-        scores = np.asarray(said.scores)
-        rows = [row for row in np.argsort(scores, kind="stable") if np.asarray(said.care)[row]][: search.per_case]
+        scores, wanted = np.asarray(said.scores), np.asarray(said.care)
+        if search.known:
+            wanted = wanted & labelled(said, find(plan.baseline[key].truth, Boxes3D.slot))
+        rows = [row for row in np.argsort(scores, kind="stable") if wanted[row]][: search.per_case]
         yield from (Siege(key, int(row), said.xyzlwhy[row], float(scores[row])) for row in rows)
+
+
+def labelled(said: Boxes3D, truth: Value | None) -> Array:
+    """Which boxes stand for a label of any kind: an IoU of 0.1, or 2 m for pedestrians and cyclists; all if there is none."""
+    if not isinstance(truth, Boxes3D):
+        return np.ones(len(said.kinds), bool)
+    return np.asarray(OBSTACLES.likeness(said, truth).near.any(axis=1))
 
 
 def left_of(record: Record, row: int) -> float | None:

@@ -42,7 +42,7 @@ class Size:
 
 
 SIZES = {
-    QUICK: Size(30, 20, Fuzz(per_case=2, targets=4, tries=24), Lessons(16, 4, 1, 15, 5)),
+    QUICK: Size(40, 20, Fuzz(targets=8, tries=40), Lessons(20, 4, 1, 20, 5)),
     USUAL: Size(500, 200, Fuzz(), Lessons(200, 20, 4, 200, 50)),
     FULL: Size(1000, 400, Fuzz(targets=48, tries=128), Lessons(400, 40, 6, 500, 100)),
 }

@@ -22,20 +22,20 @@ from swerve.report.birdseye import around, before_after
 from swerve.report.cells import Row
 from swerve.report.experiment import Pictures, Section, Sheet
 from swerve.rows import Finding, finding_of, record_of
-from swerve.search.fuzz import Fuzz, FuzzSession, Siege
+from swerve.search.fuzz import Fuzz, FuzzSession, Siege, labelled
 from swerve.shrink import Shrunk, shrink, shrunk_of
 from swerve.sources.some import Some
 from swerve.spec import build_change
 from swerve.store import Run, locked
 from swerve.transformations.offer import OfferPoints
 from swerve.transformations.scatter import PlacePoints
-from swerve.values import Array, Boxes3D
+from swerve.values import Array, Boxes3D, find
 
 RUN = "fewest"
 SHOWN = 6
 COLUMNS = (
     *("system", "case", "type", "x", "y", "score", "tries", "hidden", "points", "shrinking tries", "confirmed", "vanished"),
-    "metres to the nearest",
+    *("real", "metres to the nearest"),
 )
 SUMMARY = ("system", "frames", "looked at", "besieged", "tries", "hidden", "confirmed", "fewest", "median", "most points")
 
@@ -64,6 +64,7 @@ class Besieged:
     shrunk: Shrunk | None = None
     points: PlacePoints | None = None
     seen: Seen | None = None
+    real: bool | None = None  # whether a label knows it; None without labels
 
     @property
     def confirmed(self) -> bool:
@@ -134,14 +135,16 @@ def told(campaign: Campaign, run: Run) -> FuzzSession:
 
 
 def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | None, hands: Here) -> Besieged:
-    kind = next(boxes_of(seen.said).kinds[siege.row] for seen in run.baseline() if seen.case == siege.case)
+    said = next(seen for seen in run.baseline() if seen.case == siege.case)
+    kind, truth = boxes_of(said.said).kinds[siege.row], find(said.truth, Boxes3D.slot)
+    real = bool(labelled(boxes_of(said.said), truth)[siege.row]) if truth else None
     if finding is None:
-        return Besieged(siege, kind)
+        return Besieged(siege, kind, real=real)
     made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, hands)
     case, change = campaign.source[siege.case], build_change(made.finding.change)
     assert isinstance(change, OfferPoints)
     points = change.placed(case)
-    return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)))
+    return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)), real)
 
 
 def _shrunk(run: Run, finding: Finding, row: int, hands: Here) -> Shrunk:
@@ -179,10 +182,10 @@ def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
 
 
 TEXT = (
-    "Sets of points are placed beside the obstacles with the lowest scores, those sets are bred that leave least of their "
-    "obstacle, and what hides one is shrunk by delta debugging until no single point can be left out. Then the points are "
-    "placed one by one and the whole frame is answered once more. All points lie outside the region, or the change does not "
-    "apply."
+    "Sets of points are placed beside the obstacles with the lowest scores, of those that a label knows; the sets are bred "
+    "that leave least of their obstacle, and what hides one is shrunk by delta debugging until no single point can be left "
+    "out. Then the points are placed one by one and the whole frame is answered once more. All points lie outside the "
+    "region, or the change does not apply."
 )
 NOTE = "tries: forward passes of the search, without those of shrinking; points: of the hidden obstacles, after shrinking"
 
@@ -193,8 +196,8 @@ def _rows(one: Hunt) -> Iterator[Row]:
         where = (one.subject.name, item.siege.case, item.kind, x, y, item.siege.score, item.siege.tries)
         hidden = item.points is not None
         shrinking = item.shrunk.tries if item.shrunk else None
-        fate = (len(item.places), shrinking, item.confirmed, item.vanished, item.nearest) if hidden else (None,) * 5
-        yield (*where, hidden, *fate)
+        fate = (len(item.places), shrinking, item.confirmed, item.vanished) if hidden else (None,) * 4
+        yield (*where, hidden, *fate, item.real, item.nearest)
 
 
 def _summary(one: Hunt) -> Row:

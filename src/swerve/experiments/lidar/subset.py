@@ -14,7 +14,7 @@ from swerve.report.charts import Bar, bars
 from swerve.report.experiment import Chart, Section, Sheet
 
 MISSING = "missing"  # lost, renamed or moved: what the subset forbids
-FATES = ("lost", "vanished", "type_changed", "moved", "gained", MISSING)
+FATES = ("lost", "vanished", "lost_real", "type_changed", "moved", "gained", MISSING)
 COLUMNS = (
     *("system", "placement", "n", "type", "fate", "obstacles", "count", "rate", "low", "high", "A/A rate"),
     *("frames", "frames with", "frame rate", "frame low", "frame high", "A/A frame rate"),
@@ -40,7 +40,8 @@ TEXT = (
     f"overlapping by an IoU of {OBSTACLES.overlap:g} or more seen from above, or, for pedestrians and cyclists, within "
     f"{OBSTACLES.within:g} m. What is not there is of another type, moved (IoU {OBSTACLES.near:g} or more, or less than "
     f"{2 * OBSTACLES.within:g} m away), or lost; of the lost, those have vanished that no other box covers by more than "
-    f"{COVERED:.0%} nor is for {PIECE:.0%} a piece of: they were not merged into a neighbour."
+    f"{COVERED:.0%} nor is for {PIECE:.0%} a piece of: they were not merged into a neighbour. lost_real: the lost that a "
+    "label knows."
 )
 NOTE = (
     "missing: lost, of another type or moved, which the subset forbids; rate: of obstacles, frame rate: of frames with one "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +14,10 @@ from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import SERIES, rule_name
 from swerve.relation import Status
 from swerve.relations.obstacles import Changes, Count, changes, counted
+from swerve.search.fuzz import labelled
 from swerve.store import Run
 from swerve.system import Answer
-from swerve.values import Boxes3D, find
+from swerve.values import Boxes3D, Value, find
 
 NEAR = 5.0  # metres from the border
 ANYWHERE, CLOSE = "anywhere", f"within {NEAR:g} m"
@@ -32,6 +34,7 @@ class Frame:
     case: str
     before: Boxes3D
     after: Boxes3D
+    truth: Value | None = None
 
     @cached_property
     def counts(self) -> Mapping[str, Count]:
@@ -45,8 +48,11 @@ class Frame:
 
     @cached_property
     def facts(self) -> Mapping[str, float]:
-        """The same in numbers: `lost`, `lost.car`, …"""
-        return self.changes.counts()
+        """The same in numbers: `lost`, `lost.car`, …; `lost_real` are those of the lost that a label knows."""
+        real = labelled(self.before, self.truth)
+        kinds = Counter(self.before.kinds[row].casefold() for row in self.changes.lost if real[row])
+        told = {"lost_real": float(kinds.total()), **{f"lost_real.{kind}": float(kinds[kind]) for kind in kinds}}
+        return {**self.changes.counts(), **(told if isinstance(self.truth, Boxes3D) else {})}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +82,7 @@ class Tested:
         """A/A: the untouched frames, answered once in each run (X-12, D-20)."""
         first, second = ({seen.case: seen for seen in run.baseline()} for run in self.runs.values())
         return [
-            Frame(case, boxes_of(seen.said), boxes_of(second[case].said))
+            Frame(case, boxes_of(seen.said), boxes_of(second[case].said), find(seen.truth, Boxes3D.slot))
             for case, seen in first.items()
             if case in second and not seen.fault and not second[case].fault
         ]
@@ -97,7 +103,7 @@ def frames_of(run: Run, rule: str) -> Iterator[Frame]:
     for row in run.trials():
         if row["rule"] == rule and row["status"] in JUDGED:
             before, after = (boxes_of(decode_values(row[end])) for end in ("before", "after"))
-            yield Frame(row["case"], before, after)
+            yield Frame(row["case"], before, after, find(decode_values(row["truth"]), Boxes3D.slot))
 
 
 def boxes_of(said: Answer) -> Boxes3D:
