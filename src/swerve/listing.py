@@ -15,12 +15,14 @@ def listing(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """The parts of one kind, or of all, by kind."""
     if kind is not None and kind not in KINDS:
         raise SpecError(f"list: there is no kind '{kind}'; {did_you_mean(kind, KINDS)}")
-    return {item: [_entry(name) for name in sorted(names(item))] for item in ([kind] if kind else KINDS)}
+    return {
+        item: [_entry(name, target) for name, target in sorted(names(item).items())] for item in ([kind] if kind else KINDS)
+    }
 
 
-def _entry(name: str) -> dict[str, Any]:
+def _entry(name: str, where: str) -> dict[str, Any]:
     try:
-        target = resolve(name)
+        target = resolve(where)
     except SpecError as error:  # an installed package that does not import is still worth naming
         return {"name": name, "about": f"cannot be used: {error}", "arguments": {}}
     about = (inspect.getdoc(target) or "").split("\n\n")[0].replace("\n", " ")

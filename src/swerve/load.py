@@ -20,6 +20,8 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "sources": {
             "world": "swerve.world.source:World",
+            "lidar-world": "swerve.world.lidar_source:LidarWorld",
+            "regions": "swerve.sources.regions:Regions",
             "windows": "swerve.sources.windows:Windows",
             "some": "swerve.sources.some:Some",
             "folder": "swerve.sources.folder:Folder",
@@ -48,6 +50,8 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "dave-dropout": "swerve.zoo.steering:DaveDropout",
             "chauffeur": "swerve.zoo.steering:Chauffeur",
             "rambo": "swerve.zoo.steering:Rambo",
+            "lidar": "swerve.zoo.lidar:Lidar",
+            "lidar-global": "swerve.zoo.lidar:LidarGlobal",
         },
         "steps": {
             "grey": "swerve.systems.steps:Grey",
@@ -97,6 +101,16 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "over-expose": "swerve.transformations.exposure:OverExpose",
             "under-expose": "swerve.transformations.exposure:UnderExpose",
             "yaw": "swerve.transformations.lidar:Yaw",
+            "shift": "swerve.transformations.lidar:Shift",
+            "mirror": "swerve.transformations.lidar:MirrorScene",
+            "drop-points": "swerve.transformations.dropout:DropPoints",
+            "drop-sector": "swerve.transformations.dropout:DropSector",
+            "drop-beams": "swerve.transformations.dropout:DropBeams",
+            "jitter": "swerve.transformations.dropout:Jitter",
+            "insert-object": "swerve.transformations.insert:InsertObject",
+            "add-points": "swerve.transformations.scatter:AddPoints",
+            "place-points": "swerve.transformations.scatter:PlacePoints",
+            "offer-points": "swerve.transformations.offer:OfferPoints",
             "raise-value": "swerve.transformations.exposure:RaiseValue",
         },
         "criteria": {
@@ -120,6 +134,8 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tigaug-snow": "swerve.transformations.weather:snow",
             "flares": "swerve.transformations.flare:lens_flare",
             "exposures": "swerve.transformations.exposure:exposures",
+            "scattered": "swerve.transformations.scatter:scattered",
+            "insertions": "swerve.transformations.insert:Insertions",
         },
         "relations": {
             "same-angle": "swerve.relations.steering:same_angle",
@@ -143,9 +159,12 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "searches": {
             "sweep": "swerve.search.sweep:Sweep",
             "greedy": "swerve.search.greedy:Greedy",
+            "series": "swerve.search.series:Series",
+            "fuzz": "swerve.search.fuzz:Fuzz",
         },
         "methods": {
             "deeptest": "swerve.methods.deeptest:deeptest",
+            "lidar": "swerve.methods.lidar:lidar",
         },
         "gates": {
             "max-fill": "swerve.gates.fill:MaxFill",
@@ -166,8 +185,9 @@ def names(kind: str) -> Mapping[str, str]:
 
 
 def all_names() -> dict[str, str]:
-    """Every short name of every kind."""
-    return {name: target for kind in KINDS for name, target in names(kind).items()}
+    """Every short name of every kind; a method is named by `method = `, never by `use = `, so its name yields to others."""
+    kinds = sorted(KINDS, key=lambda kind: kind != "methods")
+    return {name: target for kind in kinds for name, target in names(kind).items()}
 
 
 @cache

@@ -39,7 +39,10 @@ Asking = Generator[Transformation, bool, T]
 
 @runtime_checkable
 class Parted(Protocol):
-    """A change made of parts, such as added points or objects, that also works with some of them."""
+    """A change made of parts, such as added points or objects, that also works with some of them.
+
+    It may name as `counts` the number that does nothing but count them: leaving out parts has shrunk that already.
+    """
 
     def parts(self) -> Sequence[Any]:
         """What it is made of."""
@@ -152,12 +155,17 @@ def _nearest(change: Transformation) -> Asking[tuple[Transformation, tuple[Edge,
     """Each number of each step moved towards where it does nothing, until it holds."""
     edges: list[Edge] = []
     for place, step in enumerate(_steps(change)):
-        for name, facts in params_of(type(step)).items():
+        for name, facts in _numbers(step):
             change, holds = yield from _bisected(change, place, name, facts)
             value = getattr(_steps(change)[place], name)
             if holds is not None:
                 edges.append(Edge(name, value, holds, facts.unit, _with_number(change, place, name, holds)))
     return change, tuple(edges)
+
+
+def _numbers(step: Transformation) -> Sequence[tuple[str, Param]]:
+    counts = getattr(step, "counts", None) if isinstance(step, Parted) else None
+    return [(name, facts) for name, facts in params_of(type(step)).items() if name != counts]
 
 
 def _bisected(change: Transformation, place: int, name: str, facts: Param) -> Asking[tuple[Transformation, float | None]]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
@@ -15,11 +18,14 @@ from swerve.errors import InputError, did_you_mean, printable
 ABOUT = "repeat a paper's experiment: its tables, its printed numbers beside ours, and a page"
 EPILOG = """experiments:
   deeptest   five research questions on steering: coverage, guided search, the λ×ε oracle, retraining
+  lidar      points outside the region of interest: obstacles lost, by counting and one by one, and how few points it takes
 
 --quick takes minutes, --full is as large as the paper's; both tell what they will cost before they start.
 The same folder goes on with what was stopped.
 """
 DONE = 0
+# Every experiment with the options that it alone has; its module has `experiment` and `estimate`.
+EXPERIMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType({"deeptest": (), "lidar": ("independent", "retrain")})
 
 
 def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
@@ -32,11 +38,13 @@ def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.set_defaults(verb=experiment_verb)
-    made.add_argument("name", metavar="NAME", help="deeptest")
+    made.add_argument("name", metavar="NAME", help=" or ".join(EXPERIMENTS))
     made.add_argument("--into", type=Path, required=True, metavar="DIR", help="folder for runs, tables and the page")
     size = made.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="a few images of everything")
-    size.add_argument("--full", action="store_true", help="as many images as the paper")
+    size.add_argument("--quick", action="store_true", help="a few images or sweeps of everything")
+    size.add_argument("--full", action="store_true", help="as many images or sweeps as the paper")
+    made.add_argument("--independent", action="store_true", help="lidar: other frames for every series, as printed")
+    made.add_argument("--retrain", action="store_true", help="lidar: retrain with noise points, which --quick leaves out")
     made.add_argument("--system", metavar="FILE", help="a campaign file whose system is tested instead of the zoo's")
     made.add_argument("--source", metavar="FILE", help="a campaign file whose source is used (default: the one of --system)")
     made.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default: %(default)s)")
@@ -52,19 +60,25 @@ def experiment_verb(options: argparse.Namespace) -> int:
     from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
     from swerve.report.terminal import RichProgress
 
-    known = ("deeptest",)
-    if options.name not in known:
-        raise InputError(f"there is no experiment '{printable(options.name, 40)}'; {did_you_mean(options.name, known)}")
+    if options.name not in EXPERIMENTS:
+        near = did_you_mean(options.name, EXPERIMENTS)
+        raise InputError(f"there is no experiment '{printable(options.name, 40)}'; {near}")
+    own = _own_options(options)
     if options.source and not options.system:
         raise InputError("--source goes with --system: the zoo's systems have their own frames")
     settle_threads()
     level = QUICK if options.quick else FULL if options.full else USUAL
     console = Console()
     subject = _subject(options)
-    _tell(console, level, options, subject)
+    module = importlib.import_module(f"swerve.experiments.{options.name}.experiment")
+    if (options.into / "runs").exists():
+        console.print(Text(f"going on in {options.into}"))
+    else:
+        cost = module.estimate(level, subject.get("system"), subject.get("source"), **own)
+        console.print(Text(f"{options.name}, {level}: {cost.told()} in {options.into}, if all is run"))
     with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as watch:
         setting = Setting(options.into, level, options.seed, options.workers, watch)
-        path = _carried_out(setting, subject)
+        path = module.experiment(setting, **subject, **own)
     console.print(Text(str(path)))
     return DONE
 
@@ -79,17 +93,10 @@ def _subject(options: argparse.Namespace) -> dict[str, Any]:
     return {"system": campaign.system, "source": source, "name": Path(options.system).stem}
 
 
-def _tell(console: Console, level: str, options: argparse.Namespace, subject: dict[str, Any]) -> None:
-    from swerve.experiments.deeptest.experiment import estimate
-
-    if (options.into / "runs").exists():
-        console.print(Text(f"going on in {options.into}"))
-        return
-    cost = estimate(level, subject.get("system"), subject.get("source"))
-    console.print(Text(f"{options.name}, {level}: {cost.told()} in {options.into}, if all is run"))
-
-
-def _carried_out(setting: Any, subject: dict[str, Any]) -> Path:
-    from swerve.experiments.deeptest import experiment
-
-    return experiment(setting, **subject)
+def _own_options(options: argparse.Namespace) -> dict[str, bool]:
+    """The options that only some experiments have, for this one; any other is refused."""
+    mine = EXPERIMENTS[options.name]
+    for name in {option for others in EXPERIMENTS.values() for option in others} - {*mine}:
+        if getattr(options, name):
+            raise InputError(f"--{name} is no option of the experiment '{options.name}'")
+    return {name: getattr(options, name) for name in mine}

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from swerve.relation import Algebra, Pair, Status, Verdict
-from swerve.relations.matching import Boxes, Differences, Same, differences, match
+from swerve.relations.matching import Boxes, Same, match
+from swerve.relations.obstacles import ALL, SMALL, changes, counted
 from swerve.values import Boxes2D, Boxes3D, find
 
 SLOTS = (Boxes2D.slot, Boxes3D.slot)
-SMALL = ("pedestrian", "cyclist")
+TOLD = ("lost", "type_changed", "moved", "gained")  # LM-7's four kinds
 
 
 @dataclass(frozen=True)
 class NoFewer(Algebra):
     """The follow-up has at least as many objects as the source (LM-6), counting those one cares about.
 
-    An object that is not demanded any more but still seen stands for no other: it is not counted.
+    An object that is not demanded any more but still seen stands for no other: it is not counted. The facts tell the
+    numbers per type as well, `before.car` and `after.car`.
     """
 
     slot: str = Boxes3D.slot
@@ -34,7 +36,8 @@ class NoFewer(Algebra):
             return Verdict.error(why)
         before = int(np.asarray(expected.care).sum())
         after = int(np.asarray(seen.care).sum()) - _undemanded(expected, seen)
-        return Verdict.at_least(after, before, f"{before} objects before, {after} after")
+        verdict = Verdict.at_least(after, before, f"{before} objects before, {after} after")
+        return replace(verdict, facts={**_numbers(expected, seen), "before": float(before), "after": float(after)})
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,9 @@ class Superset(Algebra):
     """Every object of the source is still there (LM-7, D-17): same kind and IoU ≥ `overlap`, on the ground for 3-D boxes.
 
     Obstacles of the kinds `small` are held by their centres, at most `within` metres apart. Held: the margin is minus the
-    least likeness to spare. Violated: it is the number of lost objects. What is gained is told but allowed.
+    least likeness to spare. Violated: it is the number of lost objects. What is gained is told but allowed. The facts tell
+    objects apart that are lost, of another type, moved or gained, and of the lost those that `vanished`: in whose place
+    nothing stands, so that they were not merged into a neighbour either. Each also per type, as `lost.car`.
     """
 
     slot: str = Boxes3D.slot
@@ -66,21 +71,18 @@ class Superset(Algebra):
             return Verdict.error(f"the system said no {self.slot}")
         if why := expected.fault() or seen.fault():
             return Verdict.error(why)
-        between = differences(expected, seen, self.same())
-        why = ", ".join(f"{count:.0f} {name.replace('_', ' ')}" for name, count in _counts(between).items())
-        margin = between.lost or -between.spare
-        status = Status.VIOLATED if between.lost else Status.HELD
-        return Verdict(status, margin, f"of {between.demanded} objects {why}", facts=_counts(between))
+        became = changes(expected, seen, self.same())
+        facts = became.counts()
+        why = ", ".join(f"{facts[name]:.0f} {name.replace('_', ' ')}" for name in TOLD)
+        demanded = int(np.asarray(expected.care).sum())
+        status = Status.VIOLATED if became.missing else Status.HELD
+        return Verdict(status, became.missing or -became.spare, f"of {demanded} objects {why}", facts=facts)
 
 
-def _counts(between: Differences) -> dict[str, float]:
-    """LM-7's four kinds."""
-    return {
-        "lost": float(len(between.missed)),
-        "type_changed": float(len(between.mislabelled)),
-        "moved": float(len(between.drifted)),
-        "gained": float(between.gained),
-    }
+def _numbers(expected: Boxes, seen: Boxes) -> dict[str, float]:
+    """How many there were and are of each type."""
+    types = {kind: count for kind, count in counted(expected, seen).items() if kind != ALL}
+    return {f"{end}.{kind}": float(getattr(count, end)) for kind, count in types.items() for end in ("before", "after")}
 
 
 def _undemanded(expected: Boxes, seen: Boxes) -> int:

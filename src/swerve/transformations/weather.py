@@ -20,9 +20,11 @@ from swerve.seeding import rng_for
 from swerve.space import OneOf, Over, Range
 from swerve.transformation import Transformation, param, params_of
 from swerve.transformations.atmosphere import KOSCHMIEDER, Air, air_of, depths_of, patches, transmission, veiled
+from swerve.transformations.lidar_weather import IN_FOG, IN_RAIN, IN_SNOW, Backscatter, reach, swept
 from swerve.transformations.particles import Layer, falling
 from swerve.transformations.photometric import ImageChange, images_of
-from swerve.values import Array, Depth, Group, Image, PointCloud, Value
+from swerve.transformations.points import clouds_of
+from swerve.values import Array, Boxes3D, Depth, Group, Image, PointCloud, Value
 
 HEAVY_RAIN, HEAVY_SNOW = 350.0, 130.0  # m of visibility in the strongest
 CLEAR = Air((255.0, 255.0, 255.0), 0.5, 255.0)  # around an image without pixels
@@ -36,8 +38,9 @@ class _Weather(ImageChange):
 
     horizon: float | None = dataclasses.field(default=None, kw_only=True)
     seed: int = dataclasses.field(default=0, kw_only=True)
+    answers: ClassVar[Backscatter]  # of this air to a LiDAR
     preserves: ClassVar[tuple[str, ...]] = (
-        *("steering", "signal", "boxes2d", "boxes3d"),
+        *("steering", "signal", "boxes2d"),
         *("masks", "region", "depth", "calibration", "scene"),
     )
 
@@ -46,12 +49,17 @@ class _Weather(ImageChange):
         if self.horizon is not None and not 0 < self.horizon < 1:
             raise ValueError(f"horizon must lie between 0 (top) and 1 (bottom), or be None to be seen, got {self.horizon!r}")
 
+    def applies(self, case: Case) -> str | None:
+        """A reason when `case` has nothing that looks through the air."""
+        seeing = next(images_of(case), None) or next(clouds_of(case), None)
+        return "the case has no image and no point cloud to change" if seeing is None else None
+
     def __call__(self, case: Case) -> Case:
         """The follow-up of `case`: one air for all its frames, and its own depths where it has them."""
         if why := self.applies(case):
             raise NotApplicable(why)
         images = list(images_of(case))
-        air = air_of(images[0].pixels, horizon=self.horizon) if images[0].pixels.size else CLEAR
+        air = air_of(images[0].pixels, horizon=self.horizon) if images and images[0].pixels.size else CLEAR
         depths = iter(_paired(images, list(depths_of(case))))
         inputs = {name: self._under(value, air, depths) for name, value in case.inputs.items()}
         truth = tuple(self.map(value) for value in case.truth)
@@ -60,11 +68,16 @@ class _Weather(ImageChange):
 
     def points(self, value: PointCloud) -> PointCloud:
         """The sweep through this air: light goes both ways, so returns fade twice, and end at half the visibility."""
+        if self._idle() or not len(value.xyzi):
+            return value
+        return PointCloud(swept(value.xyzi, self._extinction(), self.answers, rng_for("backscatter", self.seed)))
+
+    def boxes3d(self, value: Boxes3D) -> Boxes3D:
+        """The same boxes; beyond where the LiDAR gets a return none is demanded."""
         if self._idle():
             return value
-        fading = 2 * self._extinction() * np.linalg.norm(value.xyzi[:, :3], axis=1)
-        faint = value.xyzi * np.column_stack([np.ones((len(fading), 3)), np.exp(-fading)])
-        return PointCloud(faint[fading <= KOSCHMIEDER])
+        seen = np.hypot(value.xyzlwhy[:, 0], value.xyzlwhy[:, 1]) <= reach(self._extinction())
+        return dataclasses.replace(value, care=np.asarray(value.care) & seen)
 
     def _extinction(self) -> float:
         """The share of light lost per metre."""
@@ -105,6 +118,7 @@ class Fog(_Weather):
 
     visibility: float = param(10, 10_000, neutral=10_000, grid=(400, 200, 120, 75, 40), resolution=1, unit=" m")
     patchiness: float = dataclasses.field(default=0.25, kw_only=True)
+    answers: ClassVar[Backscatter] = IN_FOG
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,6 +157,7 @@ class Rain(_Weather):
     drop_size: float = param(0.01, 1, neutral=0.01, grid=(0.1, 0.2), resolution=0.01, default=0.15)
     speed: float = param(0.01, 1, neutral=0.01, grid=(0.2, 0.3), resolution=0.01, default=0.25)
     slant: float = param(-45, 45, neutral=0, resolution=1, unit="°", default=8.0)
+    answers: ClassVar[Backscatter] = IN_RAIN
 
     def words(self) -> str:
         """Such as "rain of 0.5, drops of 0.15 at speed 0.25"."""
@@ -180,6 +195,7 @@ class Snow(_Weather):
 
     severity: float = param(0, 5, neutral=0, grid=(1, 2, 3, 4, 5), resolution=0.1)
     slant: float = param(-45, 45, neutral=0, resolution=1, unit="°", default=15.0)
+    answers: ClassVar[Backscatter] = IN_SNOW
 
     def words(self) -> str:
         """Such as "snow of severity 2"."""

@@ -17,6 +17,7 @@ from swerve.values import Depth, Image, SceneRef, Steering, Value
 from swerve.world import labels
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, Conditions, conditions
+from swerve.world.crowd import crowded
 from swerve.world.driver import RATIO, Driver, Pose, driver
 from swerve.world.plan import scene
 from swerve.world.render import Rendered, render
@@ -27,6 +28,7 @@ SPLITS = ("train", "val", "test")
 LABELS = ("steering", "boxes2d", "boxes3d", "masks", "depth", "calibration")
 LONGEST = 300  # frames of a drive, before its road ends
 DAY = "day"  # another daylight for every drive
+CROWDED = "lidar-"  # how the keys of scenes begin that have a crowd of their own in every frame
 
 
 @cache
@@ -51,6 +53,10 @@ class Drive:
         """One pose per frame, up to the longest drive."""
         return self.driver.drive(LONGEST)
 
+    def scene_of(self, number: int) -> Scene:
+        """The scene of a frame: the drive's, or one with that frame's crowd where its key asks for crowds."""
+        return crowded(self.scene, self.poses[number]) if self.scene.key.startswith(CROWDED) else self.scene
+
 
 def drive(key: str) -> Drive:
     """The drive of a scene's key; the last few are remembered."""
@@ -68,7 +74,7 @@ def frame(ref: SceneRef, camera: Camera, weather: Conditions) -> Rendered:
     """The frame that a scene reference names, under any weather."""
     key, number = parsed(ref.scene)
     way = drive(key)
-    return render(way.scene, way.poses[number], weather, camera)
+    return render(way.scene_of(number), way.poses[number], weather, camera)
 
 
 def parsed(name: str) -> tuple[str, int]:

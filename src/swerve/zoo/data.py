@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -151,7 +151,7 @@ def _opened(part: Part, folder: Path) -> list[np.memmap[Any, Any]]:
     try:
         if not (folder / DESCRIPTION).exists():
             _create(part, folder)
-        _check(part, folder)
+        check_kept(part.described(), folder)
         return [np.lib.format.open_memmap(folder / name, "r+") for name in (FRAMES, ANGLES, SECONDS)]
     except OSError as error:
         raise EnvironmentFault(f"{folder}: cannot keep training frames: {error.strerror}") from error
@@ -165,12 +165,12 @@ def _create(part: Part, folder: Path) -> None:
     write_whole(folder / DESCRIPTION, json_bytes(part.described()))  # last: without it the folder is made anew
 
 
-def _check(part: Part, folder: Path) -> None:
+def check_kept(wanted: Mapping[str, object], folder: Path) -> None:
+    """Raise `InputError` unless what `folder` keeps was made as described."""
     try:
         kept = json.loads((folder / DESCRIPTION).read_text())
     except ValueError as error:
         raise InputError(f"{folder / DESCRIPTION}: not JSON ({error}); delete the folder to render it again") from error
-    wanted = part.described()
     if differing := [f"{key} was {kept.get(key)}, is {now}" for key, now in wanted.items() if kept.get(key) != now]:
         raise InputError(f"{folder}: {'; '.join(differing)}: delete it to render it again, or give another --data folder")
 

@@ -147,7 +147,7 @@ class Trained:
     def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
         step = max(1, AT_ONCE // self.view.frames)
         parts = [self._trace(cases[start : start + step], layers) for start in range(0, len(cases), step)]
-        return _together(parts)
+        return together(parts)
 
     def _trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
         batch = torch.stack([self.view.read(case) for case in cases])
@@ -170,7 +170,7 @@ def said(row: Tensor) -> Steering:
     return Trained.convention.steering(row.item())
 
 
-def _together(parts: Sequence[Traced]) -> Traced:
+def together(parts: Sequence[Traced]) -> Traced:
     """Batches that were traced one after the other as one."""
     if not parts:
         return Traced([], {})

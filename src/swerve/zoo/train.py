@@ -29,6 +29,7 @@ from swerve.values import Group, Image
 from swerve.world.source import VERSION, World
 from swerve.zoo.data import Frames, Parts, Watch, default_folder, unwatched
 from swerve.zoo.learn import RECIPES, Material, Recipe, answers, learn, rmse, samples
+from swerve.zoo.lidar import LIDAR
 from swerve.zoo.steering import DEGREES, PACKAGED, STEERING, Trained, View, steering_named
 
 GOAL, LIMIT = 0.25, 0.40  # of the error of never steering: for most networks, and for all of them
@@ -226,11 +227,11 @@ def parser() -> argparse.ArgumentParser:
     """The command line of `swerve zoo`."""
     top = argparse.ArgumentParser(prog="swerve zoo", description="Reference systems and the recipes that trained them.")
     acts = top.add_subparsers(metavar="ACT", required=True)
-    listing = acts.add_parser("list", help="list the steering networks with their held-out scores")
+    listing = acts.add_parser("list", help="list the networks with their held-out scores")
     listing.set_defaults(act=_list)
-    render = acts.add_parser("render", help="render the frames that all recipes learn from; goes on where it was stopped")
+    render = acts.add_parser("render", help="render the frames of all steering recipes; goes on where it was stopped")
     train = acts.add_parser("train", help="train one network; renders what is missing first")
-    train.add_argument("name", metavar="NAME", help=", ".join(STEERING))
+    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *LIDAR)))
     for act, function in ((render, _render), (train, _train)):
         act.set_defaults(act=function)
         act.add_argument("--data", type=Path, default=default_folder(), metavar="DIR", help="where frames are kept")
@@ -259,6 +260,9 @@ def _list(options: argparse.Namespace) -> int:
         told = (f"{score['rmse_degrees']:.2f}°", f"{score['ratio']:.0%}") if score else ("not trained yet", "")
         table.add_row(name, (kind.__doc__ or "").split(":")[0].rstrip("."), *told)
     Console().print(table)
+    from swerve.zoo.lidar_train import lidar_table  # which needs this module
+
+    Console().print(lidar_table())
     return 0
 
 
@@ -276,11 +280,26 @@ def _render(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    steering_named(options.name)
+    steering = options.name not in LIDAR and steering_named(options.name)
     try:
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EnvironmentFault(f"--out {options.out}: cannot be made: {error.strerror}") from error
+    return _train_steering(options) if steering else _train_lidar(options)
+
+
+def _train_lidar(options: argparse.Namespace) -> int:
+    from swerve.zoo.lidar_data import SweepParts
+    from swerve.zoo.lidar_train import Sweeps, told, train_lidar  # which need this module
+
+    parts = SweepParts().scaled(options.share)
+    given = Sweeps.under(options.data, parts, workers=options.workers, watch=_watched)
+    torch.set_num_threads(1)  # sums in one order
+    print(told(train_lidar(options.name, options.out, given=given, seed=options.seed, watch=_watched)["held_out"]))
+    return 0
+
+
+def _train_steering(options: argparse.Namespace) -> int:
     given = _material(options)
     torch.set_num_threads(THREADS)
     score = train_named(options.name, options.out, given=given, seed=options.seed, watch=_watched)["held_out"]

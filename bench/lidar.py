@@ -1,0 +1,114 @@
+"""What LiDAR testing costs: CPU seconds of one thread, each figure beside what it cannot do without, or its budget.
+
+One function a figure, listed in FIGURES; each gives the seconds of every repetition. What a drive builds once (its
+scene, and the trees of the models that move in it) is left out, as it serves all sweeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import cv2
+import numpy as np
+
+from swerve.region import Bitmap, outside
+from swerve.world.lidar import Lidar, directions, turned
+from swerve.world.lidar_source import LidarWorld
+from swerve.world.source import drive
+from swerve.world.sweep import sweep
+
+LIDAR = Lidar()
+FRAMES = (0, 60, 120, 180)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line: ours, and the least that it takes, in CPU seconds; `budget` is the most that it may take."""
+
+    name: str
+    ours: float
+    peer: str
+    peer_seconds: float
+    budget: float
+
+    @property
+    def kept(self) -> bool:
+        return self.ours <= self.budget
+
+
+def cpu(function: Callable[[], object]) -> float:
+    start = time.thread_time()
+    function()
+    return time.thread_time() - start
+
+
+def one_sweep(scenes: int) -> Figure:
+    """A sweep of a crowded scene beside as many bare Embree rays, cast once into what stands still."""
+    ours, bare = [], []
+    for number in range(scenes):
+        way = drive(f"lidar-test/0/{number}")
+        for frame in FRAMES:
+            pose, place = way.poses[frame], way.scene_of(frame)
+            sweep(place, pose, LIDAR)  # builds the trees of models that were not seen before
+            ours.append(cpu(partial(sweep, place, pose, LIDAR)))
+            rays = np.ascontiguousarray(turned(directions(LIDAR), pose.yaw).T)
+            starts = np.broadcast_to(LIDAR.eye(pose).astype(np.float32), rays.shape).copy()
+            bare.append(cpu(partial(place.still.tree.run, starts, rays, query="INTERSECT", output=True)))
+    return Figure("sweep", statistics.median(ours), "bare rays", statistics.median(bare), 0.08)
+
+
+def one_bitmap(scenes: int) -> Figure:
+    """The bitmap of a region of the world over ±60 m, beside filling the same polygons with OpenCV."""
+    regions = [region for _, region, _ in LidarWorld(drives=scenes).samples()]
+    filled = [[((ring + 60) * 4).astype(np.int32) for ring in region.polygons] for region in regions]
+    ours = [cpu(partial(Bitmap.of, region, (-60, -60), (60, 60))) for region in regions for _ in range(5)]
+    peer = [cpu(partial(cv2.fillPoly, np.zeros((480, 480), np.uint8), rings, 1)) for rings in filled]
+    return Figure("bitmap", statistics.median(ours), "cv2.fillPoly", statistics.median(peer), 0.015)
+
+
+def thousand_outside(scenes: int) -> Figure:
+    """Whether 1,000 points lie outside, the bitmap remembered, beside the bitmap's look-up alone."""
+    regions = [region for _, region, _ in LidarWorld(drives=scenes).samples()]
+    points = np.random.default_rng(0).uniform(-80, 80, (1_000, 2))
+    ours, peer = [], []
+    for region in regions:
+        outside(region, points)
+        bitmap = Bitmap.of(region, (-80, -80), (80, 80))
+        ours.append(cpu(partial(outside, region, points)))
+        peer.append(cpu(partial(bitmap.holds, points)))
+    return Figure("1,000 outside", statistics.median(ours), "bitmap alone", statistics.median(peer), 0.005)
+
+
+FIGURES: Sequence[Callable[[int], Figure]] = (one_sweep, one_bitmap, thousand_outside)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="a list instead of a table")
+    parser.add_argument("--scenes", type=int, default=6, help="drives measured (default: %(default)s)")
+    given = parser.parse_args()
+    cv2.setNumThreads(1)
+    figures = [figure(given.scenes) for figure in FIGURES]
+    if given.json:
+        print(json.dumps([asdict(figure) for figure in figures], indent=2))
+        return
+    for line in figures:
+        ratio = line.ours / max(line.peer_seconds, 1e-9)
+        kept = "kept" if line.kept else "MISSED"
+        beside = f"{line.peer} {line.peer_seconds:.4f}   {ratio:.1f}x"
+        print(f"{line.name:14} {line.ours:.4f} CPU s   {beside}   budget {line.budget:g} {kept}")
+    if not all(line.kept for line in figures):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

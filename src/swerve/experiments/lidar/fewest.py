@@ -1,0 +1,249 @@
+"""How few points hide an obstacle? A search around the weakest, each find shrunk by delta debugging and confirmed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from swerve.campaign import Campaign, Plan
+from swerve.case import Case
+from swerve.engine import Here
+from swerve.evaluation import answer_all
+from swerve.experiments.lidar.tested import NEAR, boxes_of
+from swerve.experiments.setting import Setting
+from swerve.experiments.subjects import Subject
+from swerve.methods.lidar import lidar
+from swerve.relation import Verdict
+from swerve.relations.obstacles import Changes, changes
+from swerve.report.birdseye import around, before_after
+from swerve.report.cells import Row
+from swerve.report.experiment import Pictures, Section, Sheet
+from swerve.rows import Finding, finding_of, record_of
+from swerve.search.fuzz import Fuzz, FuzzSession, Siege, labelled
+from swerve.shrink import Shrunk, shrink, shrunk_of
+from swerve.sources.some import Some
+from swerve.spec import build_change
+from swerve.store import Run, locked
+from swerve.transformations.offer import OfferPoints
+from swerve.transformations.scatter import PlacePoints
+from swerve.values import Array, Boxes3D, find
+
+RUN = "fewest"
+SHOWN = 6
+COLUMNS = (
+    *("system", "case", "type", "x", "y", "score", "tries", "hidden", "points", "shrinking tries", "confirmed", "vanished"),
+    *("real", "metres to the nearest"),
+)
+SUMMARY = ("system", "frames", "looked at", "besieged", "tries", "hidden", "confirmed", "fewest", "median", "most points")
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A case and its follow-up, answered once more in passes of their own."""
+
+    case: Case
+    followup: Case
+    before: Boxes3D
+    after: Boxes3D
+
+    @property
+    def became(self) -> Changes:
+        """What became of the obstacles."""
+        return changes(self.before, self.after)
+
+
+@dataclass(frozen=True, eq=False)
+class Besieged:
+    """An obstacle that a search tried to hide; where it did, what is left of the points, and whether they do it again."""
+
+    siege: Siege
+    kind: str
+    shrunk: Shrunk | None = None
+    points: PlacePoints | None = None
+    seen: Seen | None = None
+    real: bool | None = None  # whether a label knows it; None without labels
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the fewest points, placed one by one, hide it on the full frame again."""
+        return self.seen is not None and self.siege.row in self.seen.became.lost
+
+    @property
+    def vanished(self) -> bool:
+        """Whether nothing at all stands in its place then."""
+        return self.seen is not None and self.siege.row in self.seen.became.vanished
+
+    @property
+    def places(self) -> Array:
+        """The points, n x 4."""
+        return np.array(self.points.at if self.points else (), np.float64).reshape(-1, 4)
+
+    @property
+    def nearest(self) -> float | None:
+        """Metres on the ground from its middle to the nearest of the points."""
+        away = self.places[:, :2] - self.siege.box[:2]
+        return float(np.hypot(*away.T).min()) if len(away) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Hunt:
+    """One system's search: the cases it began with, how many obstacles it looked at, and those it besieged."""
+
+    subject: Subject
+    frames: int
+    looked: int
+    tries: int
+    besieged: tuple[Besieged, ...]
+
+    @property
+    def hidden(self) -> list[Besieged]:
+        """Those that were hidden, by few points first."""
+        return sorted((one for one in self.besieged if one.points), key=lambda one: len(one.places))
+
+
+def hunt(setting: Setting, subject: Subject, frames: int, search: Fuzz) -> Hunt:
+    """Search, shrink what was found, and confirm it."""
+    some = Some(subject.source, frames)
+    campaign = lidar(some, subject.system, n=search.points, near=NEAR, search=search, seed=setting.seed)
+    run = setting.run(f"{subject.name}/{RUN}", campaign)
+    session = told(campaign, run)
+    rows = {row["draw"]: finding_of(row) for row in run.trials() if row["status"] == "violated"}
+    hands = Here(campaign)
+    hands.begin({seen.case: seen for seen in run.baseline()})
+    setting.watch.begin("fewest points", len(session.besieged))
+    found = []
+    for siege in session.besieged:
+        found.append(_besieged(campaign, run, siege, rows[siege.hidden] if siege.hidden is not None else None, hands))
+        setting.watch.advance(1, int(siege.hidden is not None))
+    tries = sum(siege.tries for siege in session.scouted)
+    return Hunt(subject, len(some.keys()), len(session.scouted), tries, tuple(found))
+
+
+def told(campaign: Campaign, run: Run) -> FuzzSession:
+    """The session of a finished search: asked again, and told what the journal holds."""
+    baseline = {seen.case: seen for seen in run.baseline()}
+    usable = [key for key, seen in baseline.items() if not seen.fault]
+    assert isinstance(campaign.search, Fuzz)
+    session = campaign.search.start(Plan(usable, campaign.rules, campaign.seed, baseline, campaign.inference_batch))
+    records = map(record_of, run.trials())
+    while trials := session.ask():
+        session.tell(list(islice(records, len(trials))))
+    return session
+
+
+def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | None, hands: Here) -> Besieged:
+    said = next(seen for seen in run.baseline() if seen.case == siege.case)
+    kind, truth = boxes_of(said.said).kinds[siege.row], find(said.truth, Boxes3D.slot)
+    real = bool(labelled(boxes_of(said.said), truth)[siege.row]) if truth else None
+    if finding is None:
+        return Besieged(siege, kind, real=real)
+    made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, hands)
+    case, change = campaign.source[siege.case], build_change(made.finding.change)
+    assert isinstance(change, OfferPoints)
+    points = change.placed(case)
+    return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)), real)
+
+
+def _shrunk(run: Run, finding: Finding, row: int, hands: Here) -> Shrunk:
+    """The fewest points with which this very obstacle is still lost."""
+
+    def still_lost(one: Finding) -> bool:
+        return row in changes(boxes_of(one.before), boxes_of(one.after)).lost
+
+    with locked(run.folder):
+        return next(iter(list(shrink(run, [finding], hands, fault=still_lost))))
+
+
+def _seen(campaign: Campaign, case: Case, followup: Case) -> Seen | None:
+    before, after = (answer_all(campaign.system, [one])[0] for one in (case, followup))
+    if isinstance(before, Verdict) or isinstance(after, Verdict):
+        return None
+    return Seen(case, followup, boxes_of(before), boxes_of(after))
+
+
+def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
+    """Every besieged obstacle, and the hidden ones before and after."""
+    title = "How few points does it take?"
+    if not hunts:
+        return Section(title, ("No search was made.",), answer="not asked")
+    rows = tuple(row for one in hunts for row in _rows(one))
+    summary = tuple(_summary(one) for one in hunts)
+    csv = setting.table("fewest", COLUMNS, rows)
+    sheets = (
+        Sheet("The search", SUMMARY, summary, NOTE, formats={"median": ".1f"}),
+        Sheet("Besieged obstacles", COLUMNS, rows, csv=csv, main=False,
+              formats={"x": ".1f", "y": ".1f", "score": ".2f", "metres to the nearest": ".1f"}),
+    )  # fmt: skip
+    pictures = tuple(made for one in hunts if (made := _pictures(one)).items)
+    return Section(title, (TEXT,), (*sheets, *pictures), _answer(hunts))
+
+
+TEXT = (
+    "Sets of points are placed beside the obstacles with the lowest scores, of those that a label knows; the sets are bred "
+    "that leave least of their obstacle, and what hides one is shrunk by delta debugging until no single point can be left "
+    "out. Then the points are placed one by one and the whole frame is answered once more. All points lie outside the "
+    "region, or the change does not apply."
+)
+NOTE = "tries: forward passes of the search, without those of shrinking; points: of the hidden obstacles, after shrinking"
+
+
+def _rows(one: Hunt) -> Iterator[Row]:
+    for item in one.besieged:
+        x, y = (float(part) for part in item.siege.box[:2])
+        where = (one.subject.name, item.siege.case, item.kind, x, y, item.siege.score, item.siege.tries)
+        hidden = item.points is not None
+        shrinking = item.shrunk.tries if item.shrunk else None
+        fate = (len(item.places), shrinking, item.confirmed, item.vanished) if hidden else (None,) * 4
+        yield (*where, hidden, *fate, item.real, item.nearest)
+
+
+def _summary(one: Hunt) -> Row:
+    counts = [len(item.places) for item in one.hidden]
+    points = (min(counts), float(np.median(counts)), max(counts)) if counts else (None, None, None)
+    confirmed = sum(item.confirmed for item in one.hidden)
+    return (one.subject.name, one.frames, one.looked, len(one.besieged), one.tries, len(counts), confirmed, *points)
+
+
+def _pictures(one: Hunt) -> Pictures:
+    items = tuple((_caption(item), _drawn(one, item)) for item in one.hidden[:SHOWN] if item.confirmed)
+    return Pictures(f"{one.subject.name}: before and after the fewest points", items, across=1)
+
+
+def _caption(item: Besieged) -> str:
+    points = f"{len(item.places)} point{'' if len(item.places) == 1 else 's'}"
+    x, y = item.siege.box[:2]
+    fate = "gone" if item.vanished else "lost"
+    return f"{points} outside the region, and the {item.kind} at ({x:.1f}, {y:.1f}) m is {fate}; {item.siege.case}"
+
+
+def _drawn(one: Hunt, item: Besieged) -> Array:
+    assert item.seen
+    seen = item.seen
+    view, camera = around(seen.before, [item.siege.row], item.places), pictured(one.subject, seen.case)
+    return before_after(seen.case, seen.followup, seen.before, seen.after, view=view, pictured=camera)
+
+
+def pictured(subject: Subject, case: Case) -> Case:
+    """The case with the camera's frame, where its source can give one."""
+    taken = getattr(subject.source, "pictured", None)
+    made: Case = taken(case.key) if callable(taken) else case
+    return made
+
+
+def _answer(hunts: Sequence[Hunt]) -> str:
+    return "; ".join(_told(one) for one in hunts)
+
+
+def _told(one: Hunt) -> str:
+    """Such as `lidar: 4 of 24 weak obstacles hidden, with 1 to 7 points, in 1,300 tries; 4 confirmed`."""
+    counts = [len(item.places) for item in one.hidden]
+    tried = f"{len(one.besieged)} besieged obstacles of {one.looked} looked at, {one.tries:,} tries"
+    if not counts:
+        return f"{one.subject.name}: none hidden of {tried}"
+    confirmed = sum(item.confirmed for item in one.hidden)
+    span = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    plural = "" if counts[-1] == 1 else "s"
+    return f"{one.subject.name}: {len(counts)} hidden with {span} point{plural} each ({confirmed} confirmed) of {tried}"

@@ -1,0 +1,140 @@
+"""Are obstacles lost? The paper's table and its Fig. 3, by counting, beside what an unchanged frame gives (LM-6..LM-9)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from swerve.analysis.statistics import sign_test, wilson
+from swerve.experiments.lidar.printed import FRAMES, RANKING, TABLE
+from swerve.experiments.lidar.tested import ANYWHERE, NOTHING, Frame, Tested
+from swerve.experiments.setting import Setting
+from swerve.relations.obstacles import ALL
+from swerve.report.cells import Row
+from swerve.report.charts import Bar, bars, stacked
+from swerve.report.experiment import Chart, Section, Sheet
+
+OUTCOMES = ("lost", "equal", "gained")
+PRINTED = tuple(f"printed {name}" for name in OUTCOMES)
+COLUMNS = ("system", "placement", "n", "frames", *OUTCOMES, "rate", "low", "high", "A/A rate", "sign test p", *PRINTED)
+FIG_3 = ("system", "placement", "n", "type", "frames", *OUTCOMES, "rate", "low", "high", "A/A rate", "before", "after")
+FORMATS = {"rate": ".1%", "low": ".1%", "high": ".1%", "A/A rate": ".1%"}
+MOST = max(TABLE)
+
+
+def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+    """The three columns for every system, placement and n; and per type."""
+    rows = tuple(row for tested in all_tested for row in _table(tested))
+    types = tuple(row for tested in all_tested for row in _figure_3(tested))
+    parts = (
+        Sheet("Table: frames with fewer, as many and more obstacles than before", COLUMNS, rows, NOTE, printed=PRINTED,
+              csv=setting.table("table", COLUMNS, rows), formats={**FORMATS, "sign test p": ".2g"}),
+        Chart("Frames that lost obstacles, by counting", bars(_bars(all_tested), percent=True), "95% Wilson intervals"),
+        Chart(f"Fig. 3: lost, equal and gained, {MOST:,} points anywhere", stacked(_shares(all_tested))),
+        Sheet("Fig. 3: the same per type", FIG_3, types, NOTE_3, csv=setting.table("fig3", FIG_3, types), formats=FORMATS,
+              main=False),
+    )  # fmt: skip
+    return Section("Do points outside the region hide obstacles within it?", TEXT, parts, _answer(all_tested))
+
+
+TEXT = (
+    "MR1: every obstacle seen in a sweep must still be seen when points are added outside the region of interest. As the "
+    "authors did, numbers are compared: fewer obstacles than before is a violation. The A/A row answers each untouched "
+    "frame a second time: what it shows is flicker, not an effect of points.",
+)
+NOTE = (
+    "rate: frames with fewer obstacles, with its 95% Wilson interval; sign test: whether losses and gains are equally "
+    "likely, as flicker would have them (D-20). The printed numbers are of Apollo on real sweeps: compare shapes, not sizes"
+)
+NOTE_3 = f"before and after: obstacles of the type in all frames together; the paper ranks error rates {' > '.join(RANKING)}"
+
+
+def outcomes(frames: Sequence[Frame], kind: str = ALL) -> Counter[str]:
+    """How many frames have fewer, as many and more obstacles of a type."""
+    return Counter(frame.counts[kind].outcome if kind in frame.counts else "equal" for frame in frames)
+
+
+def rate(frames: Sequence[Frame], kind: str = ALL) -> float | None:
+    """The share of frames with fewer."""
+    return outcomes(frames, kind)["lost"] / len(frames) if frames else None
+
+
+def _interval(successes: int, trials: int) -> tuple[float | None, float | None]:
+    return wilson(successes, trials) if trials else (None, None)
+
+
+def _row(frames: Sequence[Frame], kind: str = ALL) -> Row:
+    """Frames, the three columns, and the rate with its interval."""
+    told = outcomes(frames, kind)
+    return (len(frames), *(told[name] for name in OUTCOMES), rate(frames, kind), *_interval(told["lost"], len(frames)))
+
+
+def _table(tested: Tested) -> Iterator[Row]:
+    floor = rate(tested.again)
+    yield (tested.name, NOTHING, 0, *_row(tested.again), floor, _p(tested.again), None, None, None)
+    for (placement, n), frames in tested.series.items():
+        printed = TABLE.get(n, (None,) * 3) if placement == ANYWHERE else (None,) * 3
+        yield (tested.name, placement, n, *_row(frames), floor, _p(frames), *printed)
+
+
+def _p(frames: Sequence[Frame]) -> float | None:
+    told = outcomes(frames)
+    return sign_test(told["lost"], told["gained"]).p
+
+
+def _figure_3(tested: Tested) -> Iterator[Row]:
+    every = {(NOTHING, 0): tested.again, **tested.series}
+    for (placement, n), frames in every.items():
+        for kind in kinds_of(tested):
+            counts = [frame.counts[kind] for frame in frames if kind in frame.counts]
+            totals = sum(count.before for count in counts), sum(count.after for count in counts)
+            yield (tested.name, placement, n, kind, *_row(frames, kind), rate(tested.again, kind), *totals)
+
+
+def kinds_of(tested: Tested) -> list[str]:
+    """The types that occur: the paper's in their order, then others."""
+    frames = [frame for series in (tested.again, *tested.series.values()) for frame in series]
+    found = {kind for frame in frames for kind in frame.counts if kind != ALL}
+    return [*(kind for kind in RANKING if kind in found), *sorted(found - {*RANKING})]
+
+
+def _bars(all_tested: Sequence[Tested]) -> dict[str, dict[str, Bar]]:
+    return {
+        f"{tested.name}, {placement}": {
+            f"{n:,} points": _bar(frames, TABLE[n][0] / FRAMES if placement == ANYWHERE and n in TABLE else None)
+            for (where, n), frames in tested.series.items()
+            if where == placement
+        }
+        for tested in all_tested
+        for placement in tested.runs
+    }
+
+
+def _bar(frames: Sequence[Frame], printed: float | None) -> Bar:
+    return Bar.rate(outcomes(frames)["lost"], len(frames), printed=printed)
+
+
+def _shares(all_tested: Sequence[Tested]) -> dict[str, dict[str, float]]:
+    found = {}
+    for tested in all_tested:
+        frames = tested.series[ANYWHERE, MOST]
+        for kind in (ALL, *kinds_of(tested)):
+            told = outcomes(frames, kind)
+            found[f"{tested.name}, {kind}"] = {name: float(told[name]) for name in OUTCOMES}
+    return found
+
+
+def _answer(all_tested: Sequence[Tested]) -> str:
+    return "; ".join(_told(tested) for tested in all_tested)
+
+
+def _told(tested: Tested) -> str:
+    """Such as `lidar: 0%, 1%, 6% of 500 frames for 10, 100, 1,000 points anywhere, …; A/A 0%`."""
+    parts = []
+    for placement in tested.runs:
+        series = {n: frames for (where, n), frames in tested.series.items() if where == placement}
+        shares = "/".join("–" if (share := rate(frames)) is None else f"{100 * share:.1f}" for frames in series.values())
+        parts.append(f"{shares}% {placement}")
+    floor = rate(tested.again)
+    aa = "unknown" if floor is None else f"{floor:.1%}"
+    return f"{tested.name} lost some in {' and '.join(parts)} (10/100/1,000 points; A/A {aa})"

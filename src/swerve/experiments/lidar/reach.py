@@ -1,0 +1,173 @@
+"""Why so many, or so few? Where the added points land, and how near an obstacle they have to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from swerve.analysis.statistics import wilson
+from swerve.case import Case
+from swerve.codec import decode_values
+from swerve.errors import NotApplicable
+from swerve.experiments.lidar.tested import JUDGED, PLACEMENTS, Tested, Trial, boxes_of
+from swerve.experiments.setting import Setting
+from swerve.methods.lidar import SERIES, rule_name
+from swerve.relations.obstacles import changes
+from swerve.report.cells import Row
+from swerve.report.charts import Bar, bars
+from swerve.report.experiment import Chart, Section, Sheet
+from swerve.spec import build_change
+from swerve.transformations.points import clouds_of
+from swerve.values import Array, Boxes3D
+from swerve.zoo.grid import Grid
+
+SAMPLED = 60  # frames of every series that are made again
+EDGES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # metres between an obstacle and the nearest added point
+BESIDE = 4.0  # metres from an obstacle that count as near
+MOST = max(SERIES)
+LANDED = ("system", "placement", "n", "frames", "points", "in the grid", "share", "near an obstacle", "near share")
+DISTANCE = ("system", "placement", "metres", "obstacles", "missing", "rate", "low", "high")
+TITLE = "Why so many, or so few?"
+
+
+@dataclass(frozen=True, eq=False)
+class Landed:
+    """A follow-up made again: the points it added, the obstacles before, and which of them are missing after."""
+
+    added: Array
+    before: Boxes3D
+    missing: frozenset[int]
+
+    @cached_property
+    def gaps(self) -> Array:
+        """Metres on the ground between each obstacle and each added point."""
+        away = self.before.xyzlwhy[:, None, :2] - self.added[None, :, :2].astype(np.float64)
+        metres: Array = np.hypot(away[..., 0], away[..., 1])
+        return metres
+
+    @cached_property
+    def nearest(self) -> Array:
+        """Metres from each obstacle to the nearest added point."""
+        metres: Array = self.gaps.min(axis=1, initial=np.inf)
+        return metres
+
+    def beside(self) -> int:
+        """How many points lie near any obstacle."""
+        return int((self.gaps < BESIDE).any(axis=0).sum())
+
+
+def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+    """Shares of points that the network's grid takes in, and losses by distance to the nearest point."""
+    sampled = [(tested, landed(tested)) for tested in all_tested]
+    where = tuple(row for tested, found in sampled for row in _landed_rows(tested, found))
+    apart = tuple(row for tested, found in sampled for row in _distance_rows(tested, found))
+    note = f"of at most {SAMPLED} frames a series; near: within {BESIDE:g} m of an obstacle that the system had seen"
+    parts = (
+        Sheet("Where the added points land", LANDED, where, note, csv=setting.table("landed", LANDED, where),
+              formats={"share": ".1%", "near share": ".2%"}),
+        Sheet("Missing obstacles by the distance to the nearest added point", DISTANCE, apart,
+              f"{MOST:,} points; lost, of another type or moved", csv=setting.table("distance", DISTANCE, apart),
+              formats={"rate": ".1%", "low": ".1%", "high": ".1%"}, main=False),
+        Chart("Missing, by metres to the nearest of 1,000 points", bars(_bars(sampled), percent=True)),
+    )  # fmt: skip
+    return Section(TITLE, (TEXT,), parts, _answer(sampled))
+
+
+TEXT = (
+    "A point can matter to a network only where it falls into its grid (±60 m, heights within ±5 m), and, without coupling "
+    "over the whole frame, only within its receptive field. Both are read off the follow-ups: they are made again from "
+    "their seeds and each obstacle's distance to the nearest added point is held against what became of it."
+)
+
+
+def landed(tested: Tested) -> Mapping[tuple[str, int], list[Landed]]:
+    """The follow-ups of some frames, the same frames for every series where they are paired, made again from the journal."""
+    rules = {rule_name(n, near): (placement, n) for placement, near in PLACEMENTS.items() for n in SERIES}
+    chosen: dict[str, list[tuple[tuple[str, int], Trial]]] = {}
+    taken = dict.fromkeys(rules.values(), 0)
+    for run in tested.runs.values():
+        for row in run.trials():
+            series = rules.get(row["rule"])
+            if series is not None and row["status"] in JUDGED and taken[series] < SAMPLED:
+                taken[series] += 1
+                chosen.setdefault(row["case"], []).append((series, row))
+    found: dict[tuple[str, int], list[Landed]] = {series: [] for series in taken}
+    for key, rows in chosen.items():
+        case = tested.subject.source[key]
+        for series, trial in rows:
+            found[series].append(_made(case, trial))
+    return found
+
+
+def _made(case: Case, row: Trial) -> Landed:
+    before, after = (boxes_of(decode_values(row[end])) for end in ("before", "after"))
+    became = changes(before, after)
+    pairs = (*became.type_changed, *became.moved)
+    return Landed(added_by(case, row["change"]), before, frozenset((*became.lost, *(place for place, _ in pairs))))
+
+
+def added_by(case: Case, change: Any) -> Array:
+    """The points that an encoded change adds to a case."""
+    cloud = next(clouds_of(case))
+    try:
+        followup = build_change(change)(case)
+    except NotApplicable:
+        return np.zeros((0, 4), np.float32)
+    return next(clouds_of(followup)).xyzi[len(cloud.xyzi) :]
+
+
+def _landed_rows(tested: Tested, found: Mapping[tuple[str, int], Sequence[Landed]]) -> Iterator[Row]:
+    grid = getattr(tested.subject.system, "grid", None)
+    for (placement, n), frames in found.items():
+        points = sum(len(one.added) for one in frames)
+        held = sum(int((grid.cell_of(one.added) >= 0).sum()) for one in frames) if isinstance(grid, Grid) else None
+        beside = sum(one.beside() for one in frames)
+        share = held / points if points and held is not None else None
+        yield (tested.name, placement, n, len(frames), points, held, share, beside, beside / points if points else None)
+
+
+def _distance_rows(tested: Tested, found: Mapping[tuple[str, int], Sequence[Landed]]) -> Iterator[Row]:
+    for placement in PLACEMENTS:
+        for words, (there, missing) in by_distance(found.get((placement, MOST), ())).items():
+            share = (missing / there, *wilson(missing, there)) if there else (None, None, None)
+            yield (tested.name, placement, words, there, missing, *share)
+
+
+def by_distance(frames: Sequence[Landed]) -> dict[str, tuple[int, int]]:
+    """Obstacles, and how many of them are missing, by metres to the nearest added point."""
+    gaps = np.concatenate([np.zeros(0), *(one.nearest for one in frames)])
+    gone = np.array([row in one.missing for one in frames for row in range(len(one.nearest))], bool)
+    place = np.digitize(gaps, EDGES)
+    names = [*(f"{low:g}–{high:g}" for low, high in pairwise((0.0, *EDGES))), f"{EDGES[-1]:g} and more"]
+    return {name: (int((place == bin).sum()), int((gone & (place == bin)).sum())) for bin, name in enumerate(names)}
+
+
+def _bars(sampled: Sequence[tuple[Tested, Mapping[tuple[str, int], Sequence[Landed]]]]) -> dict[str, dict[str, Bar]]:
+    told = {tested.name: by_distance(_densest(found)) for tested, found in sampled}
+    bins = next(iter(told.values()), {})
+    return {f"{name} m": {system: Bar.rate(some[name][1], some[name][0]) for system, some in told.items()} for name in bins}
+
+
+def _densest(found: Mapping[tuple[str, int], Sequence[Landed]]) -> list[Landed]:
+    return [one for (_, n), frames in found.items() if n == MOST for one in frames]
+
+
+def _answer(sampled: Sequence[tuple[Tested, Mapping[tuple[str, int], Sequence[Landed]]]]) -> str:
+    return "; ".join(_told(tested, _densest(found)) for tested, found in sampled)
+
+
+def _told(tested: Tested, frames: Sequence[Landed]) -> str:
+    """Such as `lidar: 12 of 140 obstacles within 4 m of an added point are missing, 1 of 300 farther away`."""
+    near = [(one.nearest < BESIDE, one.missing) for one in frames]
+    close = sum(int(mask.sum()) for mask, _ in near)
+    gone = sum(bool(mask[row]) for mask, missing in near for row in missing)
+    far, gone_far = sum(len(mask) for mask, _ in near) - close, sum(len(missing) for _, missing in near) - gone
+    return (
+        f"{tested.name}: {gone:,} of {close:,} obstacles within {BESIDE:g} m of one of {MOST:,} added points are missing, "
+        f"{gone_far:,} of {far:,} farther away"
+    )

@@ -1,0 +1,176 @@
+"""Sweeps seen from above, before and after a change: points, the region, boxes in the paper's colours (LM-1, LM-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import cv2
+import numpy as np
+
+from swerve.case import Case
+from swerve.region import Bitmap
+from swerve.relations.obstacles import changes
+from swerve.transformations.photometric import images_of
+from swerve.transformations.points import clouds_of, region_of
+from swerve.values import Array, Boxes3D, Region
+
+Colour = tuple[int, int, int]
+COLOURS: Mapping[str, Colour] = MappingProxyType(
+    {"car": (60, 200, 80), "pedestrian": (255, 120, 190), "cyclist": (80, 150, 255), "unknown": (170, 100, 230)}
+)
+OTHER: Colour = COLOURS["unknown"]
+NIGHT: Colour = (16, 18, 22)
+SHADE: Colour = (38, 48, 58)  # the region
+DUST: Colour = (150, 156, 164)  # points of the sweep
+ADDED: Colour = (255, 200, 40)
+GONE: Colour = (255, 60, 50)
+SIDE = 420  # pixels
+GAP = 6
+DASH = 6  # pixels
+CROWD = 200  # added points, beyond which each is but a dot
+BROAD = 40.0  # metres each way of a view that nothing asks to be nearer
+LEAST = 12.0
+
+
+@dataclass(frozen=True)
+class View:
+    """A square of ground: its middle and how far it reaches each way, metres; ahead is up, left is left."""
+
+    x: float = 0.0
+    y: float = 0.0
+    reach: float = BROAD
+    side: int = SIDE
+
+    def pixels(self, xy: Array) -> Array:
+        """Column and row of each place, n x 2, as floats."""
+        away = np.asarray(xy, np.float64).reshape(-1, 2)[:, ::-1]
+        found: Array = (np.array([self.y, self.x]) + self.reach - away) * self.side / (2 * self.reach)
+        return found
+
+    def shaded(self, region: Region) -> Array:
+        """Which pixels lie in the region."""
+        low, high = (self.x - self.reach, self.y - self.reach), (self.x + self.reach, self.y + self.reach)
+        cells = Bitmap.of(region, low, high, 2 * self.reach / self.side).cells
+        return np.ascontiguousarray(cells.T[::-1, ::-1])[: self.side, : self.side]
+
+
+def around(boxes: Boxes3D, rows: Iterable[int], added: Array | None = None) -> View:
+    """A view that shows some boxes and, as far as they are near, the added points."""
+    chosen = boxes.xyzlwhy[list(rows)]
+    if not len(chosen):
+        return View()
+    x, y = chosen[:, :2].mean(axis=0)
+    spread = float(np.abs(chosen[:, :2] - [x, y]).max()) + 8.0
+    if added is not None and len(added):
+        spread = max(spread, float(np.hypot(*(added[:, :2] - [x, y]).T).min()) + 4.0)
+    return View(float(x), float(y), min(max(spread, LEAST), BROAD))
+
+
+def birdseye(
+    xyzi: Array,
+    boxes: Boxes3D | None = None,
+    *,
+    region: Region | None = None,
+    added: Array | None = None,
+    gone: Boxes3D | None = None,
+    view: View | None = None,
+) -> Array:
+    """The picture of one sweep, RGB: `added` points stand out, boxes of `gone` are dashed."""
+    view = view or View()
+    canvas = np.full((view.side, view.side, 3), NIGHT, np.uint8)
+    if region is not None:
+        canvas[view.shaded(region)] = SHADE
+    _dots(canvas, xyzi, view, DUST)
+    _sensor(canvas, view)
+    if added is not None:
+        _points(canvas, added, view)
+    for corners, colour in _outlines(boxes):
+        cv2.polylines(canvas, [_drawn(corners[:4], view)], True, colour, 2, cv2.LINE_AA)
+        cv2.polylines(canvas, [_drawn(corners[4:], view)], False, colour, 2, cv2.LINE_AA)
+    for corners, _ in _outlines(gone):
+        _dashed(canvas, view.pixels(corners[:4]))
+    return canvas
+
+
+def before_after(
+    case: Case, followup: Case, before: Boxes3D, after: Boxes3D, *, view: View | None = None, pictured: Case | None = None
+) -> Array:
+    """A case and its follow-up side by side, what was lost dashed on the right; left of them the camera's frame, if any.
+
+    `pictured` is the case with its camera where `case` has none.
+    """
+    cloud, changed = next(clouds_of(case)).xyzi, next(clouds_of(followup)).xyzi
+    added = changed[len(cloud) :]
+    lost = _some(before, changes(before, after).lost)
+    view = view or around(lost, range(len(lost.kinds)), added)
+    region = region_of(case)
+    panels = [
+        birdseye(cloud, before, region=region, view=view),
+        birdseye(changed[: len(cloud)], after, region=region, added=added, gone=lost, view=view),
+    ]
+    return _beside([*_frames(pictured or case, view.side), *panels])
+
+
+def _frames(case: Case, high: int) -> list[Array]:
+    for image in images_of(case):
+        wide = round(image.pixels.shape[1] * high / image.pixels.shape[0])
+        return [cv2.resize(image.pixels, (wide, high), interpolation=cv2.INTER_AREA)]
+    return []
+
+
+def _beside(panels: Sequence[Array]) -> Array:
+    gap = np.full((panels[0].shape[0], GAP, 3), 255, np.uint8)
+    return np.hstack([part for panel in panels for part in (panel, gap)][:-1])
+
+
+def _some(boxes: Boxes3D, rows: Sequence[int]) -> Boxes3D:
+    return Boxes3D(boxes.xyzlwhy[list(rows)], tuple(boxes.kinds[row] for row in rows))
+
+
+def _dots(canvas: Array, xyzi: Array, view: View, colour: Colour) -> None:
+    """A pixel for every point, brighter where many lie."""
+    with np.errstate(invalid="ignore"):
+        place = np.floor(view.pixels(xyzi[:, :2]))
+        seen = ((place >= 0) & (place < view.side)).all(axis=1)
+    column, row = place[seen].astype(np.intp).T
+    count = np.bincount(row * view.side + column, minlength=view.side**2).reshape(view.side, view.side)
+    share = (np.clip(np.log1p(count) / np.log(12), 0, 1) * (count > 0))[..., None]
+    canvas[:] = np.rint(canvas * (1 - share) + np.array(colour) * share)
+
+
+def _points(canvas: Array, added: Array, view: View) -> None:
+    size = 1 if len(added) > CROWD else 3
+    for column, row in np.rint(view.pixels(added[:, :2])).astype(int).tolist():
+        if 0 <= column < view.side and 0 <= row < view.side:
+            cv2.circle(canvas, (column, row), size, ADDED, -1, cv2.LINE_AA)
+
+
+def _sensor(canvas: Array, view: View) -> None:
+    """A triangle where the LiDAR is, pointing ahead."""
+    corners = _drawn(np.array([[1.8, 0.0], [-1.2, 1.0], [-1.2, -1.0]]), view)
+    cv2.polylines(canvas, [corners], True, (230, 230, 230), 1, cv2.LINE_AA)
+
+
+def _outlines(boxes: Boxes3D | None) -> Iterable[tuple[Array, Colour]]:
+    """Of each box its four corners and then the line from its middle to its front."""
+    for row, kind in zip(boxes.xyzlwhy, boxes.kinds, strict=True) if boxes else ():
+        x, y, _, length, width, _, yaw = row
+        shape = np.array([[1, 1], [1, -1], [-1, -1], [-1, 1], [0, 0], [1, 0]]) * [length / 2, width / 2]
+        turn = np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
+        yield shape @ turn + [x, y], COLOURS.get(kind.casefold(), OTHER)
+
+
+def _drawn(corners: Array, view: View) -> Array:
+    found: Array = np.clip(np.rint(view.pixels(corners)), -9999, 9999).astype(np.int32)
+    return found
+
+
+def _dashed(canvas: Array, corners: Array) -> None:
+    for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        steps = max(2, int(np.hypot(*(end - start)) / DASH))
+        marks = np.linspace(start, end, 2 * (steps // 2) + 1)
+        for first, last in zip(marks[:-1:2], marks[1::2], strict=True):
+            ends = [tuple(int(part) for part in np.rint(np.clip(mark, -9999, 9999))) for mark in (first, last)]
+            cv2.line(canvas, ends[0], ends[1], GONE, 2, cv2.LINE_AA)

@@ -1,0 +1,185 @@
+"""A drivable area for any source with a LiDAR: from a TOML or GeoJSON file, or a corridor along the car's way (LM-4)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from swerve import limits
+from swerve.case import Case, Source, group_of
+from swerve.errors import InputError, UnreadableCase, did_you_mean
+from swerve.seeding import digest_of
+from swerve.sources.rings import polygon
+from swerve.sources.root import Root
+from swerve.sources.texts import json_file
+from swerve.sources.windows import frames_of
+from swerve.values import Array, Group, PointCloud, Region, Value
+
+REGION = "region"
+CASE = "case"
+EVERY = ""  # the key of the region that holds for every case that has none of its own
+SIDES = ("ahead", "behind", "left", "right")
+KEYS = ("outer", "holes", CASE)
+Polygon = tuple[str, tuple[Array, ...]]  # the case it is for, and its rings
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The cases of `source`, each with an input `region`: metres in the LiDAR's frame, x ahead and y left.
+
+    Args:
+        source: any source whose cases have a point cloud.
+        region: a `.toml`, `.geojson` or `.json` file with one region for all cases, or one for each by its key.
+        ahead: instead of a file, metres of a corridor from the LiDAR to its far end; as `behind`, `left` and `right`.
+    """
+
+    source: Source
+    region: Path | None = None
+    ahead: float = 0.0
+    behind: float = 0.0
+    left: float = 0.0
+    right: float = 0.0
+
+    def __post_init__(self) -> None:
+        for side in SIDES:
+            metres = getattr(self, side)
+            if isinstance(metres, bool) or not isinstance(metres, int | float) or not 0 <= metres < 1e6:
+                raise InputError(f"regions: {side} must be metres of 0 or more, got {metres!r}")
+        corridor = self.ahead + self.behind > 0 and self.left + self.right > 0
+        if (self.region is None) is not corridor or (self.region and any(getattr(self, side) for side in SIDES)):
+            raise InputError("regions: give a file as region, or a corridor by ahead, behind, left and right, not both")
+
+    def keys(self) -> Sequence[str]:
+        _ = self._regions  # a file that does not read is no matter of one case
+        return self.source.keys()
+
+    def group(self, key: str) -> str:
+        """The drive of a case."""
+        return group_of(self.source, key)
+
+    def holds(self, key: str) -> Sequence[str]:
+        """The frames that a case is made of."""
+        return frames_of(self.source, key)
+
+    def __getitem__(self, key: str) -> Case:
+        case = self.source[key]
+        if not any(map(_is_cloud, case.inputs.values())):
+            raise UnreadableCase(
+                f"{key}: no point cloud that a region could be for; its inputs are {', '.join(case.inputs)}"
+            )
+        region = self._regions.get(key, self._regions.get(EVERY))
+        if region is None:
+            raise UnreadableCase(f"{key}: {self._name} has no region for it, and none for every case")
+        return Case(case.key, {**case.inputs, REGION: region}, case.truth, case.group, case.parent, case.facts)
+
+    def fingerprint(self) -> str:
+        regions = {key: region.digest for key, region in self._regions.items()}
+        return digest_of("regions", regions, self.source.fingerprint())
+
+    @property
+    def _name(self) -> str:
+        return self.region.name if self.region else "the corridor"
+
+    @cached_property
+    def _regions(self) -> Mapping[str, Region]:
+        """The region of each case by its key."""
+        if self.region is not None:
+            return read(self.region)
+        x, y = (-self.behind, self.ahead), (-self.right, self.left)
+        corners = np.array([[x[0], y[0]], [x[1], y[0]], [x[1], y[1]], [x[0], y[1]]], np.float64)
+        return MappingProxyType({EVERY: Region((corners,))})
+
+
+def _is_cloud(value: Value) -> bool:
+    return isinstance(value, PointCloud) or (isinstance(value, Group) and any(map(_is_cloud, value.values)))
+
+
+def read(path: Path) -> Mapping[str, Region]:
+    """The regions of a file by the case each is for, `EVERY` for the rest; raises `InputError` naming file and ring."""
+    readers = {".toml": _from_toml, ".geojson": _from_geojson, ".json": _from_geojson}
+    if path.suffix.lower() not in readers:
+        raise InputError(f"{path.name}: a region is read from a .toml, .geojson or .json file")
+    try:
+        found = list(readers[path.suffix.lower()](Root(path.parent), path.name))
+    except UnreadableCase as error:  # a file for all cases is no matter of one
+        raise InputError(str(error)) from error
+    if not found:
+        raise InputError(f"{path.name}: there is no polygon in it")
+    rings: dict[str, list[Array]] = {}
+    for case, polygons in found:
+        rings.setdefault(case, []).extend(polygons)
+    return MappingProxyType({case: Region(tuple(parts)) for case, parts in rings.items()})
+
+
+def _from_toml(root: Root, name: str) -> Iterator[Polygon]:
+    """`[[polygon]]` tables with `outer`, and `holes` and `case` where they have some."""
+    try:
+        data = tomllib.loads(root.bytes(name, most=limits.CONFIG).decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{name}: {error}") from error
+    _known(data, ("polygon",), name)
+    tables = data.get("polygon", [])
+    if not isinstance(tables, list):
+        raise InputError(f"{name}: a polygon is written [[polygon]], once for each")
+    for count, table in enumerate(tables, 1):
+        what = f"{name}, polygon {count}"
+        if not isinstance(table, Mapping):
+            raise InputError(f"{what}: expected a table with outer, got {table!r:.60}")
+        _known(table, KEYS, what)
+        holes = table.get("holes", [])
+        if not isinstance(holes, list):
+            raise InputError(f"{what}: holes must be a list of rings, got {holes!r:.60}")
+        yield _case(table.get(CASE), what), polygon([table.get("outer"), *holes], what)
+
+
+def _known(table: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
+    for key in table:
+        if key not in keys:
+            raise InputError(f"{what}: unknown key {key!r}; {did_you_mean(key, keys)}")
+
+
+def _from_geojson(root: Root, name: str) -> Iterator[Polygon]:
+    """Every Polygon and MultiPolygon; a feature may say in its properties which `case` it is for."""
+    data = json_file(root, name)
+    features = data.get("features") if isinstance(data, Mapping) and data.get("type") == "FeatureCollection" else None
+    if features is None:
+        yield from _feature(data, name)
+        return
+    if not isinstance(features, list):
+        raise InputError(f"{name}: features must be a list, got {features!r:.60}")
+    for count, feature in enumerate(features, 1):
+        yield from _feature(feature, f"{name}, feature {count}")
+
+
+def _feature(data: Any, what: str) -> Iterator[Polygon]:
+    case = EVERY
+    if isinstance(data, Mapping) and data.get("type") == "Feature":
+        told = data.get("properties")
+        case = _case(told.get(CASE) if isinstance(told, Mapping) else None, what)
+        data = data.get("geometry")
+    kind = data.get("type") if isinstance(data, Mapping) else None
+    if kind not in ("Polygon", "MultiPolygon"):
+        raise InputError(f"{what}: expected a Polygon or a MultiPolygon, got {kind or data!r:.60}")
+    shapes = data.get("coordinates")
+    if kind == "Polygon":
+        yield case, polygon(shapes, what)
+        return
+    if not isinstance(shapes, list):
+        raise InputError(f"{what}: coordinates must be a list of polygons, got {shapes!r:.60}")
+    for count, rings in enumerate(shapes, 1):
+        yield case, polygon(rings, f"{what}, polygon {count}")
+
+
+def _case(told: Any, what: str) -> str:
+    if told is None:
+        return EVERY
+    if not isinstance(told, str) or not told:
+        raise InputError(f"{what}: case must be the key of one, got {told!r:.60}")
+    return told

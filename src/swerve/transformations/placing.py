@@ -1,0 +1,94 @@
+"""Where added points may lie: rejection with bounded tries, distances to a region's border, the proof of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from swerve.case import Fact
+from swerve.region import distance, edges, inside, outside
+from swerve.transformations.points import Span
+from swerve.values import Array, Region
+
+TRIES = 10_000  # for one point (D-18)
+LEAST, MOST = 64, 16_384  # candidates looked at together
+SPACING = 1.0  # metres between the places on the border by which points are told apart before any is measured
+MOST_PLACES = 20_000
+ROUNDING = 1e-6  # metres
+
+ADDED, INSIDE, NEAREST = "added", "inside", "nearest_border"
+
+
+def drawn(n: int, between: Span, admitted: Callable[[Array], Array], rng: np.random.Generator) -> Array | None:
+    """The first `n` admitted points of a uniform stream, float32; None once a point has had all its tries.
+
+    The stream does not depend on how many of it are looked at together, so fewer points are the first of more.
+    """
+    found = [np.zeros((0, 4), np.float32)]
+    missing, since, size = n, 0, n + n // 2  # since: the tries that the next point has had
+    while missing:
+        block = _candidates(min(max(size, LEAST), MOST), between, rng)
+        hits = np.flatnonzero(admitted(block))[:missing]
+        waits = np.diff(hits, prepend=-1 - since)
+        since = len(block) - 1 - int(hits[-1]) if len(hits) else since + len(block)
+        missing -= len(hits)
+        if (waits > TRIES).any() or (missing and since >= TRIES):
+            return None
+        found.append(block[hits])
+        size = (missing + missing // 4) * len(block) // max(len(hits), 1) + LEAST
+    return np.concatenate(found)
+
+
+def _candidates(number: int, between: Span, rng: np.random.Generator) -> Array:
+    rows: Array = between.low + rng.random((number, 4)) * (between.high - between.low)
+    return rows.astype(np.float32)  # to the nearest, so that what lay between two float32 numbers still does
+
+
+def within(metres: float, region: Region, xy: Array) -> Array:
+    """Whether each point lies at most `metres` from the border; only those that this leaves open are measured exactly."""
+    about, slack = _about(region, xy, metres)
+    near = about <= metres - ROUNDING
+    still_open = ~near & (about <= metres + slack)
+    near[still_open] = distance(region, xy[still_open]) <= metres
+    return near
+
+
+def nearest(region: Region, xy: Array) -> float:
+    """Metres from the border to the nearest of the points; infinity without any."""
+    about, slack = _about(region, xy)
+    likely = xy[about <= about.min(initial=np.inf) + slack]
+    return float(distance(region, likely).min(initial=np.inf))
+
+
+def proof(region: Region | None, added: Sequence[Array], before: Mapping[str, Fact]) -> Mapping[str, Fact]:
+    """What a finding records of its added points (LM-4), counted on the points as they are; `before`: of steps before."""
+    xy = np.concatenate([np.zeros((0, 2)), *(xyzi[:, :2].astype(np.float64) for xyzi in added)])
+    facts = {ADDED: float(len(xy)), INSIDE: 0.0 if region is None else float(_held(region, xy))}
+    for name in facts:
+        facts[name] += float(before.get(name, 0.0))
+    gap = min(nearest(region, xy) if region is not None else np.inf, float(before.get(NEAREST, np.inf)))
+    return {**facts, NEAREST: gap} if np.isfinite(gap) else facts
+
+
+def _held(region: Region, xy: Array) -> int:
+    """How many points lie inside: of those that are not clear of the region, which is quicker to tell."""
+    return int(inside(region, xy[~outside(region, xy)]).sum())
+
+
+def _about(region: Region, xy: Array, most: float = np.inf) -> tuple[Array, float]:
+    """Metres to the nearest place on the border, never too few, and by how much they may be too many.
+
+    Beyond `most` metres from the border it may be infinity.
+    """
+    from scipy.spatial import cKDTree  # a quarter of a second to import
+
+    start, end = edges(region).transpose(1, 0, 2)
+    length = np.linalg.norm(end - start, axis=1)
+    spacing = max(SPACING, float(length.sum()) / MOST_PLACES)
+    number = np.maximum(np.ceil(length / spacing), 1).astype(np.intp)
+    edge = np.repeat(np.arange(len(number)), number)
+    share = (np.arange(len(edge)) - np.repeat(np.cumsum(number) - number, number)) / number[edge]
+    places = start[edge] + share[:, None] * (end - start)[edge]
+    slack = spacing / 2 + ROUNDING
+    return cKDTree(places).query(xy, distance_upper_bound=most + 2 * slack)[0], slack

@@ -1,0 +1,160 @@
+"""Cars, walkers and cyclists made of a few simple shapes, to be met by the beams of a sweep.
+
+An object has its own frame: x ahead, y left, z up from the ground below its middle, in metres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+
+from swerve.values import Array
+
+Triple = tuple[float, float, float]
+
+
+class Shape(Protocol):
+    """A closed surface that beams can meet."""
+
+    def bounds(self) -> tuple[Array, Array]:
+        """The least and the greatest x, y and z."""
+
+    def met(self, eye: Array, ways: Array) -> Array:
+        """Metres from `eye`, which lies outside, along each unit vector of `ways` (n x 3) to the surface, or infinity."""
+
+
+@dataclass(frozen=True)
+class Ellipsoid:
+    """A ball stretched along the axes."""
+
+    centre: Triple
+    radii: Triple
+
+    def bounds(self) -> tuple[Array, Array]:
+        return np.subtract(self.centre, self.radii), np.add(self.centre, self.radii)
+
+    def met(self, eye: Array, ways: Array) -> Array:
+        start, way = (eye - self.centre) / self.radii, ways / self.radii
+        a, b, c = (way * way).sum(axis=1), way @ start, start @ start - 1
+        inner = b * b - a * c
+        near = -b - np.sqrt(np.maximum(inner, 0))
+        return np.where((inner >= 0) & (near > 0), near / a, np.inf)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block whose floor and top are level rectangles, each from a least to a greatest x and as wide to both sides."""
+
+    floor: Triple  # least x, greatest x, half of the width
+    top: Triple
+    heights: tuple[float, float]
+
+    def bounds(self) -> tuple[Array, Array]:
+        wide = max(self.floor[2], self.top[2])
+        low, high = self.heights
+        return (
+            np.array([min(self.floor[0], self.top[0]), -wide, low]),
+            np.array([max(self.floor[1], self.top[1]), wide, high]),
+        )
+
+    def met(self, eye: Array, ways: Array) -> Array:
+        """A beam is in the block from the last plane that it enters by until the first that it leaves by."""
+        normals, offsets = self._planes()
+        towards, gap = ways @ normals.T, offsets - normals @ eye
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            at = gap / towards
+        enters = np.where(towards < 0, at, -np.inf).max(axis=1)
+        leaves = np.where(towards > 0, at, np.inf).min(axis=1)
+        beside = ((towards == 0) & (gap < 0)).any(axis=1)
+        return np.where((enters <= leaves) & (enters > 0) & ~beside, enters, np.inf)
+
+    def _planes(self) -> tuple[Array, Array]:
+        """Outward normals n and offsets d of the six sides: inside is n·p ≤ d."""
+        (back, front, wide), (top_back, top_front, top_wide), (low, high) = self.floor, self.top, self.heights
+        tall = high - low
+        normals = np.array(
+            [
+                *((0, 0, -1), (0, 0, 1)),
+                *((tall, 0, front - top_front), (-tall, 0, top_back - back)),
+                *((0, tall, wide - top_wide), (0, -tall, wide - top_wide)),
+            ]
+        )
+        on_each = np.array([(0, 0, low), (0, 0, high), (front, 0, low), (back, 0, low), (0, wide, low), (0, -wide, low)])
+        return normals, (normals * on_each).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A shape and the intensity with which it shines back."""
+
+    shape: Shape
+    shine: float
+
+
+@dataclass(frozen=True)
+class Object:
+    """Parts that belong together."""
+
+    kind: str
+    parts: tuple[Part, ...]
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The least and the greatest x, y and z of all parts."""
+        low, high = zip(*(part.shape.bounds() for part in self.parts), strict=True)
+        return np.min(low, axis=0), np.max(high, axis=0)
+
+    def met(self, eye: Array, ways: Array) -> tuple[Array, Array]:
+        """Metres along each way to the nearest part, or infinity, and the shine of that part."""
+        metres = np.stack([part.shape.met(eye, ways) for part in self.parts])
+        nearest = metres.argmin(axis=0)
+        return metres[nearest, np.arange(len(ways))], np.array([part.shine for part in self.parts])[nearest]
+
+
+def car(rng: np.random.Generator) -> Object:
+    """A car: a body, a cabin of glass and four wheels."""
+    long, wide, tall, paint = rng.uniform((3.9, 1.7, 1.4, 0.15), (4.8, 1.9, 1.6, 0.6))
+    end, side, waist = long / 2, wide / 2, 0.6 * tall
+    body = Block((-end, end, side), (-0.96 * end, 0.94 * end, 0.96 * side), (0.22, waist))
+    cabin = Block((-0.84 * end, 0.36 * end, 0.92 * side), (-0.6 * end, 0.06 * end, 0.72 * side), (waist, tall))
+    wheels = (
+        Ellipsoid((x, y, 0.32), (0.32, 0.11, 0.32)) for x in (-0.6 * end, 0.6 * end) for y in (0.11 - side, side - 0.11)
+    )
+    return Object("car", (Part(body, paint), Part(cabin, 0.1), *(Part(wheel, 0.05) for wheel in wheels)))
+
+
+def pedestrian(rng: np.random.Generator) -> Object:
+    """A walker in mid-stride."""
+    tall, stride, cloth = rng.uniform((1.55, 0.05, 0.15), (1.9, 0.22, 0.5))
+    legs = [Ellipsoid((way * stride, way * 0.1, 0.25 * tall), (0.11, 0.09, 0.25 * tall)) for way in (-1, 1)]
+    arms = [Ellipsoid((-way * stride, way * 0.25, 0.62 * tall), (0.07, 0.06, 0.19 * tall)) for way in (-1, 1)]
+    trunk = Ellipsoid((0.0, 0.0, 0.65 * tall), (0.14, 0.2, 0.2 * tall))
+    head = Ellipsoid((0.0, 0.0, 0.93 * tall), (0.1, 0.09, 0.07 * tall))
+    return Object("pedestrian", (*(Part(limb, cloth) for limb in (*legs, *arms, trunk)), Part(head, 0.3)))
+
+
+def cyclist(rng: np.random.Generator) -> Object:
+    """A rider on a bicycle."""
+    tall, cloth = rng.uniform((1.65, 0.15), (1.85, 0.5))
+    wheels = [Ellipsoid((x, 0.0, 0.34), (0.34, 0.03, 0.34)) for x in (-0.53, 0.53)]
+    frame = Block((-0.5, 0.5, 0.03), (-0.3, 0.45, 0.03), (0.34, 0.9))
+    legs = [Ellipsoid((-0.05 + 0.1 * way, way * 0.12, 0.68), (0.15, 0.09, 0.4)) for way in (-1, 1)]
+    arms = [Ellipsoid((0.25, way * 0.2, 0.68 * tall), (0.24, 0.06, 0.14)) for way in (-1, 1)]
+    trunk = Ellipsoid((-0.05, 0.0, 0.7 * tall), (0.24, 0.2, 0.2 * tall))
+    head = Ellipsoid((0.12, 0.0, 0.93 * tall), (0.12, 0.09, 0.07 * tall))
+    bicycle = (*(Part(wheel, 0.1) for wheel in wheels), Part(frame, 0.3))
+    return Object("cyclist", (*bicycle, *(Part(limb, cloth) for limb in (*legs, *arms, trunk)), Part(head, 0.3)))
+
+
+LIBRARY: Mapping[str, Callable[[np.random.Generator], Object]] = MappingProxyType(
+    {"car": car, "pedestrian": pedestrian, "cyclist": cyclist}
+)
+
+
+def kinds() -> Sequence[str]:
+    """What can be inserted."""
+    return tuple(LIBRARY)

@@ -1,0 +1,104 @@
+"""Sweeps of the embedded world as a source of cases: a cloud, the region one may drive in, and a box around everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from swerve.case import Case
+from swerve.errors import InputError, did_you_mean
+from swerve.recent import Recent
+from swerve.seeding import digest_of
+from swerve.values import Boxes3D, Image, PointCloud, Region, SceneRef
+from swerve.world.camera import Camera
+from swerve.world.conditions import conditions
+from swerve.world.crowd import outline
+from swerve.world.drivable import drivable
+from swerve.world.lidar import Lidar
+from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, code_digest, drive, frame, parsed
+from swerve.world.sweep import boxes, sweep
+
+EVERY = 10  # twentieths of a second between two sweeps of a drive: half a second, so that no two look alike
+
+
+@dataclass(frozen=True)
+class LidarWorld:
+    """`drives` drives of `frames` sweeps, half a second apart, each with a crowd of its own; splits share no scene.
+
+    Points, region and boxes are metres from the sensor, 1.73 m above the road: x ahead, y left, z up, as KITTI has them.
+    `camera` adds the frame that the camera takes at the same moment, and how points come to it.
+    """
+
+    drives: int = 20
+    frames: int = 1
+    split: str = "test"
+    seed: int = 0
+    camera: bool = False
+    _recent: Recent = field(default_factory=lambda: Recent(16), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("drives", "frames", "seed"):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int):
+                raise InputError(f"lidar-world: {name} must be a whole number, got {value!r}")
+        if self.split not in SPLITS:
+            raise InputError(f"lidar-world: split cannot be {self.split!r}: {did_you_mean(str(self.split), SPLITS)}")
+        if not isinstance(self.camera, bool):
+            raise InputError(f"lidar-world: camera must be true or false, got {self.camera!r}")
+        if self.drives < 1 or not 1 <= self.frames <= LONGEST // EVERY:
+            most = LONGEST // EVERY
+            raise InputError(
+                f"lidar-world: asks for {self.drives} drives of {self.frames} frames; at least 1 of 1 to {most}"
+            )
+
+    @property
+    def lidar(self) -> Lidar:
+        """The LiDAR that takes the sweeps."""
+        return Lidar()
+
+    def keys(self) -> Sequence[str]:
+        return list(self._known)
+
+    @cached_property
+    def _known(self) -> dict[str, None]:
+        scenes = [f"{CROWDED}{self.split}/{self.seed}/{number}" for number in range(self.drives)]
+        return {f"{scene}#{number * EVERY}": None for scene in scenes for number in range(self.frames)}
+
+    def group(self, key: str) -> str:
+        """The scene of a sweep."""
+        return key.rpartition("#")[0]
+
+    def __getitem__(self, key: str) -> Case:
+        if key not in self._known:
+            raise KeyError(key)
+        return self._recent.get(key, lambda: self._case(key))
+
+    def fingerprint(self) -> str:
+        return digest_of("lidar-world", VERSION, code_digest(), self.camera)
+
+    def samples(self) -> Iterator[tuple[PointCloud, Region, Boxes3D]]:
+        """Every sweep with its region and its boxes, made one after the other and not remembered: to train on."""
+        for key in self._known:
+            yield self._seen(key)
+
+    def _seen(self, key: str) -> tuple[PointCloud, Region, Boxes3D]:
+        scene_key, number = parsed(key)
+        way = drive(scene_key)
+        pose, place = way.poses[number], way.scene_of(number)
+        found = sweep(place, pose, self.lidar)
+        rings = tuple(outline(thing) for thing in place.things if thing.kind == "island")
+        region = drivable(place.road, pose, self.lidar.forward, rings)
+        return found.cloud, region, boxes(place, pose, self.lidar, found, region)
+
+    def _case(self, key: str) -> Case:
+        cloud, region, truth = self._seen(key)
+        ref = SceneRef(key, conditions("clear").numbers())
+        case = Case(key, {"lidar": cloud, "region": region}, (truth, ref), group=self.group(key))
+        return self._pictured(case, ref) if self.camera else case
+
+    def _pictured(self, case: Case, ref: SceneRef) -> Case:
+        """The case with the camera's frame, and how points come to it."""
+        camera = Camera()
+        picture = Image(frame(ref, camera, conditions("clear")).pixels)
+        truth = (*case.truth, self.lidar.calibration(camera))
+        return Case(case.key, {**case.inputs, "camera": picture}, truth, group=case.group)

@@ -1,0 +1,138 @@
+"""How well a LiDAR system does on sweeps whose truth is known: who is found, what is made up, and who is told rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from swerve.case import Case
+from swerve.errors import InputError
+from swerve.relations.matching import match
+from swerve.system import System
+from swerve.values import Array, Boxes3D, find
+from swerve.zoo.clusters import KINDS
+
+WITHIN = 30.0  # metres from the sensor
+GOAL = {"car": 0.95, "pedestrian": 0.9, "cyclist": 0.9}  # recall
+PRECISION, TYPES = 0.9, 0.85
+BESIDE = 0.5  # metres from the footprint of somebody within which a box's middle must lie
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts over sweeps; per kind the demanded, those found, and those found as what they are."""
+
+    demanded: tuple[int, ...] = (0,) * len(KINDS)
+    found: tuple[int, ...] = (0,) * len(KINDS)
+    right: tuple[int, ...] = (0,) * len(KINDS)
+    made_up: int = 0
+    sweeps: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            demanded=_summed(self.demanded, other.demanded),
+            found=_summed(self.found, other.found),
+            right=_summed(self.right, other.right),
+            made_up=self.made_up + other.made_up,
+            sweeps=self.sweeps + other.sweeps,
+        )
+
+    @property
+    def precision(self) -> float:
+        """The share of boxes that are somebody."""
+        return sum(self.found) / max(1, sum(self.found) + self.made_up)
+
+    @property
+    def typed(self) -> float:
+        """The share of those found that are told as what they are."""
+        return sum(self.right) / max(1, sum(self.found))
+
+    def recall(self, kind: str) -> float:
+        """The share of the demanded of a kind that are found."""
+        number = KINDS.index(kind)
+        return self.found[number] / max(1, self.demanded[number])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers as a card has them."""
+        kinds = {
+            kind: {
+                "demanded": self.demanded[number],
+                "recall": round(self.recall(kind), 4),
+                "types_right": round(self.right[number] / max(1, self.found[number]), 4),
+            }
+            for number, kind in enumerate(KINDS)
+        }
+        return {
+            "sweeps": self.sweeps,
+            "within_metres": WITHIN,
+            "precision": round(self.precision, 4),
+            "made_up": self.made_up,
+            "types_right": round(self.typed, 4),
+            "kinds": kinds,
+        }
+
+
+def _summed(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(mine, theirs, strict=True)))
+
+
+def tallied(system: System, cases: Iterable[Case], within: float = WITHIN) -> Tally:
+    """The counts of a system over cases with 3-D boxes as truth."""
+    total = Tally()
+    for case in cases:
+        total += compared(_boxes(case.truth, case.key), _boxes(system([case])[0], case.key), within)
+    return total
+
+
+def compared(truth: Boxes3D, said: Boxes3D, within: float = WITHIN) -> Tally:
+    """The counts of one sweep: each of the demanded takes one box whose middle lies on it, the nearest overall.
+
+    Demanded is who has `care` and stands `within` reach. Boxes on anybody else do not count, for or against.
+    """
+    near = np.hypot(*said.xyzlwhy[:, :2].T) < within
+    demanded = np.asarray(truth.care) & (np.hypot(*truth.xyzlwhy[:, :2].T) < within)
+    on, apart = _on(truth.xyzlwhy, said.xyzlwhy)
+    matching = match(1 / (1 + apart), on, demanded)
+    pairs = [(row, column) for row, column in matching.pairs if demanded[row]]
+    tolerated = on[~demanded].any(axis=0)
+    made_up = [column for column in matching.extra if near[column] and not tolerated[column]]
+    right = [row for row, column in pairs if truth.kinds[row] == said.kinds[column]]
+    return Tally(
+        demanded=_by_kind(truth, np.flatnonzero(demanded)),
+        found=_by_kind(truth, [row for row, _ in pairs]),
+        right=_by_kind(truth, right),
+        made_up=len(made_up),
+        sweeps=1,
+    )
+
+
+def _on(truth: Array, said: Array) -> tuple[Array, Array]:
+    """Which boxes' middles lie on whom, and metres between the middles; a row per box of the truth."""
+    away = said[None, :, :2] - truth[:, None, :2]
+    cosine, sine = np.cos(truth[:, 6])[:, None], np.sin(truth[:, 6])[:, None]
+    along, across = away[..., 0] * cosine + away[..., 1] * sine, away[..., 1] * cosine - away[..., 0] * sine
+    on = (np.abs(along) <= truth[:, 3, None] / 2 + BESIDE) & (np.abs(across) <= truth[:, 4, None] / 2 + BESIDE)
+    return on, np.hypot(away[..., 0], away[..., 1])
+
+
+def _by_kind(truth: Boxes3D, rows: Iterable[int]) -> tuple[int, ...]:
+    kinds = [truth.kinds[row] for row in rows]
+    return tuple(kinds.count(kind) for kind in KINDS)
+
+
+def _boxes(values: tuple[Any, ...], key: str) -> Boxes3D:
+    boxes = find(values, Boxes3D.slot)
+    if not isinstance(boxes, Boxes3D):
+        raise InputError(
+            f"{key}: expected 3-D boxes, got {', '.join(type(value).__name__ for value in values) or 'nothing'}"
+        )
+    return boxes
+
+
+def reached(score: Mapping[str, Any]) -> bool:
+    """Whether a card's numbers reach the goal: recall by kind, precision and types."""
+    recalls = all(score["kinds"][kind]["recall"] >= least for kind, least in GOAL.items())
+    return recalls and score["precision"] >= PRECISION and score["types_right"] >= TYPES

@@ -1,0 +1,174 @@
+"""Sweeps from above: every place at its pixel, the region's shade exact, boxes in their colours, what is lost dashed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swerve.case import Case
+from swerve.region import inside
+from swerve.report.birdseye import (
+    ADDED,
+    BROAD,
+    COLOURS,
+    GAP,
+    GONE,
+    LEAST,
+    NIGHT,
+    OTHER,
+    SHADE,
+    View,
+    around,
+    before_after,
+    birdseye,
+)
+from swerve.transformations.scatter import PlacePoints
+from swerve.values import Array, Boxes3D, Image, PointCloud, Region
+from tests.fixture_sweeps import road
+
+SQUARE = Region((np.array([[0.0, -5], [10, -5], [10, 5], [0, 5]]),))
+EMPTY = np.zeros((0, 4), np.float32)
+
+
+def cars(*places: tuple[float, float], kind: str = "car") -> Boxes3D:
+    rows = [[x, y, 0, 4, 2, 1.5, 0.0] for x, y in places]
+    return Boxes3D(np.array(rows).reshape(-1, 7), (kind,) * len(places))
+
+
+def has(picture: Array, colour: tuple[int, int, int]) -> Array:
+    """Which pixels have a colour."""
+    return np.asarray((picture == np.array(colour)).all(axis=2))
+
+
+# --- places --------------------------------------------------------------------------------------------------------------
+
+
+def test_ahead_is_up_and_left_is_left() -> None:
+    view = View(0, 0, reach=10, side=100)
+    assert view.pixels(np.array([[0.0, 0.0]])).tolist() == [[50, 50]]
+    assert view.pixels(np.array([[10.0, 10.0]])).tolist() == [[0, 0]]  # ahead and left: the upper left corner
+    assert view.pixels(np.array([[-10.0, -10.0]])).tolist() == [[100, 100]]
+
+
+@given(st.floats(-29, 29), st.floats(-29, 29))
+@settings(deadline=None)
+def test_point_is_drawn_where_it_lies(x: float, y: float) -> None:
+    view = View(0, 0, reach=30, side=120)
+    picture = birdseye(np.array([[x, y, 0, 0]], np.float32), view=view)
+    blank = birdseye(EMPTY, view=view)
+    rows, columns = np.nonzero((picture != blank).any(axis=2))
+    if len(rows):  # else it lies under the sensor's outline
+        assert len(rows) == 1
+        column, row = view.pixels(np.array([[x, y]]))[0]
+        assert abs(columns[0] + 0.5 - column) <= 0.51
+        assert abs(rows[0] + 0.5 - row) <= 0.51
+
+
+def test_points_that_are_not_finite_or_far_away_are_left_out() -> None:
+    odd = np.array([[np.nan, 0, 0, 0], [np.inf, 1, 0, 0], [500, 0, 0, 0]], np.float32)
+    assert (birdseye(odd) == birdseye(EMPTY)).all()
+
+
+# --- the region ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("region", [SQUARE, road()])
+def test_shade_is_the_region(region: Region) -> None:
+    view = View(5, 2, reach=40, side=160)
+    shade = view.shaded(region)
+    metres = 2 * view.reach / view.side
+    row, column = np.indices(shade.shape)
+    x = view.x + view.reach - (row + 0.5) * metres
+    y = view.y + view.reach - (column + 0.5) * metres
+    expected = inside(region, np.stack([x.ravel(), y.ravel()], axis=1)).reshape(shade.shape)
+    assert (shade == expected).all()
+    picture = birdseye(EMPTY, region=region, view=view)
+    assert (has(picture, SHADE) | has(picture, NIGHT))[shade != 0].mean() > 0.9
+
+
+# --- boxes ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "colour"), [*COLOURS.items(), ("Car", COLOURS["car"]), ("tram", OTHER)])
+def test_boxes_have_the_paper_s_colours(kind: str, colour: tuple[int, int, int]) -> None:
+    picture = birdseye(EMPTY, cars((10, 3), kind=kind))
+    rows, columns = np.nonzero(has(picture, colour))
+    assert len(rows) > 20
+    seen = View().pixels(np.array([[12.0, 4.0], [8.0, 2.0]]))  # its corners
+    assert seen[0, 0] - 2 <= columns.min() <= columns.max() <= seen[1, 0] + 2
+    assert seen[0, 1] - 2 <= rows.min() <= rows.max() <= seen[1, 1] + 2
+
+
+def test_colours_are_green_pink_blue_and_purple() -> None:
+    """LM-1: each by its strongest parts."""
+    red, green, blue = (np.array([COLOURS[kind][part] for kind in COLOURS]) for part in range(3))
+    assert list(COLOURS) == ["car", "pedestrian", "cyclist", "unknown"]
+    assert green[0] > max(red[0], blue[0])
+    assert red[1] > blue[1] > green[1]
+    assert blue[2] > max(red[2], green[2])
+    assert blue[3] > red[3] > green[3]
+
+
+def test_box_far_outside_the_view_does_no_harm() -> None:
+    assert (birdseye(EMPTY, cars((1e6, -1e6))) == birdseye(EMPTY)).all()
+
+
+def test_view_shows_what_was_lost() -> None:
+    assert around(cars((10, 3)), []) == View()
+    near = around(cars((10, 3), (50, 0)), [0])
+    assert (near.x, near.y, near.reach) == (10, 3, LEAST)
+    both = around(cars((10, 0), (50, 0)), [0, 1])
+    assert (both.x, both.reach) == (30, 28)
+    assert around(cars((10, 0), (500, 0)), [0, 1]).reach == BROAD
+    assert around(cars((10, 0)), [0], np.array([[10.0, 20, 0, 0]])).reach == 24
+
+
+# --- before and after ----------------------------------------------------------------------------------------------------
+
+
+def pair(pictured: bool = False) -> tuple[Case, Case]:
+    inputs = {"lidar": PointCloud(np.array([[1, 1, -1, 0], [2, 0, 1, 1]], np.float32)), "region": SQUARE}
+    camera = {"camera": Image(np.full((90, 160, 3), 77, np.uint8))} if pictured else {}
+    case = Case("a", {**inputs, **camera})
+    return case, PlacePoints(((5.0, 8.0, 0.0, 0.5),))(case)
+
+
+def test_lost_box_is_dashed_and_added_point_marked() -> None:
+    case, followup = pair()
+    view = View(5, 0, reach=20)
+    picture = before_after(case, followup, cars((5, 0)), cars(), view=view)
+    assert picture.shape == (view.side, 2 * view.side + GAP, 3)
+    left, right = picture[:, : view.side], picture[:, -view.side :]
+    assert has(left, COLOURS["car"]).any()
+    assert not has(left, GONE).any()
+    assert not has(left, ADDED).any()
+    assert has(right, GONE).sum() > 20
+    assert not has(right, COLOURS["car"]).any()
+    column, row = np.rint(view.pixels(np.array([[5.0, 8.0]]))[0]).astype(int)
+    assert has(right, ADDED)[row, column]
+    assert has(picture, (255, 255, 255))[:, view.side : view.side + GAP].all()
+
+
+def test_kept_box_is_not_dashed() -> None:
+    case, followup = pair()
+    picture = before_after(case, followup, cars((5, 0)), cars((5.2, 0)))
+    assert not has(picture, GONE).any()
+
+
+def test_camera_stands_beside_where_there_is_one() -> None:
+    case, followup = pair(pictured=True)
+    view = View(side=180)
+    wide = before_after(case, followup, cars(), cars(), view=view)
+    assert wide.shape == (180, 320 + 2 * 180 + 2 * GAP, 3)
+    assert (wide[:, :320] == 77).all()
+    bare = pair()
+    lent = before_after(*bare, cars(), cars(), view=view, pictured=case)
+    assert (lent == wide).all()
+
+
+def test_same_picture_every_time() -> None:
+    case, followup = pair()
+    made = [before_after(case, followup, cars((5, 0)), cars()) for _ in range(2)]
+    assert made[0].tobytes() == made[1].tobytes()

@@ -1,0 +1,452 @@
+"""The LiDAR experiment on small sweeps and planted faults: every table follows from the journals."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from swerve.case import Case
+from swerve.cli import main
+from swerve.codec import decode_values
+from swerve.experiments.cli import EXPERIMENTS
+from swerve.experiments.lidar.experiment import SIZES, Size, estimate, experiment
+from swerve.experiments.lidar.printed import TABLE
+from swerve.experiments.lidar.retraining import Lessons, Noisy, learn, retrained
+from swerve.experiments.lidar.sweeps import Kept, kept
+from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
+from swerve.experiments.subjects import Subject
+from swerve.region import inside
+from swerve.relations.obstacles import changes, counted
+from swerve.search.fuzz import Fuzz
+from swerve.sources.kitti import Kitti
+from swerve.spec import build_change
+from swerve.store import Run
+from swerve.values import Boxes3D, Image, PointCloud
+from swerve.world.lidar_source import LidarWorld
+from swerve.zoo.grid import Grid
+from swerve.zoo.lidar import Lidar
+from swerve.zoo.lidar_network import BirdNet
+from swerve.zoo.train import save_weights
+from tests.fixture_sweeps import points_of
+from tests.quality.test_lidar_identity import Coupled, Crowded, Sound, Sweeps
+
+FRAMES = 8
+SMALL = Size(FRAMES, 4, Fuzz(points=10, targets=2, tries=16), Lessons(2, 1, 1, 2, 3))
+PLACEMENTS = ("anywhere", "within 5 m")
+SERIES = (10, 100, 1000)
+
+
+class Pictured(Sweeps):
+    """The same sweeps with a picture each, so that they can be exported."""
+
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        camera = Image(np.full((24, 40, 3), 90, np.uint8))
+        return Case(key, {**case.inputs, "camera": camera}, case.truth, group=case.group)
+
+
+def made(into: Path, system: Sound, *, independent: bool = False, source: Sweeps | None = None) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SIZES, QUICK, SMALL)
+        given = source or Pictured(3 * FRAMES)
+        return experiment(Setting(into, QUICK, seed=3), system, given, "small", independent=independent)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("experiment")
+    made(into, Coupled(fault="lost"))
+    return into
+
+
+def rows(folder: Path, name: str) -> list[dict[str, str]]:
+    with (folder / "tables" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def journal(folder: Path, placement: str, n: int) -> Iterator[tuple[Mapping[str, Any], Boxes3D, Boxes3D]]:
+    """The judged trials of a series with what was said, read by hand."""
+    for row in Run(folder / "runs" / "small" / placement).trials():
+        if row["facts"].get("added") == n:
+            assert row["status"] in ("held", "violated")
+            before, after = (decode_values(row[end])[0] for end in ("before", "after"))
+            assert isinstance(before, Boxes3D)
+            assert isinstance(after, Boxes3D)
+            yield row, before, after
+
+
+def wilson(k: int, n: int) -> tuple[float, float]:
+    """The interval by its textbook formula."""
+    z = 1.959963984540054
+    middle, reach = (k + z**2 / 2) / (n + z**2), z / (n + z**2) * math.sqrt(k * (n - k) / n + z**2 / 4)
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+# --- the tables, by hand -------------------------------------------------------------------------------------------------
+
+
+def test_every_table_and_the_page_are_there(folder: Path) -> None:
+    written = {path.stem for path in (folder / "tables").glob("*.csv")}
+    assert written == {"table", "fig3", "subset", "landed", "distance", "fewest"}
+    page = (folder / "report" / "index.html").read_text()
+    for title in ("hide obstacles", "Fig. 3", "same obstacles", "Why so many", "How few points", "look like", "A/A"):
+        assert title in page, title
+    assert list((folder / "report" / "pictures").iterdir())
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("n", SERIES)
+def test_table_is_what_the_journal_says(folder: Path, placement: str, n: int) -> None:
+    (row,) = (row for row in rows(folder, "table") if row["placement"] == placement and int(row["n"]) == n)
+    differences = [len(after.kinds) - len(before.kinds) for _, before, after in journal(folder, placement, n)]
+    lost, equal, gained = (sum(np.sign(d) == sign for d in differences) for sign in (-1, 0, 1))
+    assert [int(row[name]) for name in ("frames", "lost", "equal", "gained")] == [FRAMES, lost, equal, gained]
+    assert float(row["rate"]) == pytest.approx(lost / FRAMES)
+    assert (float(row["low"]), float(row["high"])) == pytest.approx(wilson(lost, FRAMES), abs=1e-9)
+    printed = [row[f"printed {name}"] for name in ("lost", "equal", "gained")]
+    assert printed == ([str(number) for number in TABLE[n]] if placement == "anywhere" else [""] * 3)
+    p = min(1.0, 2 * sum(math.comb(lost + gained, k) for k in range(gained + 1)) / 2 ** (lost + gained))
+    assert row["sign test p"] == "" if lost + gained == 0 else float(row["sign test p"]) == pytest.approx(p)
+
+
+def test_losses_are_planted_and_found(folder: Path) -> None:
+    """The fault strikes where a high point lies within 6 m of an obstacle; of 1,000 near the border one always does."""
+    table = {(row["placement"], int(row["n"])): row for row in rows(folder, "table")}
+    assert int(table["within 5 m", 1000]["lost"]) == FRAMES
+    assert int(table["within 5 m", 10]["lost"]) < FRAMES
+
+
+def test_printed_numbers_are_the_paper_s() -> None:
+    assert dict(TABLE) == {10: (27, 951, 22), 100: (121, 781, 98), 1000: (335, 533, 132)}
+    assert {sum(row) for row in TABLE.values()} == {1000}
+
+
+def test_unchanged_frames_change_nothing(folder: Path) -> None:
+    """A/A = 0, told in a row of its own and beside every rate."""
+    (again,) = (row for row in rows(folder, "table") if row["placement"].startswith("none"))
+    assert [int(again[name]) for name in ("frames", "lost", "equal", "gained")] == [FRAMES, 0, FRAMES, 0]
+    assert {float(row["A/A rate"]) for name in ("table", "fig3") for row in rows(folder, name)} == {0.0}
+    assert {float(row["A/A frame rate"]) for row in rows(folder, "subset")} == {0.0}
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_figure_3_counts_types_by_hand(folder: Path, placement: str) -> None:
+    for n in SERIES:
+        table = {row["type"]: row for row in rows(folder, "fig3") if row["placement"] == placement and int(row["n"]) == n}
+        pairs = [(before, after) for _, before, after in journal(folder, placement, n)]
+        assert set(table) == {kind for before, _ in pairs for kind in before.kinds}
+        for kind, row in table.items():
+            counts = [(before.kinds.count(kind), after.kinds.count(kind)) for before, after in pairs]
+            assert int(row["lost"]) == sum(after < before for before, after in counts)
+            assert int(row["gained"]) == sum(after > before for before, after in counts)
+            assert int(row["lost"]) + int(row["equal"]) + int(row["gained"]) == FRAMES
+            assert [int(row["before"]), int(row["after"])] == [sum(part) for part in zip(*counts, strict=True)]
+
+
+@pytest.mark.parametrize("fate", ["lost", "vanished", "type_changed", "moved", "gained"])
+def test_subset_counts_fates_by_hand(folder: Path, fate: str) -> None:
+    for placement in PLACEMENTS:
+        for n in SERIES:
+            became = [(changes(before, after), before) for _, before, after in journal(folder, placement, n)]
+            for row in rows(folder, "subset"):
+                if (row["placement"], int(row["n"]), row["fate"]) != (placement, n, fate):
+                    continue
+                name = fate if row["type"] == "all" else f"{fate}.{row['type']}"
+                counts = [int(one.counts().get(name, 0)) for one, _ in became]
+                there = sum(row["type"] in ("all", kind) for _, before in became for kind in before.kinds)
+                assert (int(row["obstacles"]), int(row["count"])) == (there, sum(counts))
+                assert (int(row["frames"]), int(row["frames with"])) == (FRAMES, sum(count > 0 for count in counts))
+                assert float(row["rate"]) == pytest.approx(sum(counts) / there)
+                expected = wilson(sum(count > 0 for count in counts), FRAMES)
+                assert (float(row["frame low"]), float(row["frame high"])) == pytest.approx(expected, abs=1e-9)
+
+
+def test_missing_is_lost_renamed_and_moved(folder: Path) -> None:
+    table = {(r["placement"], r["n"], r["type"], r["fate"]): int(r["count"]) for r in rows(folder, "subset")}
+    for placement, n, kind, fate in table:
+        if fate == "missing":
+            parts = (table[placement, n, kind, part] for part in ("lost", "type_changed", "moved"))
+            assert table[placement, n, kind, fate] == sum(parts)
+
+
+def test_points_landed_are_counted(folder: Path) -> None:
+    table = {(row["placement"], int(row["n"])): row for row in rows(folder, "landed")}
+    for (placement, n), row in table.items():
+        assert (int(row["frames"]), int(row["points"])) == (FRAMES, n * FRAMES)
+        assert row["in the grid"] == ""  # this system has none
+        near = 0
+        for trial, before, _ in journal(folder, placement, n):
+            case = Pictured(3 * FRAMES)[trial["case"]]
+            added = points_of(build_change(trial["change"])(case))[len(points_of(case)) :].astype(np.float64)
+            away = np.hypot(*(added[:, None, :2] - before.xyzlwhy[None, :, :2]).transpose(2, 0, 1))
+            near += int((away < 4).any(axis=1).sum())
+        assert int(row["near an obstacle"]) == near
+
+
+def test_distances_add_up(folder: Path) -> None:
+    for placement in PLACEMENTS:
+        table = [row for row in rows(folder, "distance") if row["placement"] == placement]
+        pairs = [(before, after) for _, before, after in journal(folder, placement, 1000)]
+        assert sum(int(row["obstacles"]) for row in table) == sum(len(before.kinds) for before, _ in pairs)
+        assert sum(int(row["missing"]) for row in table) == sum(changes(*pair).missing for pair in pairs)
+        assert sum(int(row["missing"]) for row in table if row["metres"].startswith(("8", "16", "32"))) == 0  # 6 m reach
+
+
+# --- the fewest points ---------------------------------------------------------------------------------------------------
+
+
+def test_fewest_points_are_confirmed(folder: Path) -> None:
+    """One point is enough for this fault, and the search says so, with the true number of tries."""
+    table = rows(folder, "fewest")
+    assert len(table) == 2
+    for row in table:
+        assert (row["hidden"], row["points"], row["confirmed"], row["vanished"]) == ("True", "1", "True", "True")
+        assert float(row["metres to the nearest"]) < 6
+    run = Run(folder / "runs" / "small" / "fewest")
+    tries = Counter(row["case"] for row in run.trials())
+    page = (folder / "report" / "index.html").read_text()
+    assert f"{tries.total():,} tries" in page
+    assert "2 hidden with 1 point each (2 confirmed)" in page
+
+
+def test_shrunk_points_lie_outside(folder: Path) -> None:
+    run = folder / "runs" / "small" / "fewest"
+    kept_files = list((run / "shrunk").glob("*.json"))
+    assert len(kept_files) == 2
+    for file in kept_files:
+        row = json.loads(file.read_text())["row"]
+        case = Pictured(3 * FRAMES)[row["case"]]
+        added = points_of(build_change(row["change"])(case))[len(points_of(case)) :]
+        assert len(added) == 1
+        assert not inside(case.inputs["region"], added[:, :2]).any()  # type: ignore[arg-type]
+
+
+# --- the export ----------------------------------------------------------------------------------------------------------
+
+
+def test_violating_frames_are_exported(folder: Path) -> None:
+    place = folder / "data" / "violating" / "small"
+    source = Kitti(place / "train", ("lidar",))
+    assert len(source.keys()) == SMALL.lessons.exported
+    with (place / "manifest.csv").open(newline="") as file:
+        told = list(csv.DictReader(file))
+    for key, row in zip(source.keys(), told, strict=True):
+        cloud = source[key].inputs["lidar"]
+        assert isinstance(cloud, PointCloud)
+        before = Pictured(3 * FRAMES)[row["parent"]]
+        assert cloud.xyzi[: len(points_of(before))].tobytes() == points_of(before).tobytes()
+        assert len(cloud.xyzi) - len(points_of(before)) == int(row["rule"].split()[0].replace(",", ""))
+        labels = [line.split()[0].lower() for line in (place / "train" / "label_2" / f"{key}.txt").read_text().splitlines()]
+        truth = before.truth[0]
+        assert isinstance(truth, Boxes3D)
+        assert labels == list(truth.kinds)
+
+
+# --- resuming, designs, clean twins --------------------------------------------------------------------------------------
+
+
+def test_going_on_in_a_finished_folder_changes_nothing(folder: Path) -> None:
+    before = {path: path.read_bytes() for path in (folder / "tables").glob("*.csv")}
+    made(folder, Coupled(fault="lost"))
+    assert {path: path.read_bytes() for path in (folder / "tables").glob("*.csv")} == before
+
+
+def test_clean_twin_loses_nothing_at_any_n(tmp_path: Path) -> None:
+    page = made(tmp_path, Sound(), source=Sweeps(FRAMES)).read_text()
+    table = rows(tmp_path, "table")
+    assert {(row["lost"], row["equal"], row["gained"]) for row in table} == {("0", str(FRAMES), "0")}
+    assert {row["count"] for row in rows(tmp_path, "subset")} == {"0"}
+    assert {row["hidden"] for row in rows(tmp_path, "fewest")} <= {"False"}
+    assert "none hidden of" in page
+    assert "no frame was violated" in page
+    assert "no obstacle was lost" in page
+
+
+def test_independent_series_have_frames_of_their_own(tmp_path: Path) -> None:
+    made(tmp_path, Crowded(most=40), independent=True)
+    for placement in PLACEMENTS:
+        cases = [{row["case"] for row, *_ in journal(tmp_path, placement, n)} for n in SERIES]
+        assert [len(some) for some in cases] == [FRAMES] * 3
+        assert len(set().union(*cases)) == 3 * FRAMES
+    table = {(row["placement"], int(row["n"])): int(row["lost"]) for row in rows(tmp_path, "table")}
+    assert [table[placement, n] for placement in PLACEMENTS for n in SERIES] == [0, FRAMES, FRAMES] * 2
+    assert rows(tmp_path, "table")[0]["frames"] == str(3 * FRAMES)
+
+
+class Flickering(Sound):
+    """Loses its first obstacle every third time it is asked, whatever it is shown."""
+
+    asked = 0
+
+    def says(self, case: Case, boxes: Boxes3D) -> Boxes3D:
+        Flickering.asked += 1
+        del case
+        return Boxes3D(boxes.xyzlwhy[1:], boxes.kinds[1:]) if Flickering.asked % 3 == 0 else boxes
+
+
+def test_flicker_shows_in_the_a_a_row(tmp_path: Path) -> None:
+    """D-20: what an unchanged frame gives stands beside every rate, so that noise is not taken for an effect."""
+    Flickering.asked = 0
+    made(tmp_path, Flickering(), source=Sweeps(FRAMES))
+    again = rows(tmp_path, "table")[0]
+    assert int(again["lost"]) + int(again["gained"]) > 0
+    first, second = ({seen.case: seen for seen in Run(tmp_path / "runs" / "small" / name).baseline()} for name in PLACEMENTS)
+    outcomes = Counter(counted(first[key].said[0], second[key].said[0])["all"].outcome for key in first)  # type: ignore[arg-type]
+    assert [int(again[name]) for name in ("lost", "equal", "gained")] == [outcomes[n] for n in ("lost", "equal", "gained")]
+
+
+# --- sweeps kept, noise to learn from ------------------------------------------------------------------------------------
+
+
+def test_kept_sweep_is_the_world_s(tmp_path: Path) -> None:
+    world = LidarWorld(drives=1)
+    source = Kept(world, tmp_path / "sweeps")
+    (key,) = source.keys()
+    first, again, other = source[key], Kept(world, tmp_path / "sweeps")[key], LidarWorld(drives=1)[key]
+    assert first.input_sha == again.input_sha == other.input_sha
+    assert [value.digest for value in again.truth] == [value.digest for value in other.truth]
+    assert (again.group, source.fingerprint()) == (other.group, world.fingerprint())
+    assert len(list((tmp_path / "sweeps").iterdir())) == 1
+    with pytest.raises(KeyError):
+        source["elsewhere"]
+
+
+def test_noise_is_added_to_every_other_sweep() -> None:
+    noisy = Noisy(Sweeps(3), seed=1)
+    assert len(noisy) == 6
+    for number in range(3):
+        case = Sweeps(3)[f"sweep-{number}"]
+        clean, dusty = noisy[2 * number], noisy[2 * number + 1]
+        assert (clean.xyzi == points_of(case)).all()
+        added = len(dusty.xyzi) - len(clean.xyzi)
+        assert added == noisy.change(2 * number + 1).n
+        assert added in SERIES
+        assert (dusty.owner[: len(clean.xyzi)] == clean.owner).all()
+        assert (dusty.boxes == clean.boxes).all()
+    assert [len(one.xyzi) for one in noisy[:2]] == [len(noisy[0].xyzi), len(noisy[1].xyzi)]
+    with pytest.raises(IndexError):
+        noisy[6]
+
+
+def tiny(path: Path, seed: int = 0) -> Lidar:
+    """A network of the zoo's kind, as small as it can be, with weights drawn at random."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        save_weights(BirdNet("none", 4), path)
+    return Lidar(path, cells=32, width=4)
+
+
+def test_network_learns_and_the_given_one_stays(tmp_path: Path) -> None:
+    system = tiny(tmp_path / "tiny.safetensors")
+    before = {name: part.clone() for name, part in system.net.state_dict().items()}
+    noisy = Noisy(Sweeps(2), seed=0)
+    tuned = [learn(system.net, Grid(32), noisy, noisy[:2], 2, seed=5) for _ in range(2)]
+    assert all(torch.equal(part, before[name]) for name, part in system.net.state_dict().items())
+    assert any(not torch.equal(part, before[name]) for name, part in tuned[0].state_dict().items())
+    same = zip(tuned[0].state_dict().values(), tuned[1].state_dict().values(), strict=True)
+    assert all(torch.equal(*pair) for pair in same)
+
+
+def test_retrained_weights_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = tiny(tmp_path / "tiny.safetensors")
+    monkeypatch.setattr("swerve.experiments.lidar.retraining.kept", lambda setting, count, split: Sweeps(count))
+    setting = Setting(tmp_path / "into", QUICK)
+    first = retrained(setting, Subject("lidar", system, Sweeps(2)), SMALL.lessons)
+    assert first.weights is not None
+    stamp = first.weights.stat().st_mtime_ns
+    assert retrained(setting, Subject("lidar", system, Sweeps(2)), SMALL.lessons).weights == first.weights
+    assert first.weights.stat().st_mtime_ns == stamp
+    assert (first.cells, first.width, first.roi_first) == (32, 4, False)
+
+
+def test_region_first_gives_exactly_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real network, untrained: whatever lies outside cannot change one bit, while without it the answers may."""
+    system = tiny(tmp_path / "tiny.safetensors")
+    safe = Lidar(system.weights, roi_first=True, cells=32, width=4)
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    path = experiment(Setting(tmp_path / "into", QUICK), safe, Sweeps(FRAMES), "safe")
+    for placement in PLACEMENTS:
+        for row in Run(tmp_path / "into" / "runs" / "safe" / placement).trials():
+            assert row["before"] == row["after"]
+    assert "reach the network" in path.read_text()
+    assert not (tmp_path / "into" / "runs" / "safe" / "fewest").exists()
+    assert {row["in the grid"] != "" for row in rows(tmp_path / "into", "landed")} == {True}
+
+
+def test_retraining_is_told_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    monkeypatch.setattr("swerve.experiments.lidar.retraining.kept", lambda setting, count, split: Sweeps(count))
+    system = tiny(tmp_path / "tiny.safetensors")
+    experiment(Setting(tmp_path / "into", QUICK), system, Sweeps(FRAMES), "tiny", retrain=True)
+    table = rows(tmp_path / "into", "retrained")
+    assert [row["placement"] for row in table] == list(PLACEMENTS)
+    for row in table:
+        run = Run(tmp_path / "into" / "runs" / "tiny" / f"retrained, {row['placement']}")
+        found = [one for one in run.trials() if one["status"] in ("held", "violated")]
+        assert int(row["frames"]) == len(found) == SMALL.lessons.frames
+        assert int(row["missing after"]) == sum(one["status"] == "violated" for one in found)
+        series = Run(tmp_path / "into" / "runs" / "tiny" / row["placement"])
+        same = {one["case"]: one["change"] for one in series.trials() if one["facts"].get("added") == 1000}
+        assert all(same[one["case"]] == one["change"] for one in found)  # the very same points, before and after
+
+
+# --- the command ---------------------------------------------------------------------------------------------------------
+
+
+def test_estimate_scales_with_the_size() -> None:
+    few, many = (estimate(level, Sound(), Sweeps(2000)) for level in (QUICK, FULL))
+    assert 0 < few.seconds < many.seconds
+    assert 0 < few.size < many.size
+
+
+def test_levels_grow() -> None:
+    sizes = [SIZES[level] for level in (QUICK, USUAL, FULL)]
+    assert [size.frames for size in sizes][1:] == [500, 1000]
+    assert sizes[0].frames < sizes[1].frames
+    assert sizes[0].search.targets < sizes[1].search.targets < sizes[2].search.targets
+
+
+CAMPAIGN = """
+method = "lidar"
+[source]
+use = "tests.quality.test_lidar_identity:Sweeps"
+count = 4
+[system]
+use = "tests.quality.test_lidar_identity:Coupled"
+"""
+
+
+def test_command_runs_an_experiment_of_one_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(SIZES, QUICK, Size(3, 2, Fuzz(points=6, targets=1, tries=8), SMALL.lessons))
+    (tmp_path / "mine.toml").write_text(CAMPAIGN)
+    asked = ["experiment", "lidar", "--quick", "--system", str(tmp_path / "mine.toml"), "--into", str(tmp_path / "out")]
+    assert main([*asked, "--workers", "0"]) == 0
+    told = capsys.readouterr().out
+    assert "lidar, quick: about" in told
+    assert "report/index.html" in told.replace("\n", "")
+    assert {row["system"] for row in rows(tmp_path / "out", "table")} == {"mine"}
+
+
+def test_command_refuses_what_is_not_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "deeptest", "--independent", "--into", str(tmp_path / "x")]) == 2
+    assert "--independent is no option of the experiment 'deeptest'" in capsys.readouterr().err
+    assert main(["experiment", "lidra", "--into", str(tmp_path / "x")]) == 2
+    assert "did you mean 'lidar'" in capsys.readouterr().err
+    assert set(EXPERIMENTS) == {"deeptest", "lidar"}
+
+
+def test_sweeps_for_training_share_no_scene_with_the_tested(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    groups = [{source.group(key) for key in source.keys()} for source in (kept(setting, 5), kept(setting, 5, "train"))]
+    assert not groups[0] & groups[1]

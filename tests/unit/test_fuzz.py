@@ -1,0 +1,333 @@
+"""The search for points that hide an obstacle: points offered, weakest first, bred towards a loss, shrunk to the fewest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swerve.campaign import Campaign, Observation, Plan, Record, Trial
+from swerve.case import Case
+from swerve.cli import main
+from swerve.codec import encode_change
+from swerve.engine import run
+from swerve.errors import InputError, NotApplicable
+from swerve.methods.lidar import lidar
+from swerve.region import inside, outside
+from swerve.relation import Status, Verdict
+from swerve.search.fuzz import Fuzz, FuzzSession, left_of
+from swerve.shrink import Parted, shrunk_of
+from swerve.spec import build_change
+from swerve.store import JOURNAL, Run
+from swerve.testing import MemoryLedger
+from swerve.transformations.offer import OfferPoints
+from swerve.transformations.scatter import PlacePoints
+from swerve.values import Boxes3D, PointCloud
+from tests.fixture_sweeps import points_of, road, sweep_case
+from tests.quality.test_lidar_identity import ABOVE, ROAD, Coupled, Sound, Sweeps, said, without
+
+places = st.tuples(*[st.floats(-60, 60, width=32)] * 2, st.floats(-9, 9, width=32), st.floats(0, 1, width=32))
+
+
+# --- points offered ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(places, min_size=1, max_size=30))
+@settings(deadline=None)
+def test_offered_points_lie_outside_or_are_left_out(at: list[tuple[float, float, float, float]]) -> None:
+    case = sweep_case()
+    before = points_of(case)
+    free = outside(road(), np.array(at)[:, :2].astype(np.float32))
+    if not free.any():
+        with pytest.raises(NotApplicable, match="none of the"):
+            OfferPoints(tuple(at))(case)
+        return
+    made = OfferPoints(tuple(at))(case)
+    after = points_of(made)
+    assert after[: len(before)].tobytes() == before.tobytes()
+    added = after[len(before) :]
+    assert (added[:, :2] == np.array(at, np.float32)[free, :2]).all()
+    assert not inside(road(), added[:, :2]).any()
+    assert (added[:, 2:] >= before[:, 2:].min(axis=0)).all()
+    assert (added[:, 2:] <= before[:, 2:].max(axis=0)).all()
+    assert (made.facts["added"], made.facts["inside"]) == (free.sum(), 0)
+
+
+@given(st.lists(places, min_size=1, max_size=10))
+@settings(deadline=None)
+def test_placed_points_are_the_very_same(at: list[tuple[float, float, float, float]]) -> None:
+    """What a search offers can be told as points placed one by one, whose own checks they pass."""
+    case = sweep_case()
+    offer = OfferPoints(tuple(at))
+    try:
+        made = offer(case)
+    except NotApplicable:
+        return
+    again = offer.placed(case)
+    assert isinstance(again, PlacePoints)
+    assert points_of(again(case)).tobytes() == points_of(made).tobytes()
+
+
+def test_shares_span_the_intensities() -> None:
+    case = sweep_case()
+    low, high = points_of(case)[:, 3].min(), points_of(case)[:, 3].max()
+    added = points_of(OfferPoints(((0, 30, 0, 0), (0, 30, 0, 1), (0, 30, 0, 0.5)))(case))[-3:, 3]
+    assert (added[0], added[1]) == (low, high)
+    assert added[2] == pytest.approx((low + high) / 2, abs=1e-6)
+
+
+def test_offers_shrink_by_their_points() -> None:
+    offer = OfferPoints(((0, 30, 0, 0), (1, 30, 0, 0), (2, 30, 0, 0)))
+    assert isinstance(offer, Parted)
+    assert offer.with_parts(offer.parts()[:1]) == OfferPoints(((0, 30, 0, 0),))
+    assert [len(easier.at) for easier in offer.simpler()] == [2, 1]  # type: ignore[attr-defined]
+    assert offer.words() == "3 points offered outside the region"
+    assert OfferPoints(offer.at[:1]).words() == "1 point offered outside the region"
+
+
+def test_offer_reads_back_from_the_journal() -> None:
+    offer = OfferPoints(((0.1, 30.2, 0.3, 0.4),), outside=road())
+    assert build_change(encode_change(offer)) == offer
+
+
+def test_bad_offers_are_refused() -> None:
+    with pytest.raises(ValueError, match="share"):
+        OfferPoints(((0, 0, 0, 1.5),))
+    with pytest.raises(ValueError, match="not finite"):
+        OfferPoints(((0, 0, math.nan, 0.5),))
+    nothing = OfferPoints(())
+    case = sweep_case()
+    assert points_of(nothing(case)) is points_of(case)
+    with pytest.raises(NotApplicable):
+        OfferPoints(((0, 30, 0, 0),)).placed(Case("bare", {"lidar": case.inputs["lidar"]}))
+    with pytest.raises(NotApplicable):
+        OfferPoints(((0, 30, 0, 0),)).placed(Case("empty", {"lidar": PointCloud(np.zeros((0, 4))), "region": road()}))
+
+
+# --- what is left of an obstacle -----------------------------------------------------------------------------------------
+
+
+def boxes(*rows: tuple[float, float, float]) -> Boxes3D:
+    """Cars at (x, y) with a score."""
+    numbers = [[x, y, 0, 4, 2, 1.5, 0] for x, y, _ in rows]
+    return Boxes3D(np.array(numbers, float).reshape(-1, 7), ("car",) * len(rows), np.array([score for *_, score in rows]))
+
+
+def record(before: Boxes3D, after: Boxes3D | None, status: Status = Status.HELD) -> Record:
+    said_after = () if after is None else (after,)
+    return Record(Trial("a", "r", 0), Verdict(status, 0.0), None, (before,), said_after)
+
+
+def test_untouched_obstacle_is_left_whole() -> None:
+    assert left_of(record(boxes((5, 0, 0.8)), boxes((5, 0, 0.8))), 0) == pytest.approx(1)
+
+
+def test_less_is_left_of_a_lower_score_and_of_a_moved_box() -> None:
+    before = boxes((5, 0, 0.8), (25, 0, 0.5))
+    fainter = left_of(record(before, boxes((5, 0, 0.4), (25, 0, 0.5))), 0)
+    assert fainter == pytest.approx(0.5)
+    shifted = left_of(record(before, boxes((6, 0, 0.8), (25, 0, 0.5))), 0)
+    assert shifted == pytest.approx(3 / 5)  # IoU of boxes 4 m long, one of them a metre ahead
+    assert left_of(record(before, boxes((6, 0, 0.4), (25, 0, 0.5))), 1) == pytest.approx(1)
+
+
+def test_nothing_is_left_of_a_lost_one() -> None:
+    before = boxes((5, 0, 0.8), (25, 0, 0.5))
+    assert left_of(record(before, boxes((5, 0, 0.8)), Status.VIOLATED), 1) == 0
+    assert left_of(record(before, boxes((5, 0, 0.8)), Status.VIOLATED), 0) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("status", [Status.SKIPPED, Status.ERROR])
+def test_nothing_is_known_of_what_was_not_judged(status: Status) -> None:
+    assert left_of(record(boxes((5, 0, 0.8)), None, status), 0) is None
+
+
+# --- the search ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fading(Sound):
+    """An obstacle's score falls with every high point outside within `reach` metres; with `most` of them it is gone.
+
+    The fault shows only where many points gather, and the score says how near one is: what breeding can climb.
+    """
+
+    reach: float = 4.5
+    most: int = 9
+
+    def says(self, case: Case, boxes: Boxes3D) -> Boxes3D:
+        high = points_of(case)[points_of(case)[:, 2] > ABOVE]
+        stray = high[~inside(ROAD, high[:, :2])][:, :2]
+        near = (np.hypot(*(boxes.xyzlwhy[:, None, :2] - stray[None]).transpose(2, 0, 1)) < self.reach).sum(axis=1)
+        scores = np.clip(0.9 - 0.8 * near / self.most, 0.1, 0.9) - 0.001 * np.arange(len(near))
+        kept = np.flatnonzero(near < self.most)
+        return Boxes3D(boxes.xyzlwhy[kept], tuple(boxes.kinds[row] for row in kept), scores[kept])
+
+
+SEARCH = Fuzz(points=12, reach=6.0, per_case=2, targets=4, tries=48, width=8)
+
+
+def campaign(system: Sound, search: Fuzz = SEARCH, cases: int = 4, seed: int = 1) -> Campaign:
+    return lidar(Sweeps(cases), system, n=search.points, near=5.0, search=search, seed=seed)
+
+
+def searched(given: Campaign) -> tuple[list[Record], FuzzSession]:
+    """The records of a whole search, and its session once it was told all of them."""
+    ledger = MemoryLedger()
+    run(given, ledger)
+    found = [item for batch in ledger.batches for item in batch if isinstance(item, Record)]
+    seen = {item.case: item for batch in ledger.batches for item in batch if isinstance(item, Observation)}
+    assert isinstance(given.search, Fuzz)
+    session = given.search.start(Plan(list(seen), given.rules, given.seed, seen, given.inference_batch))
+    told = iter(found)
+    while trials := session.ask():
+        session.tell([next(told) for _ in trials])
+    assert next(told, None) is None
+    return found, session
+
+
+def test_one_point_that_is_enough_is_found_at_once() -> None:
+    found, session = searched(campaign(Coupled()))
+    assert len(session.besieged) == 4
+    assert all(siege.hidden is not None for siege in session.besieged)
+    assert len(found) <= len(session.scouted) + 4 * 8
+    for siege in session.besieged:
+        hit = next(item for item in found if item.trial.draw == siege.hidden)
+        assert hit.trial.case == siege.case
+        assert hit.verdict.status is Status.VIOLATED
+        assert left_of(hit, siege.row) == 0
+
+
+def test_breeding_beats_chance() -> None:
+    """With as many tries, sets led by the answers hide more than sets drawn anew."""
+    bred = [searched(campaign(Fading(), seed=seed))[1] for seed in range(3)]
+    chance = [searched(campaign(Fading(), replace(SEARCH, follow="chance"), seed=seed))[1] for seed in range(3)]
+    hidden = [sum(siege.hidden is not None for session in some for siege in session.besieged) for some in (bred, chance)]
+    assert hidden[0] > hidden[1]
+    assert hidden[0] >= 6
+
+
+def test_sound_system_is_searched_in_vain() -> None:
+    found, session = searched(campaign(Sound()))
+    assert {item.verdict.status for item in found} <= {Status.HELD, Status.SKIPPED}
+    assert all(siege.hidden is None for siege in session.scouted)
+    assert all(siege.tries == SEARCH.tries for siege in session.besieged)
+    assert sum(siege.tries for siege in session.scouted) == len(found)
+
+
+def test_weakest_are_scouted_first() -> None:
+    keys = ("a", "b")
+    scores = {"a": (0.9, 0.2, 0.5), "b": (0.3, 0.8)}
+    seen = {
+        key: Observation(key, "", said=(boxes(*((9.0 * place, 0, score) for place, score in enumerate(scores[key]))),))
+        for key in keys
+    }
+    session = SEARCH.start(Plan(keys, campaign(Sound()).rules, 0, seen, 8))
+    assert [(siege.case, siege.row, siege.score) for siege in session.scouted] == [
+        *(("a", 1, 0.2), ("b", 0, 0.3), ("a", 2, 0.5), ("b", 1, 0.8)),
+    ]
+    for trial, siege in zip(session.ask(), session.scouted, strict=True):
+        assert trial.case == siege.case
+        assert isinstance(trial.change, OfferPoints)
+        away = np.array(trial.change.at)[:, :2] - siege.box[:2]
+        assert (np.hypot(*away.T) <= SEARCH.reach + 1e-4).all()
+
+
+def test_obstacle_without_care_is_nobody_s_target() -> None:
+    careless = replace(boxes((5, 0, 0.1), (15, 0, 0.9)), care=np.array([False, True]))
+    session = SEARCH.start(Plan(["a"], campaign(Sound()).rules, 0, {"a": Observation("a", "", said=(careless,))}, 8))
+    assert [siege.row for siege in session.scouted] == [1]
+
+
+def test_those_nearest_to_a_loss_are_besieged() -> None:
+    _, session = searched(campaign(Fading(), replace(SEARCH, targets=2, tries=1), cases=5))
+    judged = [siege for siege in session.scouted if siege.sets]
+    worst = sorted(siege.left for siege in judged)[:2]
+    assert [siege.left for siege in session.besieged] == worst
+    assert all(siege.tries == 1 for siege in session.scouted)
+
+
+def test_same_seed_same_search_and_another_seed_another() -> None:
+    changes = [[item.change for item in searched(campaign(Fading(), seed=seed))[0]] for seed in (1, 1, 2)]
+    assert changes[0] == changes[1] != changes[2]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"points": 0}, {"reach": 0.0}, {"reach": math.inf}, {"tries": True}, {"width": 0}, {"follow": "luck"}]
+)
+def test_wrong_numbers_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        Fuzz(**wrong)  # type: ignore[arg-type]
+
+
+def test_search_wants_one_rule_and_boxes() -> None:
+    with pytest.raises(InputError, match="one rule"):
+        run(lidar(Sweeps(1), Sound(), search=Fuzz()), MemoryLedger())
+    with pytest.raises(InputError, match="hides 3-D boxes"):
+        Fuzz().start(Plan(["a"], campaign(Sound()).rules, 0, {"a": Observation("a", "")}, 8))
+
+
+# --- the whole way: search, shrink, replay -------------------------------------------------------------------------------
+
+CAMPAIGN = """
+method = "lidar"
+n = 12
+near = 5.0
+seed = 1
+[source]
+use = "tests.quality.test_lidar_identity:Sweeps"
+count = 3
+[system]
+use = "tests.unit.test_fuzz:Fading"
+most = 3
+[search]
+use = "fuzz"
+points = 12
+targets = 2
+tries = 24
+"""
+
+
+def test_fewest_points_of_a_find_are_as_many_as_it_takes(tmp_path: Path) -> None:
+    """An obstacle that three points hide is found by a dozen, shrunk to three, and replayed."""
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    folder = tmp_path / "run"
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(folder), "--workers", "0", "--anyway"]) == 1
+    whole = (folder / JOURNAL).read_bytes()
+    findings = list(Run(folder).findings())
+    assert main(["shrink", str(folder), "--all", "--workers", "0"]) == 0
+    for finding in findings:
+        made = shrunk_of(Run(folder), finding.id)
+        assert made is not None
+        assert (made.finding.facts["added"], made.finding.facts["inside"], made.finding.facts["lost"]) == (3, 0, 1)
+    assert main(["replay", str(folder), findings[0].id, "--shrunk"]) == 0
+    cut_and_resumed(folder, tmp_path / "campaign.toml", whole)
+
+
+def cut_and_resumed(folder: Path, campaign_file: Path, whole: bytes) -> None:
+    """A search that was stopped anywhere goes on to the same bytes."""
+    lines = whole.splitlines(keepends=True)
+    for share in (0.3, 0.7):
+        (folder / JOURNAL).write_bytes(b"".join(lines[: int(len(lines) * share)]))
+        (folder / "summary.json").unlink(missing_ok=True)
+        assert main(["run", str(campaign_file), "--into", str(folder), "--workers", "0", "--anyway"]) == 1
+        assert (folder / JOURNAL).read_bytes() == whole
+
+
+def test_fakes_lose_what_they_should() -> None:
+    case = Sweeps(1)["sweep-0"]
+    there = said(points_of(case), ROAD)
+    x, y = there.xyzlwhy[0, :2]
+    beside = PlacePoints(tuple((float(x), float(np.sign(y) * 6.6), 0.0, 0.5) for _ in range(2)))
+    fewer = Fading(reach=20, most=2)([beside(case)])[0][0]
+    assert isinstance(fewer, Boxes3D)
+    assert _rows(fewer) <= _rows(without(there, 0))
+
+
+def _rows(given: Boxes3D) -> set[tuple[float, ...]]:
+    return {tuple(row) for row in np.asarray(given.xyzlwhy).tolist()}

@@ -1,0 +1,187 @@
+"""What became of a set of obstacles: against every possible assignment, and with planted losses."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swerve.relations.matching import Same, same_kinds
+from swerve.relations.obstacles import ALL, OBSTACLES, Changes, Count, changes, counted
+from swerve.values import Array, Boxes2D, Boxes3D
+
+KINDS = ("car", "pedestrian", "cyclist", "unknown")
+SIZES = {"car": (4.2, 1.8, 1.5), "pedestrian": (0.6, 0.6, 1.7), "cyclist": (1.8, 0.6, 1.7), "unknown": (1.0, 1.0, 1.0)}
+
+
+def boxes(*things: tuple[str, float, float], care: Array | None = None) -> Boxes3D:
+    """A box of its type's size at each (kind, x, y)."""
+    rows = [[x, y, 0, *SIZES[kind], 0.1] for kind, x, y in things]
+    return Boxes3D(np.array(rows, float).reshape(-1, 7), tuple(kind for kind, _, _ in things), care=care)
+
+
+# Places on a coarse grid: many boxes coincide, touch, or miss each other by little.
+things = st.tuples(st.sampled_from(KINDS), st.integers(0, 8).map(lambda step: 0.7 * step), st.integers(0, 2).map(float))
+some = st.lists(things, max_size=4)
+
+
+# --- against every assignment -------------------------------------------------------------------------------------------
+
+
+def most_pairs(allowed: Array) -> int:
+    """The largest number of rows that can have a column each, by trying all."""
+    rows, columns = allowed.shape
+    for size in range(min(rows, columns), 0, -1):
+        for chosen in combinations(range(rows), size):
+            if any(
+                all(allowed[row, to[place]] for place, row in enumerate(chosen)) for to in permutations(range(columns), size)
+            ):
+                return size
+    return 0
+
+
+@given(some, some)
+@settings(max_examples=150, deadline=None)
+def test_no_assignment_keeps_more(before: list[tuple[str, float, float]], after: list[tuple[str, float, float]]) -> None:
+    was, now = boxes(*before), boxes(*after)
+    found = changes(was, now)
+    allowed = OBSTACLES.likeness(was, now).same & same_kinds(was, now)
+    assert len(found.kept) == most_pairs(allowed)
+    assert all(allowed[pair] for pair in found.kept)
+
+
+@given(some, some)
+@settings(max_examples=150, deadline=None)
+def test_everyone_is_told_once(before: list[tuple[str, float, float]], after: list[tuple[str, float, float]]) -> None:
+    was, now = boxes(*before), boxes(*after)
+    found = changes(was, now)
+    pairs = (*found.kept, *found.type_changed, *found.moved)
+    assert sorted([*(row for row, _ in pairs), *found.lost]) == list(range(len(before)))
+    assert sorted([*(column for _, column in pairs), *found.gained]) == list(range(len(after)))
+    assert set(found.vanished) <= set(found.lost)
+    likeness, alike = OBSTACLES.likeness(was, now), same_kinds(was, now)
+    free = set(found.gained)
+    assert not any(likeness.same[row, column] for row in found.lost for column in free)  # else it would be kept or renamed
+    assert not any((likeness.near & alike)[row, column] for row in found.lost for column in free)  # else it would be moved
+
+
+@given(some)
+@settings(deadline=None)
+def test_same_set_has_no_changes(before: list[tuple[str, float, float]]) -> None:
+    found = changes(boxes(*before), boxes(*before[::-1]))
+    assert found.missing == 0
+    assert not any(found.counts().values())
+
+
+@given(some, some)
+@settings(deadline=None)
+def test_numbers_add_up(before: list[tuple[str, float, float]], after: list[tuple[str, float, float]]) -> None:
+    """Losses, gains and changes of type explain every difference in number, in all and per type."""
+    was, now = boxes(*before), boxes(*after)
+    found, numbers = changes(was, now), counted(was, now)
+    told = found.counts()
+    assert numbers[ALL].after - numbers[ALL].before == told["gained"] - told["lost"]
+    for kind, (had, has) in numbers.items():
+        if kind != ALL:
+            renamed_to = sum(now.kinds[column] == kind for _, column in found.type_changed)
+            away = told.get(f"lost.{kind}", 0) + told.get(f"type_changed.{kind}", 0)
+            assert has - had == told.get(f"gained.{kind}", 0) + renamed_to - away
+    for name in ("lost", "gained", "moved", "type_changed", "vanished"):
+        assert told[name] == sum(count for key, count in told.items() if key.startswith(f"{name}."))
+
+
+# --- planted ------------------------------------------------------------------------------------------------------------
+
+ROW = [(kind, 12.0 * number, 0.0) for number, kind in enumerate(KINDS)]
+
+
+@given(st.sets(st.integers(0, 3)), st.sets(st.integers(0, 3)), st.integers(0, 3))
+@settings(deadline=None)
+def test_planted_changes_are_all_found(gone: set[int], renamed: set[int], ghosts: int) -> None:
+    """Far apart there is no doubt: what was taken away is lost and vanished, what was renamed is of another type."""
+    renamed -= gone
+    was, extra = boxes(*ROW), boxes(*(("car", 12.0 * number, 50.0) for number in range(ghosts)))
+    left = [row for row in range(4) if row not in gone]
+    kinds = [("car" if was.kinds[row] == "unknown" else "unknown") if row in renamed else was.kinds[row] for row in left]
+    found = changes(was, Boxes3D(np.concatenate([was.xyzlwhy[left], extra.xyzlwhy]), (*kinds, *extra.kinds)))
+    assert set(found.lost) == set(found.vanished) == gone
+    assert {row for row, _ in found.type_changed} == renamed
+    assert len(found.gained) == ghosts
+    assert not found.moved
+    assert found.missing == len(gone | renamed)
+
+
+def test_moved_box_is_neither_lost_nor_kept() -> None:
+    found = changes(boxes(("car", 0, 0), ("pedestrian", 20, 0)), boxes(("car", 1.8, 0), ("pedestrian", 21.5, 0)))
+    assert found.moved == ((0, 0), (1, 1))
+    assert not found.lost
+    assert not found.gained
+    assert found.counts()["moved.pedestrian"] == 1
+
+
+def test_merged_neighbours_have_not_vanished() -> None:
+    """Two cars side by side become one box around both: one is lost, but something stands in its place."""
+    was = boxes(("car", 0, 0), ("car", 0, 2.2), ("car", 30, 0))
+    hull = Boxes3D(np.array([[0, 1.1, 0, 4.4, 4.2, 1.5, 0.1]]), ("car",))
+    found = changes(was, hull)
+    assert set(found.lost) | {row for row, _ in (*found.kept, *found.moved)} == {0, 1, 2}
+    assert found.vanished == (2,)
+    assert len(found.lost) == 2
+
+
+def test_split_box_has_not_vanished() -> None:
+    bus = Boxes3D(np.array([[0, 0, 0, 12, 2.5, 3, 0]]), ("unknown",))
+    pieces = Boxes3D(np.array([[-5.0, 0, 0, 1, 1, 2, 0], [5, 0.5, 0, 1, 1, 2, 0]]), ("pedestrian", "pedestrian"))
+    found = changes(bus, pieces)
+    assert (found.lost, found.gained, found.vanished) == ((0,), (0, 1), ())
+
+
+def test_passer_by_that_grazes_a_place_does_not_stand_there() -> None:
+    beside = Boxes3D(np.array([[0, 1.75, 0, 4.2, 1.8, 1.5, 0]]), ("unknown",))  # 5 cm of 1.8 m
+    still = Boxes3D(np.array([[0, 0, 0, 4.2, 1.8, 1.5, 0]]), ("car",))
+    assert changes(still, beside).vanished == (0,)
+
+
+def test_undemanded_boxes_are_never_lost() -> None:
+    was = boxes(("car", 0, 0), ("car", 20, 0), care=np.array([True, False]))
+    found = changes(was, boxes())
+    assert (found.lost, found.vanished) == ((0,), (0,))
+    assert counted(was, boxes())[ALL] == Count(1, 0)
+
+
+def test_limits_are_those_given() -> None:
+    was, now = boxes(("pedestrian", 0, 0)), boxes(("pedestrian", 1.5, 0))
+    assert changes(was, now).moved
+    assert changes(was, now, Same(within=2.0, small=("pedestrian",))).kept
+    assert changes(boxes(("car", 0, 0)), boxes(("car", 1.0, 0)), Same(overlap=0.9)).moved
+
+
+def test_pictures_have_obstacles_too() -> None:
+    was = Boxes2D(np.array([[0.0, 0, 10, 10], [50, 0, 60, 10]]), ("car", "car"))
+    now = Boxes2D(np.array([[0.0, 0, 10, 10]]), ("car",))
+    assert changes(was, now, Same()).vanished == (1,)
+
+
+# --- counts --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("had", "has", "outcome"), [(3, 2, "lost"), (3, 3, "equal"), (0, 1, "gained")])
+def test_outcome_is_the_paper_s_column(had: int, has: int, outcome: str) -> None:
+    assert Count(had, has).outcome == outcome
+
+
+def test_types_are_counted_apart() -> None:
+    """A car lost and a pedestrian gained are equal in all, and neither per type (Fig. 3b-e)."""
+    numbers = counted(boxes(("car", 0, 0), ("car", 9, 0)), boxes(("car", 0, 0), ("pedestrian", 9, 0)))
+    assert numbers == {ALL: Count(2, 2), "car": Count(2, 1), "pedestrian": Count(0, 1)}
+    assert [numbers[kind].outcome for kind in numbers] == ["equal", "lost", "gained"]
+
+
+def test_nothing_becomes_nothing() -> None:
+    found = changes(boxes(), boxes())
+    assert isinstance(found, Changes)
+    assert found.missing == 0
+    assert counted(boxes(), boxes()) == {ALL: Count(0, 0)}
