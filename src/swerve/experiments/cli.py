@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +25,9 @@ The same folder goes on with what was stopped.
 """
 DONE = 0
 # Every experiment with the options that it alone has; its module has `experiment` and `estimate`.
-EXPERIMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType({"deeptest": (), "lidar": ("independent", "retrain")})
+EXPERIMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"deeptest": ("profile",), "lidar": ("independent", "retrain")}
+)
 
 
 def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
@@ -43,6 +45,9 @@ def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
     size = made.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="a few images or sweeps of everything")
     size.add_argument("--full", action="store_true", help="as many images or sweeps as the paper")
+    made.add_argument(
+        "--profile", metavar="NAME", help="deeptest: swerve (default), deeptest-2018 or deeptest-code; docs/deeptest.md"
+    )
     made.add_argument("--independent", action="store_true", help="lidar: other frames for every series, as printed")
     made.add_argument("--retrain", action="store_true", help="lidar: retrain with noise points, which --quick leaves out")
     made.add_argument("--system", metavar="FILE", help="a campaign file whose system is tested instead of the zoo's")
@@ -50,6 +55,7 @@ def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default: %(default)s)")
     made.add_argument("--workers", type=int, default=workers, metavar="N", help="processes (default: one per core)")
     made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
+    made.add_argument("--anyway", action="store_true", help="run what `swerve check` refuses")
     made.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return made
 
@@ -58,7 +64,10 @@ def experiment_verb(options: argparse.Namespace) -> int:
     """Carry out `swerve experiment`."""
     from swerve.execute.threads import settle_threads
     from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
+    from swerve.report.experiment import print_page
+    from swerve.report.numbers import PAGE
     from swerve.report.terminal import RichProgress
+    from swerve.spec import ANYWHERE
 
     if options.name not in EXPERIMENTS:
         near = did_you_mean(options.name, EXPERIMENTS)
@@ -77,10 +86,17 @@ def experiment_verb(options: argparse.Namespace) -> int:
         cost = module.estimate(level, subject.get("system"), subject.get("source"), **own)
         console.print(Text(f"{options.name}, {level}: {cost.told()} in {options.into}, if all is run"))
     with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as watch:
-        setting = Setting(options.into, level, options.seed, options.workers, watch)
-        path = module.experiment(setting, **subject, **own)
-    console.print(Text(str(path)))
+        base = Path(options.system).resolve().parent if options.system else ANYWHERE
+        means = {"base": base, "trusted": tuple(options.trust), "anyway": options.anyway}
+        setting = Setting(options.into, level, options.seed, options.workers, watch, _named(console), **means)
+        page = module.experiment(setting, **subject, **own)
+    print_page(page, console)
+    console.print(Text(str(options.into / PAGE)))
     return DONE
+
+
+def _named(console: Console) -> Callable[[str], None]:
+    return lambda name: console.print(Text(name, style="bold"))
 
 
 def _subject(options: argparse.Namespace) -> dict[str, Any]:
@@ -93,10 +109,10 @@ def _subject(options: argparse.Namespace) -> dict[str, Any]:
     return {"system": campaign.system, "source": source, "name": Path(options.system).stem}
 
 
-def _own_options(options: argparse.Namespace) -> dict[str, bool]:
+def _own_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options that only some experiments have, for this one; any other is refused."""
     mine = EXPERIMENTS[options.name]
     for name in {option for others in EXPERIMENTS.values() for option in others} - {*mine}:
         if getattr(options, name):
             raise InputError(f"--{name} is no option of the experiment '{options.name}'")
-    return {name: getattr(options, name) for name in mine}
+    return {name: given for name in mine if (given := getattr(options, name))}

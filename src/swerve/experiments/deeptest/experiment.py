@@ -86,13 +86,16 @@ def experiment(
     return told
 
 
-def estimate(level: str, system: System | None = None, source: Source | None = None) -> Cost:
+def estimate(level: str, system: System | None = None, source: Source | None = None, profile: str = PLAIN) -> Cost:
     """What the experiment will cost, from a few trials of each system."""
     size, total = SIZES[level], Cost()
     if system is not None and source is not None:
         images = min(size.frames.scenes, len(source.keys()))
         some = Some(source, SAMPLED)
-        return trial_cost(deeptest(some, system), some) * _trials(size, images, 1)
+        length = len(frames_of(some, some.keys()[0]))
+        return trial_cost(deeptest(some, system, profile=profile), some) * (
+            _trials(size, images, length) + _lessons(images, 0, size)
+        )
     frame, picture = frame_cost()
     drives, each = size.frames.drives(Chauffeur.view.frames)
     total += frame * (size.frames.scenes * SCENE_FRAMES + drives * each + size.frames.training)
@@ -100,8 +103,17 @@ def estimate(level: str, system: System | None = None, source: Source | None = N
         stills = Stills(picture, kind.view.frames)
         long = kind.view.frames >= LONG
         images = size.frames.windows if long else size.frames.scenes
-        total += trial_cost(deeptest(stills, kind()), stills) * _trials(size, images, kind.view.frames)
+        one = trial_cost(deeptest(stills, kind(), profile=profile), stills)
+        total += one * _trials(size, images, kind.view.frames)
+        if kind.name == RETRAINED:
+            total += Cost(one.seconds) * _lessons(images * SCENE_FRAMES, size.frames.training, size)
     return total
+
+
+def _lessons(images: int, training: int, size: Size) -> float:
+    """About how many trials' worth of time retraining takes, if every pass is made: reading, then forward and back."""
+    learnt = 2 * (1.7 * images + training) + 3 * training if training else 2 * 1.7 * images
+    return 3 * images + learnt * (1 + size.passes)
 
 
 def _trials(size: Size, images: int, length: int) -> float:

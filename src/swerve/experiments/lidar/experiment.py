@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from swerve.case import Source
 from swerve.experiments.estimate import SAMPLED, Cost, trial_cost
@@ -57,7 +56,7 @@ def experiment(
     *,
     independent: bool = False,
     retrain: bool = False,
-) -> Path:
+) -> Page:
     """Run everything into the setting's folder, resuming what is there, and say where the page is."""
     size = SIZES[setting.level]
     if system is not None and source is not None:
@@ -77,7 +76,8 @@ def experiment(
     )
     facts = _facts(setting, tested, hunts, INDEPENDENT if independent else PAIRED)
     page = Page(f"LiDAR on {', '.join(one.name for one in tested)}", (LEAD, *_lead(tested)), sections, facts)
-    return write_page(page, setting.into)
+    write_page(page, setting.into)
+    return page
 
 
 def _frames(size: Size, independent: bool) -> int:
