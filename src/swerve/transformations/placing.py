@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +15,9 @@ from swerve.values import Array, Region
 
 TRIES = 10_000  # for one point (D-18)
 LEAST, MOST = 64, 16_384  # candidates looked at together
-SPACING = 1.0  # metres between the places on the border by which points are told apart before any is measured
+SPACING = 0.5  # metres between the places on the border by which points are told apart before any is measured
 MOST_PLACES = 20_000
+FEW = 16  # points that are measured to know how near the nearest is at least
 ROUNDING = 1e-6  # metres
 
 ADDED, INSIDE, NEAREST = "added", "inside", "nearest_border"
@@ -47,18 +50,20 @@ def _candidates(number: int, between: Span, rng: np.random.Generator) -> Array:
 
 def within(metres: float, region: Region, xy: Array) -> Array:
     """Whether each point lies at most `metres` from the border; only those that this leaves open are measured exactly."""
-    about, slack = _about(region, xy, metres)
+    tree, slack = _places(region)
+    about = tree.query(xy, distance_upper_bound=metres + 2 * slack)[0]
     near = about <= metres - ROUNDING
     still_open = ~near & (about <= metres + slack)
     near[still_open] = distance(region, xy[still_open]) <= metres
-    return near
+    return np.asarray(near)
 
 
 def nearest(region: Region, xy: Array) -> float:
     """Metres from the border to the nearest of the points; infinity without any."""
-    about, slack = _about(region, xy)
-    likely = xy[about <= about.min(initial=np.inf) + slack]
-    return float(distance(region, likely).min(initial=np.inf))
+    tree, slack = _places(region)
+    most = distance(region, xy[:FEW]).min(initial=np.inf)
+    about = tree.query(xy, distance_upper_bound=most + 2 * slack)[0]
+    return float(distance(region, xy[about <= most + slack]).min(initial=most))
 
 
 def proof(region: Region | None, added: Sequence[Array], before: Mapping[str, Fact]) -> Mapping[str, Fact]:
@@ -76,11 +81,9 @@ def _held(region: Region, xy: Array) -> int:
     return int(inside(region, xy[~outside(region, xy)]).sum())
 
 
-def _about(region: Region, xy: Array, most: float = np.inf) -> tuple[Array, float]:
-    """Metres to the nearest place on the border, never too few, and by how much they may be too many.
-
-    Beyond `most` metres from the border it may be infinity.
-    """
+@lru_cache(maxsize=8)
+def _places(region: Region) -> tuple[Any, float]:
+    """A tree of places along the border, and how many metres from one any other place of it lies at most."""
     from scipy.spatial import cKDTree  # a quarter of a second to import
 
     start, end = edges(region).transpose(1, 0, 2)
@@ -89,6 +92,4 @@ def _about(region: Region, xy: Array, most: float = np.inf) -> tuple[Array, floa
     number = np.maximum(np.ceil(length / spacing), 1).astype(np.intp)
     edge = np.repeat(np.arange(len(number)), number)
     share = (np.arange(len(edge)) - np.repeat(np.cumsum(number) - number, number)) / number[edge]
-    places = start[edge] + share[:, None] * (end - start)[edge]
-    slack = spacing / 2 + ROUNDING
-    return cKDTree(places).query(xy, distance_upper_bound=most + 2 * slack)[0], slack
+    return cKDTree(start[edge] + share[:, None] * (end - start)[edge]), spacing / 2 + ROUNDING

@@ -200,17 +200,26 @@ def _doubted(
 
 @dataclass(frozen=True)
 class LidarRecipe:
-    """First `passes` over pieces of sweeps, `batch` at once, then `whole` over whole sweeps at a quarter of the rate."""
+    """First `passes` over pieces of all sweeps, `batch` at once, then `whole` whole ones at a quarter of the rate."""
 
-    passes: int = 6
-    whole: int = 2
+    passes: int = 4
+    whole: int = 400
     batch: int = 4
     rate: float = 4e-3
     decay: float = 1e-3
     cells: int = 320
     width: int = 16
     side: int = 160
-    aside: int = 40  # sweeps of the validation split that choose the best pass
+
+    @property
+    def steps(self) -> Recipe:
+        """How the network learns from pieces."""
+        return Recipe(passes=self.passes, batch=self.batch, rate=self.rate, decay=self.decay)
+
+    @property
+    def last_steps(self) -> Recipe:
+        """How it learns from whole sweeps."""
+        return Recipe(passes=1, batch=1, rate=self.rate / 4, decay=self.decay)
 
 
 def learn_lidar(
@@ -229,13 +238,11 @@ def learn_lidar(
         net = BirdNet(norm, recipe.width)
         rng = rng_for(seed, "zoo", "lidar")
         error = _error_on(net, aside, grid)
-        pieces, whole = Pieces(sweeps, grid, rng, recipe.side), Pieces(sweeps, grid, rng)
-        for part, passes, batch, rate in (
-            (pieces, recipe.passes, recipe.batch, recipe.rate),
-            (whole, recipe.whole, 1, recipe.rate / 4),
+        for part, steps, count in (
+            (Pieces(sweeps, grid, rng, recipe.side), recipe.steps, len(sweeps)),
+            (Pieces(sweeps, grid, rng), recipe.last_steps, min(recipe.whole, len(sweeps))),
         ):
-            steps = Recipe(passes=passes, batch=batch, rate=rate, decay=recipe.decay)
-            fit(net, Lesson(len(sweeps), _loss_on(net, part), error), steps, rng=rng, watch=watch)
+            fit(net, Lesson(count, _loss_on(net, part), error), steps, rng=rng, watch=watch)
     return folded(net)
 
 
