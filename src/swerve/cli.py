@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import itertools
+import io
 import json
 import math
 import os
@@ -17,10 +17,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.text import Text
 
 from swerve import __version__, limits
 from swerve.errors import EnvironmentFault, InputError, SwerveError, printable
+from swerve.execute.cores import cores
 from swerve.experiments.cli import add_parser as add_experiment
 from swerve.report.cli import add_parsers as add_sharing
 from swerve.retrain.cli import add_parser as add_retrain
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from swerve.spec import Loaded
     from swerve.store import Run
 
-LISTED = 10  # cases that do not read, in a message
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
 EPILOG = """exit codes:
   0  all held (replay: reproduced; compare: nothing new; check: nothing in the way; every other verb: it ran through)
@@ -46,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     # Before torch is imported: sums in one order on every machine (see execute.local).
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    _spell_out(sys.stdout)
     options = parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _stop)
     try:
@@ -66,6 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(EnvironmentFault(f"unexpected SystemExit: {ended}; --debug shows where"), options.debug)
     except Exception as error:  # ours or somebody else's: never mistaken for findings
         return _fail(EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where"), options.debug)
+
+
+def _spell_out(stream: Any) -> None:
+    """Have a terminal that lacks a sign, such as °, show it as \\xb0: nobody is to lose a whole run over it."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 
 
 class Stopped(BaseException):
@@ -116,6 +122,8 @@ def parser() -> argparse.ArgumentParser:
     check = _verb(verbs, "check", _check, "measure the untouched system and tell whether a campaign can find anything")
     check.add_argument("campaign", metavar="FILE", help="a campaign file (.toml), or module:factory that returns a Campaign")
     check.add_argument("--json", action="store_true", help="as JSON")
+    _staffed(check)
+    _limited(check)
     _trusting(check)
 
     report = _verb(verbs, "report", _report, "write the HTML report of a run, finished or not")
@@ -136,10 +144,11 @@ def parser() -> argparse.ArgumentParser:
 
     replay = _verb(verbs, "replay", _replay, "run one finding again, alone, and say what differs")
     _folder(replay)
-    replay.add_argument("id", metavar="ID", help="a finding's id, or the start of it")
-    _trusting(replay)
-
+    replay.add_argument("id", metavar="ID", help="a finding's id, or the start of it; that of an error too")
     replay.add_argument("--shrunk", action="store_true", help="the smallest change that swerve shrink found for it")
+    replay.add_argument("--here", action="store_true", help="in this process, where a debugger sees it; without limits")
+    _limited(replay)
+    _trusting(replay)
 
     smaller = _verb(verbs, "shrink", _shrink, "find the smallest change that still fails, of one finding or of all")
     _folder(smaller)
@@ -184,11 +193,6 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _verb(verbs: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
     made: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
     made.set_defaults(verb=function)
@@ -206,6 +210,14 @@ def _trusting(verb: argparse.ArgumentParser) -> None:
 
 
 def _working(verb: argparse.ArgumentParser) -> None:
+    _staffed(verb)
+    verb.add_argument(
+        "--on", metavar="WHERE", help="ray: workers on a local Ray cluster; ray://HOST:PORT: on another (docs/workers.md)"
+    )
+    _limited(verb)
+
+
+def _staffed(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--workers",
         type=_number,
@@ -213,9 +225,9 @@ def _working(verb: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that do the work; 0: none but this one, and no limits (default: one per core, here %(default)s)",
     )
-    verb.add_argument(
-        "--on", metavar="WHERE", help="ray: workers on a local Ray cluster; ray://HOST:PORT: on another (docs/workers.md)"
-    )
+
+
+def _limited(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--timeout",
         type=_above_zero,
@@ -305,32 +317,9 @@ def _told_again(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from swerve.campaign import Observation
-    from swerve.engine import Here, NothingUsable, observe
-    from swerve.execute.threads import settle_threads
-    from swerve.health import examine
-    from swerve.report.terminal import RichProgress, print_health
-    from swerve.spec import load_campaign
-    from swerve.testing import MemoryLedger
+    from swerve.execute.cli import check_campaign
 
-    campaign = load_campaign(options.campaign, options.trust).campaign
-    settle_threads()
-    with RichProgress(Console(stderr=True, quiet=not sys.stderr.isatty())) as progress:
-        here = Here(campaign)
-        ledger = MemoryLedger()
-        try:
-            baseline = observe(campaign, ledger, progress, here)
-        except NothingUsable:
-            seen = (item for batch in ledger.batches for item in batch if isinstance(item, Observation))
-            for item in itertools.islice(seen, LISTED):
-                print(f"  {printable(item.case)}: {printable(item.fault)}", file=sys.stderr)
-            raise
-        health = examine(campaign, baseline, here)
-    if options.json:
-        print(json.dumps(health.as_dict(), indent=2))
-    else:
-        print_health(health, Console())
-    return BAD_INPUT if health.refusals else HELD
+    return check_campaign(options)
 
 
 def _verdict_on(counts: Mapping[str, Any]) -> int:
@@ -425,18 +414,9 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from swerve.execute.threads import settle_threads
-    from swerve.reproduce import replay
+    from swerve.execute.cli import replay_finding
 
-    settle_threads()
-    result = replay(options.folder, options.id, shrunk=options.shrunk, trusted=options.trust)
-    console = Console()
-    console.print(Text(f"{result.finding.id}  {printable(result.finding.rule)}: {printable(result.finding.words)}"))
-    console.print(Text(f"  {printable(result.verdict.why)}"))
-    for line in (*result.differs, *result.changed):
-        console.print(Text(f"  {printable(line)}"))
-    console.print(Text("reproduced" if result.reproduced else "not reproduced", style="bold"))
-    return HELD if result.reproduced else FOUND
+    return replay_finding(options)
 
 
 def _shrink(options: argparse.Namespace) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -28,9 +27,11 @@ from swerve.relation import Pair, Rule, Status
 from swerve.rows import record_row
 from swerve.store import KEPT_PER_RULE
 from swerve.system import Answer
+from swerve.systems.child import cpu_seconds
 from swerve.transformation import Transformation, Unchanged
 from swerve.values import Boxes2D, Boxes3D, Image, Steering, find
 
+NO_EFFECT, NOTHING = "no effect", "nothing to find"
 NOISE_CASES, NOISE_ROUNDS = 8, 2
 SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
 MOST_SKIPPED = 0.5
@@ -63,6 +64,11 @@ class Concern:
     name: str
     level: Level
     why: str
+    rule: str = ""  # the one it is about, if it is about one
+
+    def as_dict(self) -> dict[str, str]:
+        """The concern as plain JSON."""
+        return {key: str(item) for key, item in asdict(self).items() if item or key != "rule"}
 
 
 @dataclass(frozen=True)
@@ -78,13 +84,17 @@ class Health:
     def as_dict(self) -> dict[str, Any]:
         """The content of `swerve check --json`."""
         estimate = {"trials": self.trials, "cpu_seconds": self.seconds, "megabytes": self.megabytes}
-        concerns = [asdict(concern) for concern in self.concerns]
+        concerns = [concern.as_dict() for concern in self.concerns]
         return {"baseline": dict(self.baseline), "estimate": estimate, "concerns": concerns, "healthy": not self.refusals}
 
     @property
     def refusals(self) -> tuple[Concern, ...]:
         """The concerns that stop a run."""
         return tuple(concern for concern in self.concerns if concern.level is Level.REFUSAL)
+
+    def without_effect(self, rule: str) -> Concern | None:
+        """The concern that the changes of a rule do not reach the system, if there is one."""
+        return next((one for one in self.concerns if (one.name, one.rule) == (NO_EFFECT, rule)), None)
 
     def refuse(self) -> None:
         """Raise `InputError` for the first refusal."""
@@ -97,10 +107,10 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
     usable = [seen for seen in baseline.values() if not seen.fault]
     telling = [seen for seen in usable if not _says_nothing(seen.said)]
     sample = _spread(telling or usable, SAMPLED_CASES)
-    started = time.process_time()
+    started = cpu_seconds()
     batches = hands.evaluate([list(_questions(rule, sample)) for rule in campaign.rules])
     records = {rule.name: batch for rule, batch in zip(campaign.rules, batches, strict=True)}
-    seconds = time.process_time() - started
+    seconds = cpu_seconds() - started
     trials = campaign.search.start(
         Plan(
             [seen.case for seen in usable],
@@ -244,13 +254,13 @@ def _idle(campaign: Campaign, records: Mapping[str, Sequence[Record]]) -> Iterat
             # What fails in the sample may work elsewhere, and a run tells failures apart; what never applies stays so.
             why = f"{told}: none of {len(some)} changes tried could be judged: {printable(some[0].verdict.why, 120)}"
             dead += [why] if all(record.verdict.status is Status.SKIPPED for record in some) else []
-            yield Concern("never judged", Level.WARNING, why)
+            yield Concern("never judged", Level.WARNING, why, name)
         elif made and not _undecided(made) and not any(_reaches(campaign, record) for record in made):
             undone = printable(repr(made[0].change), 60)
             dead.append(f"{told}: {len(made)} changes such as {undone} leave what the system sees and says as it is")
-            yield Concern("no effect", Level.WARNING, dead[-1])
+            yield Concern(NO_EFFECT, Level.WARNING, dead[-1], name)
     if dead and len(dead) == len(records):
-        yield Concern("nothing to find", Level.REFUSAL, f"none of the {len(dead)} rules can find anything; {dead[0]}")
+        yield Concern(NOTHING, Level.REFUSAL, f"none of the {len(dead)} rules can find anything; {dead[0]}")
 
 
 def _undecided(made: Sequence[Record]) -> bool:

@@ -107,6 +107,8 @@ class RuleTest:
                 pytest.fail(f"{self.rule}: {tried.broken}", pytrace=False)
             if tried.idle:
                 pytest.skip(f"{self.rule}: {tried.idle}")
+            if tried.doubt:
+                self.item.warn(pytest.PytestWarning(f"it says little that this holds: {tried.doubt}"))
         return tried
 
     def told(self, tried: Tried) -> str:

@@ -11,11 +11,12 @@ from swerve.codec import close, encode
 from swerve.errors import StoreError
 from swerve.evaluation import Evaluator, answer_all, checked, read_case
 from swerve.identity import differences, identity_of
-from swerve.relation import Pair, Status, Verdict
+from swerve.journal import Row
+from swerve.relation import Fault, Pair, Status, Verdict
 from swerve.rows import Finding, finding_of
 from swerve.shrink import shrunk_of
 from swerve.spec import Builder, build_change, load_campaign
-from swerve.store import CAMPAIGN, Run
+from swerve.store import CAMPAIGN, SHORTEST_ID, Run
 from swerve.system import Answer
 
 
@@ -36,18 +37,62 @@ class Replayed:
         return not self.differs
 
 
+@dataclass(frozen=True)
+class Answered:
+    """What a system says when asked again, of the source and of the follow-up; without hashes if it did not survive that."""
+
+    verdict: Verdict
+    before: Answer = ()
+    after: Answer = ()
+    shas: tuple[str, str] | None = None  # of what it was shown
+
+
+@dataclass(frozen=True)
+class Sought:
+    """A trial to run again, a finding or an error, and how it ended."""
+
+    finding: Finding
+    status: Status
+    kind: Fault | None
+
+    def ends_alike(self, verdict: Verdict) -> bool:
+        """Whether that is how it ended."""
+        return (verdict.status, verdict.kind) == (self.status, self.kind)
+
+
 def replay(
     folder: Path, prefix: str, *, shrunk: bool = False, campaign: Campaign | None = None, trusted: Collection[Path] = ()
 ) -> Replayed:
-    """Run the finding whose id starts with `prefix` again, alone; or what it was `shrunk` to."""
+    """Run the trial whose id starts with `prefix` again, alone and in this process; or what it was `shrunk` to."""
     run = Run(folder)
-    finding = finding_of(run.row(prefix))
-    if shrunk:
-        finding = _smallest(run, finding)
+    sought = sought_in(run, prefix, shrunk=shrunk)
     campaign = campaign or rebuild(run, trusted)
-    now = identity_of(campaign, run.base, run.identity["factory"])
-    baseline = {seen.case: seen for seen in run.baseline()}
-    evaluate = Evaluator(campaign, baseline)
+    return compared(sought, answered(run, campaign, sought, trusted), changed_since(run, campaign))
+
+
+def sought_in(run: Run, prefix: str, *, shrunk: bool = False) -> Sought:
+    """The finding whose id starts with `prefix`, or what it was `shrunk` to; an error where no finding has that id."""
+    try:
+        finding = finding_of(run.row(prefix))
+    except StoreError:
+        if shrunk or (row := _error_in(run, prefix)) is None:
+            raise
+        return Sought(finding_of({**row, "margin": 0.0}), Status.ERROR, Fault(row["error"]))
+    return Sought(_smallest(run, finding) if shrunk else finding, Status.VIOLATED, None)
+
+
+def _error_in(run: Run, prefix: str) -> Row | None:
+    """The one error whose id starts with `prefix`, if its change is known."""
+    if len(prefix) < SHORTEST_ID:
+        return None
+    rows = {row["id"]: row for row in run.trials() if row["id"].startswith(prefix) and row["error"] and row["change"]}
+    return next(iter(rows.values())) if len(rows) == 1 else None
+
+
+def answered(run: Run, campaign: Campaign, sought: Sought, trusted: Collection[Path] = ()) -> Answered:
+    """Ask the system of `campaign` again, here and now."""
+    finding = sought.finding
+    evaluate = Evaluator(campaign, {seen.case: seen for seen in run.baseline()})
     case = read_case(campaign, finding.case)
     change = build_change(finding.change, run.base, trusted)
     followup = change(case)
@@ -56,14 +101,29 @@ def replay(
     broken = next((answer for answer in (before, after) if isinstance(answer, Verdict)), None)
     said = [answer if isinstance(answer, tuple) else () for answer in (before, after)]
     verdict = broken or checked(evaluate.rules[finding.rule], Pair(case, followup, change, said[0], said[1]))
-    differs = (
-        *_hash_differs("source input", finding.source_sha, shas[0]),
-        *_hash_differs("follow-up input", finding.input_sha, shas[1]),
-        *_answer_differs("answer on the source", finding.before, said[0]),
-        *_answer_differs("answer on the follow-up", finding.after, said[1]),
-        *_verdict_differs(verdict),
+    return Answered(verdict, said[0], said[1], shas)
+
+
+def changed_since(run: Run, campaign: Campaign) -> tuple[str, ...]:
+    """How the campaign differs from what the run began with."""
+    return tuple(differences(run.identity, identity_of(campaign, run.base, run.identity["factory"])))
+
+
+def compared(sought: Sought, told: Answered, changed: tuple[str, ...]) -> Replayed:
+    """What was said then beside what is said now."""
+    finding = sought.finding
+    shown = (
+        ()
+        if told.shas is None
+        else (
+            *_hash_differs("source input", finding.source_sha, told.shas[0]),
+            *_hash_differs("follow-up input", finding.input_sha, told.shas[1]),
+            *_answer_differs("answer on the source", finding.before, told.before),
+            *_answer_differs("answer on the follow-up", finding.after, told.after),
+        )
     )
-    return Replayed(finding, verdict, said[0], said[1], differs, tuple(differences(run.identity, now)))
+    differs = (*shown, *_verdict_differs(sought, told.verdict))
+    return Replayed(finding, told.verdict, told.before, told.after, differs, changed)
 
 
 def _smallest(run: Run, finding: Finding) -> Finding:
@@ -95,12 +155,14 @@ def _answer_differs(what: str, then: Answer, now: Answer) -> list[str]:
     return [f"{what} differs: {_told(then)} then, {_told(now)} now"]
 
 
-def _verdict_differs(verdict: Verdict) -> list[str]:
-    return (
-        []
-        if verdict.status is Status.VIOLATED
-        else [f"verdict differs: violated then, {verdict.status} now ({verdict.why})"]
-    )
+def _verdict_differs(sought: Sought, verdict: Verdict) -> list[str]:
+    if sought.ends_alike(verdict):
+        return []
+    return [f"verdict differs: {_ended(sought)} then, {_ended(verdict)} now ({verdict.why})"]
+
+
+def _ended(one: Sought | Verdict) -> str:
+    return f"{one.kind} {one.status}" if one.kind else str(one.status)
 
 
 def _told(answer: Answer) -> str:

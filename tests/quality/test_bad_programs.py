@@ -9,10 +9,12 @@ import json
 import os
 import resource
 import struct
+import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from swerve.systems.wire import packed
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
 from swerve.values import Boxes2D, Signal, Steering
+from tests.quality.children import ROOT, environment, until
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 REPLIES = 1000 if SOAK else 200
@@ -286,3 +289,58 @@ def test_naughty_program_changes_nothing(tmp_path: Path) -> None:
     naughty = judged(Process((sys.executable, str(file))), tmp_path / "naughty")
     assert naughty == judged(FakeSystem(), tmp_path / "good")
     assert (np.random.get_state()[1].sum(), os.getcwd()) == before
+
+
+DEAF = """
+import os, sys, time
+from pathlib import Path
+from swerve.systems.serve import serve
+from swerve.testing import FakeSystem
+
+def drive(case):
+    Path(sys.argv[1]).write_text(str(os.getpid()))
+    time.sleep(600)
+    return FakeSystem()([case])[0]
+
+serve(drive)
+"""
+ASKING = """
+import sys, threading
+from swerve.systems.process import Process
+from swerve.testing import FakeSource
+source = FakeSource(1)
+system = Process((sys.executable, *sys.argv[1:]))
+system([source[key] for key in source.keys()])
+"""
+
+
+def running(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a program with whoever started it")
+def test_program_ends_with_a_process_that_was_killed(tmp_path: Path) -> None:
+    """It neither reads its stdin again nor is anybody left who would kill it."""
+    (tmp_path / "deaf.py").write_text(DEAF)
+    words = [sys.executable, "-c", ASKING, str(tmp_path / "deaf.py"), str(tmp_path / "pid")]
+    asking = subprocess.Popen(words, env=environment(), cwd=ROOT)
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    program = int((tmp_path / "pid").read_text())
+    assert running(program)
+    asking.kill()
+    asking.wait()
+    until(lambda: not running(program), 5)
+
+
+def test_program_outlives_the_thread_that_started_it() -> None:
+    """Linux would end it with that thread, so only the main thread asks for it."""
+    system = bad("pass")
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(system, CASES[:1]).result()
+    time.sleep(0.1)
+    assert isinstance(answer_all(system, CASES[:1])[0], tuple)
+    assert system._program._failed == 0
+    system.close()

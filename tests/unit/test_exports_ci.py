@@ -171,6 +171,7 @@ def test_junit_tells_every_outcome(mixed: Run) -> None:
     finding_id = next(item.id for item in mixed.findings() if item.case == "a")
     assert re.search(rf"\n  swerve replay \S*run {finding_id}\n", failure.text or "")
     assert rotate["f"][0].attrib == {"type": "timeout error", "message": "too slow"}
+    assert re.fullmatch(r"  swerve replay \S*run [0-9a-f]{16}\n0 held, .* 1 errors", rotate["f"][0].text or "")
     assert rotate["s0"][0].get("message", "").startswith("50.5% of the image")
     assert suites["unusable cases"].find("testcase/skipped") is not None
 

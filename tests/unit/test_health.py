@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from swerve.spec import Loaded
 from swerve.store import Run
 from swerve.system import Answer
 from swerve.systems.function import FunctionSystem
+from swerve.systems.process import Process
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.testing.fakes import brightness
 from swerve.transformation import Unchanged
@@ -283,5 +285,62 @@ def test_check_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     told = json.loads(capsys.readouterr().out)
     assert told["baseline"]["cases"] == 40
     assert [item["name"] for item in told["concerns"]] == ["sign"]
-    assert main(["check", str(file)]) == 2
+    assert main(["check", str(file), "--workers", "0"]) == 2
     assert "refusal: sign: " in capsys.readouterr().out
+
+
+BUSY = """
+import time
+from swerve.systems.serve import serve
+from swerve.testing import FakeSystem
+
+def drive(case):
+    until = time.process_time() + {seconds}
+    while time.process_time() < until:
+        pass
+    return FakeSystem()([case])[0]
+
+serve(drive)
+"""
+
+
+def test_estimate_counts_programs(tmp_path: Path) -> None:
+    """What a program of the system's own takes is CPU time of the run."""
+    (tmp_path / "busy.py").write_text(BUSY.format(seconds=0.05))
+    system = Process(("python", str(tmp_path / "busy.py")))
+    health = health_of(campaign(system=system))
+    system.close()
+    assert health.trials
+    assert health.seconds
+    assert 0.8 < health.seconds / (0.05 * health.trials) < 4
+
+
+@dataclass(frozen=True)
+class Busy(FakeSystem):
+    """Takes its time, and CPU time at that."""
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        end = time.process_time() + 0.05 * len(cases)
+        while time.process_time() < end:
+            pass
+        return super().__call__(cases)
+
+
+def test_estimate_counts_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "campaign.toml"
+    text = TURNED.replace("swerve.testing:FakeSystem", "tests.unit.test_health:Busy").replace("gain = -1", "gain = 1")
+    file.write_text(text.replace("count = 40", "count = 6"))
+    for workers in ("0", "1"):
+        assert main(["check", str(file), "--json", "--workers", workers]) == 0
+        estimate = json.loads(capsys.readouterr().out)["estimate"]
+        assert 0.8 < estimate["cpu_seconds"] / (0.05 * estimate["trials"]) < 4
+
+
+def test_concerns_about_a_rule_name_it() -> None:
+    turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
+    health = health_of(campaign(source=FakeSource(24, width=100, height=100), system=_stepped, rules=(turned, BRIGHTER)))
+    assert [concern["rule"] for concern in health.as_dict()["concerns"]] == ["turned"]
+    assert health.without_effect("turned") is health.concerns[0]
+    assert health.without_effect(BRIGHTER.name) is None
+    sick = health_of(campaign(system=FakeSystem(gain=-1.0)))
+    assert all(concern.keys() == {"name", "level", "why"} for concern in sick.as_dict()["concerns"])

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -229,6 +230,36 @@ def test_steering(): ...
     result = go(inner)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["brighter: 13 of 19 trials violated, 1 skipped, 4 errors"])
+
+
+IDLE = """
+    import numpy as np
+    from swerve.transformations.affine import Rotate
+
+    def stepped(case):
+        return Steering(float(np.round(case.inputs["camera"].pixels.mean() / 20)) + int(case.key[-1]) / 100)
+
+    turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
+    idle = {**parts, "source": FakeSource(6, width=100, height=100), "system": FunctionSystem(stepped)}
+"""
+
+
+def test_rules_that_find_nothing_are_no_success(inner: pytest.Pytester) -> None:
+    """R29: whatever the system is, the rule would hold."""
+    write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned]}})\ndef test_idle(): ...")
+    result = go(inner)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*turned: nothing to find: rule 'turned': 12 changes such as Rotate(*anyway=True*"])
+    write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned]}}, anyway=True)\ndef test_idle(): ...")
+    go(inner).assert_outcomes(passed=1)
+
+
+def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) -> None:
+    far = 'Rule("far", Over(Brighten, beta=Range(20, 40)), same_angle(5))'
+    write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned, {far}]}})\ndef test_idle(): ...")
+    result = go(inner, "-W", "default::pytest.PytestWarning")
+    result.assert_outcomes(passed=2, warnings=1)
+    result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes such as Rotate(*"])
 
 
 def test_sick_campaign_is_refused_once(inner: pytest.Pytester) -> None:

@@ -330,10 +330,10 @@ def test_no_command_says_an_escape_sequence(tmp_path: Path, capsys: pytest.Captu
     finding = next(Run(folder).findings())
     assert "\\x1b" in said("show", folder, finding.id)
     for words in (
-        ("check", file),
+        ("check", file, "--workers", "0"),
         ("show", folder),
         ("replay", folder, finding.id),
-        ("replay", folder, finding.id, "--shrunk"),
+        ("replay", folder, finding.id, "--shrunk", "--here"),
         ("shrink", folder, finding.id, "--workers", "0"),
         ("report", folder),
         ("export", folder, "--as", "csv"),

@@ -1,40 +1,111 @@
-"""`swerve shrink`: the smallest change that still fails, for one finding or for all."""
+"""The verbs that ask a system again: `swerve check`, `swerve replay` and `swerve shrink`."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
+import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from swerve.analysis.groups import direction_of
 from swerve.analysis.tables import write_groups
-from swerve.errors import InputError
+from swerve.engine import NothingUsable, observe
+from swerve.errors import InputError, printable
+from swerve.execute.alone import replay_guarded
+from swerve.execute.cores import refuse_crowd
 from swerve.execute.local import hands_for
 from swerve.execute.processes import Allowance
 from swerve.execute.threads import settle_threads
+from swerve.health import Health, examine
+from swerve.identity import identity_of
 from swerve.limits import GIGA
 from swerve.report.html import write_report
 from swerve.report.numbers import PAGE
-from swerve.report.terminal import RichProgress, print_shrunk
-from swerve.reproduce import rebuild
+from swerve.report.terminal import RichProgress, print_health, print_shrunk
+from swerve.reproduce import rebuild, replay
 from swerve.rows import Finding, finding_of
 from swerve.shrink import shrink
-from swerve.spec import Loaded
-from swerve.store import Run, locked
+from swerve.spec import Loaded, load_campaign
+from swerve.store import Run, Store, locked
+
+LISTED = 10  # cases that do not read, in a message
+
+
+def check_campaign(options: argparse.Namespace) -> int:
+    """Observe every untouched case and try a few changes, in a folder that is gone afterwards; 2 if a run is refused."""
+    refuse_crowd(options.workers)
+    loaded = load_campaign(options.campaign, options.trust)
+    settle_threads()
+    with tempfile.TemporaryDirectory(prefix="swerve-check-") as place:
+        health = _examined(loaded, Path(place).resolve(), options)
+    if options.json:
+        print(json.dumps(health.as_dict(), indent=2))
+    else:
+        print_health(health, Console())
+    return InputError.exit_code if health.refusals else 0
+
+
+def _examined(loaded: Loaded, folder: Path, options: argparse.Namespace) -> Health:
+    """The health of a campaign whose work is done as that of a run is."""
+    identity = identity_of(loaded.campaign, loaded.base, loaded.factory)
+    how = {"workers": options.workers, "trusted": options.trust, "allowance": _allowance(options)}
+    with (
+        Store(folder, identity, loaded.base, trusted=options.trust) as store,
+        RichProgress(Console(stderr=True, quiet=not sys.stderr.isatty())) as progress,
+        hands_for(loaded, folder, **how) as hands,
+    ):
+        try:
+            baseline = observe(loaded.campaign, store, progress, hands)
+        except NothingUsable:
+            for item in itertools.islice(Run(folder).baseline(), LISTED):
+                print(f"  {printable(item.case)}: {printable(item.fault)}", file=sys.stderr)
+            raise
+        return examine(loaded.campaign, baseline, hands)
+
+
+def _allowance(options: argparse.Namespace) -> Allowance:
+    return Allowance(options.timeout, int(options.memory * GIGA))
+
+
+def replay_finding(options: argparse.Namespace) -> int:
+    """Run one finding again and print what differs; 1 if anything that counts does."""
+    settle_threads()
+    if options.here:
+        result = replay(options.folder, options.id, shrunk=options.shrunk, trusted=options.trust)
+    else:
+        given = {"shrunk": options.shrunk, "trusted": options.trust, "allowance": _allowance(options)}
+        result = replay_guarded(options.folder, options.id, **given)
+    console = Console()
+    console.print(Text(f"{result.finding.id}  {printable(result.finding.rule)}: {printable(result.finding.words)}"))
+    console.print(Text(f"  {printable(result.verdict.why)}"))
+    for line in (*result.differs, *result.changed):
+        console.print(Text(f"  {printable(line)}"))
+    console.print(Text("reproduced" if result.reproduced else "not reproduced", style="bold"))
+    return int(not result.reproduced)
 
 
 def shrink_findings(options: argparse.Namespace) -> int:
     """Shrink what was asked for and print each as it is done; 1 if one of them did not fail again."""
+    refuse_crowd(options.workers, options.on)
     run = Run(options.folder)
     findings = _chosen(run, options)
     campaign = rebuild(run, options.trust)
     settle_threads()
     console = Console()
-    allowance = Allowance(options.timeout, int(options.memory * GIGA))
     workers = min(options.workers, len(findings))
     hired = hands_for(
-        Loaded(campaign, run.base), run.folder, workers=workers, trusted=options.trust, allowance=allowance, on=options.on
+        Loaded(campaign, run.base),
+        run.folder,
+        workers=workers,
+        trusted=options.trust,
+        allowance=_allowance(options),
+        on=options.on,
     )
     flaky = 0
     with locked(run.folder), hired as hands:

@@ -168,7 +168,7 @@ class Crew:
                 raise EnvironmentFault("the workers were sent home") from error
             return error
         if "stopped" in reply:
-            raise _stopped(reply)
+            raise stopped(reply)
         return list(reply["rows"])
 
     def _dismiss(self, worker: Hand) -> None:
@@ -206,6 +206,7 @@ def _out_of_memory(row: Mapping[str, Any]) -> bool:
     return row.get("error") == Fault.OOM.value or str(row.get("fault", "")).startswith(MemoryError.__name__)
 
 
-def _stopped(reply: Mapping[str, Any]) -> SwerveError:
+def stopped(reply: Mapping[str, Any]) -> SwerveError:
+    """The error by which a worker stopped."""
     kinds = {kind.exit_code: kind for kind in (InputError, ModelError, EnvironmentFault)}
     return kinds.get(reply["exit"], InputError)(reply["stopped"])

@@ -15,6 +15,7 @@ from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
 from swerve.campaign import Campaign, Observation
 from swerve.engine import Hands, Here, NothingUsable, Progress, run
 from swerve.errors import InputError
+from swerve.execute.cores import refuse_crowd
 from swerve.execute.processes import Allowance, crew_of
 from swerve.execute.threads import settle_threads
 from swerve.files import json_bytes, write_whole
@@ -48,6 +49,7 @@ def run_into(
     `pictures` of the worst findings are kept unless said otherwise.
     The work is done by as many `workers`, processes held to their `allowance`, `on` a Ray cluster if so said, or right here.
     """
+    refuse_crowd(workers, on)
     settle_threads()
     folder = folder.absolute()  # a model may change the working folder under us
     campaign = loaded.campaign

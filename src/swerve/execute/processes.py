@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
+import json
+import math
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,8 @@ from swerve.rows import record_of
 from swerve.systems.child import Child
 from swerve.systems.wire import packed
 
+# Modules are found as in this process; PYTHONPATH could not name a folder with a colon in it.
+BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from swerve.execute.worker import main; main()"
 STARTS = 3  # before a worker is given up
 PATIENCE = 3  # times the slowest case so far that a batch may take per case, once that is more than the limit
 
@@ -52,11 +55,12 @@ class Pace:
 class LocalHand:
     """One worker process."""
 
-    def __init__(self, folder: Path, trusted: Collection[Path], allowance: Allowance, pace: Pace) -> None:
-        words = [sys.executable, "-P", "-m", "swerve.execute.worker", str(folder.resolve())]
-        paths = os.pathsep.join(str(Path(path).resolve()) for path in sys.path)  # modules of the user's are found as here
+    def __init__(
+        self, folder: Path, trusted: Collection[Path], allowance: Allowance, pace: Pace, paths: Sequence[str] = ()
+    ) -> None:
+        words = [sys.executable, "-P", "-c", BOOT, json.dumps([*paths] or module_paths()), str(folder.resolve())]
         self._command = [*words, *(str(path.resolve()) for path in trusted)]
-        self._memory, self._environment = allowance.memory, {**os.environ, "PYTHONPATH": paths}
+        self._memory = allowance.memory
         self._child = self._started()
         self._pace, self._lock, self._numbers = pace, threading.Lock(), itertools.count()
         self._asked = self._closed = False
@@ -71,8 +75,15 @@ class LocalHand:
             self._pace.note(count, time.monotonic() - started)
             return reply
 
+    def ask_patiently(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Its reply, however long it takes: for what asks nothing of the model, such as the hash of a data set."""
+        with self._lock:
+            if not self._asked:
+                self._make_ready()
+            return self._exchange(question, math.inf)
+
     def _started(self) -> Child:
-        return Child(self._command, None, self._memory, self._environment)
+        return Child(self._command, None, self._memory)
 
     def _make_ready(self) -> None:
         """Wait until it has loaded the model; a worker that never starts is no fault of a case."""
@@ -100,6 +111,11 @@ class LocalHand:
         if "error" in reply:  # not of the model, whose errors are rows, but of what is around it
             raise ModelError(str(reply["error"]))
         return reply
+
+
+def module_paths() -> list[str]:
+    """Where this process finds modules, the user's among them."""
+    return [str(Path(path).resolve()) for path in sys.path]
 
 
 def crew_of(

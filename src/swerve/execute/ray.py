@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from swerve import limits
 from swerve.campaign import Campaign
 from swerve.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout, printable
 from swerve.execute.crew import Crew
-from swerve.execute.processes import Allowance, LocalHand, Pace
+from swerve.execute.processes import Allowance, LocalHand, Pace, module_paths
 from swerve.rows import record_of
 from swerve.store import CAMPAIGN
 
@@ -41,9 +41,12 @@ SLACK = 30.0  # seconds that a question may take beyond what its seat allows the
 class Seat:
     """The actor: one worker process on the machine it finds itself on."""
 
-    def __init__(self, folder: str, trusted: Collection[str], seconds: float, memory: int) -> None:
+    def __init__(
+        self, folder: str, trusted: Collection[str], seconds: float, memory: int, paths: Sequence[str] = ()
+    ) -> None:
         self._folder, self._pace = Path(folder), Pace(seconds)
-        self._hand = LocalHand(self._folder, [Path(path) for path in trusted], Allowance(seconds, memory), self._pace)
+        files, allowance = [Path(path) for path in trusted], Allowance(seconds, memory)
+        self._hand = LocalHand(self._folder, files, allowance, self._pace, paths)
 
     def sees_folder(self) -> bool:
         """Whether the run folder is there on this machine too."""
@@ -69,7 +72,7 @@ class RayHand:
         # A worker that fails is replaced by the crew, which knows what it was doing; Ray is to try nothing again.
         actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": _environment()})(Seat)
         places = [str(path.resolve()) for path in trusted]
-        self._seat = actor.remote(str(folder.resolve()), places, allowance.seconds, allowance.memory)
+        self._seat = actor.remote(str(folder.resolve()), places, allowance.seconds, allowance.memory, module_paths())
 
     def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Its reply; the seat keeps the time, and is given up where it does not."""
@@ -213,8 +216,8 @@ def _own_signals() -> Iterator[None]:
 
 
 def _environment() -> dict[str, str]:
-    paths = os.pathsep.join(str(Path(path).resolve()) for path in sys.path)  # modules of the user's are found as here
-    return {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    paths = (path for path in module_paths() if os.pathsep not in path)  # for the actor; its worker is told all of them
+    return {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _first_line(error: BaseException) -> str:

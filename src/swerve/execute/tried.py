@@ -17,7 +17,7 @@ from swerve.engine import Here, observe, run
 from swerve.errors import InputError, StoreError, SwerveError, printable
 from swerve.execute.local import SUMMARY
 from swerve.files import json_bytes, write_whole
-from swerve.health import examine
+from swerve.health import NOTHING, Health, examine
 from swerve.identity import identity_of
 from swerve.keep import keep_pictures
 from swerve.relation import Status
@@ -30,6 +30,7 @@ from swerve.store import CAMPAIGN, Run, Store, locked
 from swerve.summary import Summary
 from swerve.testing import MemoryLedger
 
+ANYWAY = "to test it nevertheless: anyway=True"
 PICTURED = 20  # findings of a rule whose pictures are kept
 LONGEST_NAME = 60  # characters of a folder
 
@@ -90,6 +91,7 @@ class Tried:
     told: str  # the counts
     broken: str = ""  # by errors
     idle: str = ""  # as nothing could be judged
+    doubt: str = ""  # whether that says anything
 
 
 class Shared:
@@ -114,25 +116,34 @@ class Shared:
 
     def hands(self, rule: str) -> Knowing:
         """Who does the work for one rule."""
-        seen = self._seen
-        if isinstance(seen, SwerveError):
-            raise seen
+        if isinstance(self._examined, SwerveError):
+            raise self._examined
+        seen, health = self._examined
+        if health:
+            _refuse_idle(health, rule)
         hands = Knowing(self.alone(rule), seen)
         hands.begin(seen)
         return hands
 
+    def doubt(self, rule: str) -> str:
+        """Why it says little that a rule holds, if so."""
+        health = None if isinstance(self._examined, SwerveError) else self._examined[1]
+        concern = health.without_effect(rule) if health else None
+        return concern.why if concern else ""
+
     @cached_property
-    def _seen(self) -> dict[str, Observation] | SwerveError:
-        """The baseline, or why it is of no use: that is not found out twice either."""
+    def _examined(self) -> tuple[dict[str, Observation], Health | None] | SwerveError:
+        """The baseline and its health, or why it is of no use: that is not found out twice either."""
         campaign = self.loaded.campaign
         here = Here(campaign)
         try:
             seen = observe(campaign, MemoryLedger(), hands=here)
-            if not self.asked.anyway:
-                _refuse_sick(campaign, seen, here)
+            health = None if self.asked.anyway else examine(campaign, seen, here)
+            if health:
+                _refuse_sick(health)
         except SwerveError as error:
             return error
-        return seen
+        return seen, health
 
     def tried(self, rule: str) -> Tried:
         """Run one rule into its folder, from the start."""
@@ -145,7 +156,7 @@ class Shared:
             findings = sorted(finished.findings(), key=lambda finding: (-finding.margin, finding.id))
             keep_pictures(finished, campaign, findings[:PICTURED], trusted=self.trusted)
             write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
-        return Tried(findings, _counts(summary), _broken(summary, finished), _idle(summary, finished))
+        return Tried(findings, _counts(summary), _broken(summary, finished), _idle(summary, finished), self.doubt(rule))
 
     def smallest(self, rule: str, finding: Finding) -> str:
         """The finding's change made as small as it still fails, in words; kept in the run folder."""
@@ -169,10 +180,17 @@ class Shared:
         return Tried([result.finding] if fails else [], "\n".join(map(printable, (*lines, outcome))))
 
 
-def _refuse_sick(campaign: Campaign, seen: Mapping[str, Observation], here: Here) -> None:
-    for concern in examine(campaign, seen, here).refusals:
-        if concern.name != "nothing to find":  # each rule is judged by itself, and holds or is skipped
-            raise InputError(f"{concern.why}; to test it nevertheless: anyway=True")
+def _refuse_sick(health: Health) -> None:
+    for concern in health.refusals:
+        if concern.name != NOTHING:  # of that each rule is told by itself
+            raise InputError(f"{concern.why}; {ANYWAY}")
+
+
+def _refuse_idle(health: Health, rule: str) -> None:
+    """Refuse a rule that would hold whatever the system is, where no other finds anything either (R29)."""
+    concern = health.without_effect(rule)
+    if concern and any(one.name == NOTHING for one in health.refusals):
+        raise InputError(f"nothing to find: {concern.why}; {ANYWAY}")
 
 
 def _clear(folder: Path) -> None:

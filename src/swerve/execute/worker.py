@@ -7,10 +7,8 @@ It is asked over its stdin and answers over its stdout, in the frames of `system
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
@@ -20,16 +18,17 @@ from typing import Any
 from swerve.campaign import Campaign, Trial
 from swerve.errors import StoreError, SwerveError
 from swerve.evaluation import Evaluator, observe_batch
+from swerve.execute.alone import answered_row
 from swerve.execute.threads import settle_threads
 from swerve.relation import Fault, Verdict
-from swerve.reproduce import rebuild
+from swerve.reproduce import answered, changed_since, rebuild, sought_in
 from swerve.rows import observation_row, record_row
 from swerve.spec import build_change
 from swerve.store import Run
+from swerve.systems.child import die_with_parent
 from swerve.systems.serve import serve_frames
 from swerve.transformation import Transformation
 
-PR_SET_PDEATHSIG = 1
 CHANGES = 4096  # remembered: a grid asks for the same few of every case
 
 
@@ -43,15 +42,23 @@ class Worker:
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """The rows asked for, or the sentence of an error that stops the campaign."""
         tasks: dict[str, Callable[[Any], list[Any]]] = {
+            "ready": self.ready,
             "observe": self.observe,
             "evaluate": self.evaluate,
             "unanswered": self.unanswered,
+            "changed": self.changed,
+            "replay": self.replay,
         }
         try:
-            _ = self._campaign
-            return {"rows": tasks[question["ask"]](question["items"])} if question["ask"] in tasks else {}
+            return {"rows": tasks[question["ask"]](question.get("items", ()))}
         except SwerveError as error:
             return {"stopped": str(error), "exit": error.exit_code}
+
+    def ready(self, nothing: Sequence[Any] = ()) -> list[Any]:
+        """Load the model: what comes later is held to its time."""
+        del nothing
+        _ = self._campaign
+        return []
 
     def observe(self, keys: Sequence[str]) -> list[Any]:
         """What the system says of untouched cases."""
@@ -67,6 +74,16 @@ class Worker:
         asked = [self._trial(*words) for *words, _, _ in trials]
         return [record_row(self._evaluator.unanswered(trial, said)) for trial, said in zip(asked, verdicts, strict=True)]
 
+    def changed(self, nothing: Sequence[Any] = ()) -> list[Any]:
+        """How the campaign differs from what the run began with, in sentences."""
+        del nothing
+        return [*changed_since(self._run, self._rebuilt)]
+
+    def replay(self, wanted: Sequence[tuple[str, bool]]) -> list[Any]:
+        """What the system says now of findings, or of what they were shrunk to."""
+        sought = [sought_in(self._run, prefix, shrunk=shrunk) for prefix, shrunk in wanted]
+        return [answered_row(answered(self._run, self._rebuilt, one, self._trusted)) for one in sought]
+
     def _trial(self, case: str, rule: str, draw: int, change: str | None) -> Trial:
         return Trial(case, rule, draw, self._change(change))
 
@@ -74,23 +91,22 @@ class Worker:
         return None if text is None else build_change(json.loads(text), self._run.base, self._trusted)
 
     @cached_property
-    def _campaign(self) -> Campaign:
+    def _rebuilt(self) -> Campaign:
+        """The campaign of the folder, with whatever weights there are now."""
         campaign = rebuild(self._run, self._trusted)
         settle_threads()
-        then, now = self._run.identity["fingerprints"]["system"], campaign.system.fingerprint()
+        return campaign
+
+    @cached_property
+    def _campaign(self) -> Campaign:
+        then, now = self._run.identity["fingerprints"]["system"], self._rebuilt.system.fingerprint()
         if then != now:  # somebody exchanged the file while the campaign ran (R47)
             raise StoreError(f"the system is another than the run began with: weights sha {then[:8]} then, {now[:8]} now")
-        return campaign
+        return self._rebuilt
 
     @cached_property
     def _evaluator(self) -> Evaluator:
         return Evaluator(self._campaign, {seen.case: seen for seen in self._run.baseline()}, threads=1)
-
-
-def die_with_parent() -> None:
-    """End when whoever started this process ends, even by SIGKILL; where the system cannot, a closed pipe does it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:

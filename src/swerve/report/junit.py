@@ -40,6 +40,7 @@ class _Ended:
     worst: list[tuple[float, str, str, str, bool | None]] = field(default_factory=list)
     why: str = ""
     kind: str = ""
+    again: str = ""  # the id of the error that is told, if it can be run again
 
     def add(self, row: Row) -> None:
         status = row["status"]
@@ -50,7 +51,8 @@ class _Ended:
             self._keep((row["margin"], row["id"], row["words"], row["why"], row["introduced"]))
         elif status == Status.ERROR.value:
             self.errors += 1
-            self.kind, self.why = (self.kind, self.why) if self.kind else (f"{row['error']} error", row["why"])
+            if not self.kind:
+                self.kind, self.why, self.again = f"{row['error']} error", row["why"], row["id"] if row["change"] else ""
         else:
             self.skipped += 1
             self.why = self.why or row["why"]
@@ -123,7 +125,8 @@ def _case(rule: str, case: str, ended: _Ended, sharing: Sharing) -> ElementTree.
         ElementTree.SubElement(made, FAILURE, attributes).text = "\n".join(_told(ended, sharing))
     elif ended.outcome == ERROR:
         attributes = {"type": ended.kind, "message": sharing.line(ended.why, LONGEST)}
-        ElementTree.SubElement(made, ERROR, attributes).text = _rest(ended)
+        again = [f"  {sharing.replay(ended.again)}"] if ended.again else []
+        ElementTree.SubElement(made, ERROR, attributes).text = "\n".join([*again, _rest(ended)])
     elif ended.outcome == SKIPPED:
         ElementTree.SubElement(made, SKIPPED, {"message": sharing.line(ended.why, LONGEST)})
     return made

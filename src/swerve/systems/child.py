@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import resource
 import selectors
 import signal
 import subprocess
+import sys
+import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +23,8 @@ from swerve.errors import InputError, Killed, ModelError, OutOfMemory, Timeout, 
 from swerve.limits import MEGA, NOISE
 from swerve.systems.wire import CHUNK, missing, unpacked
 
+LIBC = ctypes.CDLL(None)  # loaded here: nothing may be loaded between fork and exec
+PR_SET_PDEATHSIG = 1
 QUOTED = 80  # characters of its last line in a message
 GLANCE = 0.2  # seconds between two looks whether it is still there
 LAST_READS = 64  # of the stderr of one that died; a child of its own may still be writing
@@ -31,14 +37,21 @@ MEMORY_PLACE = 2000  # bytes
 class Child:
     """A running program: its pipes, none of which blocks, and the last of what it wrote to stderr."""
 
-    def __init__(
-        self, command: Sequence[str], folder: Path | None, memory: int, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str], folder: Path | None, memory: int) -> None:
         pipe = subprocess.PIPE
+        # Linux ends a child with the thread that started it, so only the main thread, which lasts, may ask for that.
+        lasting = sys.platform == "linux" and threading.current_thread() is threading.main_thread()
         try:
             # A session of its own: it can be killed with all its children, and Ctrl-C is ours alone.
             child = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, bufsize=0, env=environment, start_new_session=True
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                cwd=folder,
+                bufsize=0,
+                start_new_session=True,
+                preexec_fn=partial(_die_with, os.getpid()) if lasting else None,
             )
         except (OSError, ValueError) as error:
             raise InputError(f"{command[0]}: cannot be run: {error}") from error
@@ -132,6 +145,34 @@ class Child:
     def _last_words(self) -> str:
         lines = self._noise[-MEMORY_PLACE:].decode(errors="replace").strip().splitlines()
         return f"; its last line: {printable(lines[-1].strip(), QUOTED)}" if lines else ""
+
+
+def die_with_parent() -> None:
+    """End this process when whoever started it ends, even by SIGKILL; where the system cannot, a closed pipe does it."""
+    if sys.platform == "linux":
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _die_with(parent: int) -> None:
+    die_with_parent()
+    if os.getppid() != parent:  # it has ended in between
+        os._exit(1)
+
+
+def cpu_seconds() -> float:
+    """The CPU time of this process and of all that it started, as far as it can be seen."""
+    children = os.times()
+    ended = children.children_user + children.children_system
+    return time.process_time() + ended + sum(map(_cpu, _descendants(os.getpid())))
+
+
+def _cpu(pid: int) -> float:
+    """The CPU seconds of a process and of those children of it that have ended."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):  # it has ended
+        return 0.0
 
 
 def _sent(pipe: IO[bytes], unsent: memoryview) -> memoryview:
