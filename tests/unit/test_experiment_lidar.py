@@ -27,6 +27,7 @@ from swerve.experiments.subjects import Subject
 from swerve.region import inside
 from swerve.relations.obstacles import changes, counted
 from swerve.search.fuzz import Fuzz
+from swerve.seeding import digest_of
 from swerve.sources.kitti import Kitti
 from swerve.spec import build_change
 from swerve.store import Run
@@ -261,7 +262,8 @@ def test_going_on_in_a_finished_folder_changes_nothing(folder: Path) -> None:
 
 
 def test_clean_twin_loses_nothing_at_any_n(tmp_path: Path) -> None:
-    page = made(tmp_path, Sound(), source=Sweeps(FRAMES)).read_text()
+    made(tmp_path, Sound(), source=Sweeps(FRAMES))
+    page = (tmp_path / "report" / "index.html").read_text()
     table = rows(tmp_path, "table")
     assert {(row["lost"], row["equal"], row["gained"]) for row in table} == {("0", str(FRAMES), "0")}
     assert {row["count"] for row in rows(tmp_path, "subset")} == {"0"}
@@ -283,14 +285,14 @@ def test_independent_series_have_frames_of_their_own(tmp_path: Path) -> None:
 
 
 class Flickering(Sound):
-    """Loses its first obstacle every third time it is asked, whatever it is shown."""
+    """Loses its first obstacle about every third time it is asked, whatever it is shown."""
 
     asked = 0
 
     def says(self, case: Case, boxes: Boxes3D) -> Boxes3D:
         Flickering.asked += 1
         del case
-        return Boxes3D(boxes.xyzlwhy[1:], boxes.kinds[1:]) if Flickering.asked % 3 == 0 else boxes
+        return Boxes3D(boxes.xyzlwhy[1:], boxes.kinds[1:]) if int(digest_of(Flickering.asked)[:4], 16) % 3 == 0 else boxes
 
 
 def test_flicker_shows_in_the_a_a_row(tmp_path: Path) -> None:
@@ -373,11 +375,11 @@ def test_region_first_gives_exactly_nothing(tmp_path: Path, monkeypatch: pytest.
     system = tiny(tmp_path / "tiny.safetensors")
     safe = Lidar(system.weights, roi_first=True, cells=32, width=4)
     monkeypatch.setitem(SIZES, QUICK, SMALL)
-    path = experiment(Setting(tmp_path / "into", QUICK), safe, Sweeps(FRAMES), "safe")
+    experiment(Setting(tmp_path / "into", QUICK), safe, Sweeps(FRAMES), "safe")
     for placement in PLACEMENTS:
         for row in Run(tmp_path / "into" / "runs" / "safe" / placement).trials():
             assert row["before"] == row["after"]
-    assert "reach the network" in path.read_text()
+    assert "reach the network" in (tmp_path / "into" / "report" / "index.html").read_text()
     assert not (tmp_path / "into" / "runs" / "safe" / "fewest").exists()
     assert {row["in the grid"] != "" for row in rows(tmp_path / "into", "landed")} == {True}
 
