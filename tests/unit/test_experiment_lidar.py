@@ -27,6 +27,7 @@ from swerve.experiments.subjects import Subject
 from swerve.region import inside
 from swerve.relations.obstacles import changes, counted
 from swerve.search.fuzz import Fuzz
+from swerve.report.experiment import Page
 from swerve.seeding import digest_of
 from swerve.sources.kitti import Kitti
 from swerve.spec import build_change
@@ -55,7 +56,7 @@ class Pictured(Sweeps):
         return Case(key, {**case.inputs, "camera": camera}, case.truth, group=case.group)
 
 
-def made(into: Path, system: Sound, *, independent: bool = False, source: Sweeps | None = None) -> Path:
+def made(into: Path, system: Sound, *, independent: bool = False, source: Sweeps | None = None) -> Page:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SIZES, QUICK, SMALL)
         given = source or Pictured(3 * FRAMES)
