@@ -182,7 +182,7 @@ def _weakest(search: Fuzz, plan: Plan) -> Iterator[Siege]:
 
 
 def labelled(said: Boxes3D, truth: Value | None) -> Array:
-    """Which boxes stand for a label of any kind: an IoU of 0.1, or 2 m for pedestrians and cyclists; all without labels."""
+    """Which boxes stand for a label of any kind: IoU 0.1, or 2 m for pedestrians and cyclists; all where there is none."""
     if not isinstance(truth, Boxes3D):
         return np.ones(len(said.kinds), bool)
     return np.asarray(OBSTACLES.likeness(said, truth).near.any(axis=1))

@@ -11,6 +11,7 @@ import numpy as np
 from swerve.campaign import Campaign, Plan
 from swerve.case import Case
 from swerve.engine import Here
+from swerve.errors import StoreError
 from swerve.evaluation import answer_all
 from swerve.experiments.lidar.tested import NEAR, boxes_of
 from swerve.experiments.setting import Setting
@@ -141,20 +142,24 @@ def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | Non
     if finding is None:
         return Besieged(siege, kind, real=real)
     made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, hands)
-    case, change = campaign.source[siege.case], build_change(made.finding.change)
+    case, change = campaign.source[siege.case], build_change((made.finding if made else finding).change)
     assert isinstance(change, OfferPoints)
     points = change.placed(case)
     return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)), real)
 
 
-def _shrunk(run: Run, finding: Finding, row: int, hands: Here) -> Shrunk:
-    """The fewest points with which this very obstacle is still lost."""
+def _shrunk(run: Run, finding: Finding, row: int, hands: Here) -> Shrunk | None:
+    """The fewest points with which this very obstacle is still lost; None where a system that flickers has it back."""
 
     def still_lost(one: Finding) -> bool:
         return row in changes(boxes_of(one.before), boxes_of(one.after)).lost
 
     with locked(run.folder):
-        return next(iter(list(shrink(run, [finding], hands, fault=still_lost))))
+        try:
+            (made,) = shrink(run, [finding], hands, fault=still_lost)
+        except StoreError:
+            return None
+    return made
 
 
 def _seen(campaign: Campaign, case: Case, followup: Case) -> Seen | None:
