@@ -16,7 +16,7 @@ from swerve.marks import marks_of, share
 from swerve.relation import Fault, Pair, Rule, Status, Verdict, judge_source
 from swerve.seeding import rng_for
 from swerve.system import Answer, System
-from swerve.transformation import Transformation, Unchanged
+from swerve.transformation import Transformation, Unchanged, forget_frames
 from swerve.values import KINDS
 
 T = TypeVar("T")
@@ -279,6 +279,8 @@ def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
     before = marks_of(cases)
     answers = _answers(system, cases)
     written = [one != other for one, other in zip(before, marks_of(cases), strict=True)]
+    if any(written):
+        forget_frames()
     if answers is None:
         answers = [WRITTEN if spoilt else answer_all(system, [case])[0] for case, spoilt in zip(cases, written, strict=True)]
     return [WRITTEN if spoilt else answer for answer, spoilt in zip(answers, written, strict=True)]

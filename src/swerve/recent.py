@@ -28,6 +28,12 @@ class Recent:
         """A copy remembers as much, but starts with nothing."""
         return Recent, (self._keep, self._weigh)
 
+    def clear(self) -> None:
+        """Remember nothing."""
+        with self._guard:
+            self._kept.clear()
+            self._weight = 0
+
     def get(self, key: object, make: Callable[[], T]) -> T:
         """What `make` gives, made once as long as it is remembered; others are not kept waiting while it is made."""
         with self._guard:

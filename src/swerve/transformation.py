@@ -109,6 +109,11 @@ class _Frame:
 _FRAMES = Recent(400 << 20, weigh=lambda made: made.weight() if isinstance(made, _Frame) else 0)
 
 
+def forget_frames() -> None:
+    """Make changed frames of windows anew from now on: somebody has written into some of them."""
+    _FRAMES.clear()
+
+
 @dataclass(frozen=True)
 class Transformation:
     """A change with every number fixed. One method per slot it changes (`image`, `boxes2d`, …).

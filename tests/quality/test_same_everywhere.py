@@ -120,7 +120,6 @@ def test_surroundings_change_nothing(
     assert_same(found, wanted)
 
 
-@pytest.mark.xfail(reason="what stdout cannot encode ends the command with code 4, after a whole run")
 def test_terminal_without_our_signs_is_no_error(tmp_path: Path, here: tuple[Path, dict[str, bytes]]) -> None:
     assert finish(command(here[0], tmp_path / "run", "--workers", "0"), env=environment(**ASCII)) == (1, "")
 
