@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +17,16 @@ import pytest
 
 from swerve import limits
 from swerve.case import Case
+from swerve.cli import main
 from swerve.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
 from swerve.execute import local
 from swerve.execute.processes import Allowance, Pace
-from swerve.execute.ray import RayHand, Seat, connected, ray_crew
+from swerve.execute.ray import RayHand, Seat, connected
 from swerve.spec import load_campaign
+from swerve.store import Run
 from swerve.system import Answer
 from swerve.testing import FakeSystem
+from tests.quality.children import command, finish, workers_of
 from tests.quality.test_workers import CAMPAIGN, Moody, content, counts
 
 JOURNAL = "journal.jsonl"
@@ -61,22 +63,21 @@ def cluster() -> Iterator[Any]:
     assert not ray.is_initialized()
 
 
-def run(tmp_path: Path, name: str, mood: str, hands: Any = None, *, count: int = 12) -> Path:
-    """A finished run folder; `hands` make the crew, None is this process."""
+def written(tmp_path: Path, name: str, mood: str, *, count: int = 12) -> Path:
     file = tmp_path / f"{name}.toml"
     file.write_text(CAMPAIGN.format(count=count, mood=mood).replace("test_workers:Moody", f"test_ray:{Murderous.__name__}"))
-    loaded = load_campaign(str(file))
-    with pytest.MonkeyPatch.context() as patch:
-        if hands:
-            crew = partial(hands, loaded.campaign, tmp_path / name, loaded.base, workers=2)
-            patch.setattr(local, "hands_for", lambda *_, **__: crew())
-        local.run_into(loaded, tmp_path / name)
+    return file
+
+
+def run(tmp_path: Path, name: str, mood: str, on: str | None = None, **size: int) -> Path:
+    """A finished run folder, made on Ray or in this process."""
+    local.run_into(load_campaign(str(written(tmp_path, name, mood, **size))), tmp_path / name, workers=2 if on else 0, on=on)
     return tmp_path / name
 
 
 @NEEDS_RAY
 def test_ray_writes_same_bytes(cluster: Any, tmp_path: Path) -> None:
-    here, there = (content(run(tmp_path, name, "", hands)) for name, hands in (("here", None), ("there", ray_crew)))
+    here, there = (content(run(tmp_path, name, "", on)) for name, on in (("here", None), ("there", "ray")))
     assert here == there
     assert JOURNAL in here
 
@@ -87,10 +88,42 @@ def test_killed_ray_workers_lose_nothing(cluster: Any, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
     whole = content(run(tmp_path, "whole", ""))
-    killed = content(folder := run(tmp_path, "killed", f'seen = "{marks}"', ray_crew))
+    killed = content(folder := run(tmp_path, "killed", f'seen = "{marks}"', "ray"))
     assert len(list(marks.iterdir())) >= 3
     assert counts(folder)["errors"] == 0
     assert {name for name in whole if whole[name] != killed[name]} == {"campaign.json"}  # which tells the folder of marks
+
+
+@NEEDS_RAY
+def test_command_starts_a_cluster_and_ends_it(tmp_path: Path) -> None:
+    """`swerve run --on ray`, as a user would type it; one of its workers is killed on the way."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    whole = content(run(tmp_path, "whole", f'seen = "{tmp_path / "nowhere"}"\nshare = 60', count=3))
+    file = written(tmp_path, "there", f'seen = "{marks}"\nshare = 60', count=3)
+    before = clusters()
+    assert finish(command(file, tmp_path / "there", "--on", "ray", "--workers", "2")) == (1, "")
+    assert list(marks.iterdir())
+    there = content(tmp_path / "there")
+    assert {name for name in whole if whole[name] != there.get(name)} == {"campaign.json"}
+    assert whole.keys() == there.keys()
+    assert clusters() == before
+    assert not workers_of(tmp_path / "there")
+
+
+def clusters() -> set[Path]:
+    """The folders of clusters that Swerve started and has not ended."""
+    return set(Path("/tmp").glob("swerve-ray-*"))
+
+
+@NEEDS_RAY
+def test_findings_shrink_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
+    folder = run(tmp_path, "run", "")
+    finding = next(Run(folder).findings())
+    assert main(["shrink", str(folder), finding.id, "--workers", "0"]) == 0
+    here = (folder / "shrunk" / f"{finding.id}.json").read_bytes()
+    assert main(["shrink", str(folder), finding.id, "--on", "ray", "--workers", "1"]) == 0
+    assert (folder / "shrunk" / f"{finding.id}.json").read_bytes() == here
 
 
 def test_seat_tells_how_its_worker_failed(tmp_path: Path) -> None:
