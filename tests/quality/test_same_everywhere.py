@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +19,7 @@ import pytest
 
 from swerve.identity import differences
 from tests.quality.campaigns import KINDS, written
-from tests.quality.children import Nursery, assert_same, command, content, environment, finish
+from tests.quality.children import ROOT, Nursery, assert_same, command, content, environment, finish
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +121,16 @@ def test_surroundings_change_nothing(
     assert_same(found, wanted)
 
 
-def test_terminal_without_our_signs_is_no_error(tmp_path: Path, here: tuple[Path, dict[str, bytes]]) -> None:
-    assert finish(command(here[0], tmp_path / "run", "--workers", "0"), env=environment(**ASCII)) == (1, "")
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1251", "utf-8"])
+def test_terminal_without_our_signs_is_no_error(tmp_path: Path, here: tuple[Path, dict[str, bytes]], encoding: str) -> None:
+    """A sign that the terminal cannot show is spelt out; a run is never lost over it."""
+    words = command(here[0], tmp_path / "run", "--workers", "0")
+    told = environment(**ASCII, PYTHONIOENCODING=encoding)
+    process = subprocess.run([sys.executable, "-m", "swerve.cli", *words], capture_output=True, env=told, cwd=ROOT)
+    assert (process.returncode, process.stderr) == (1, b"")
+    said = process.stdout.decode(encoding)
+    assert "counter-clockwise" in said
+    assert ("°" if encoding != "ascii" else "\\xb0") in said
 
 
 def test_locale_made_for_the_test_is_in_force(localised: Callable[[str], dict[str, str]]) -> None:
