@@ -67,7 +67,7 @@ def replay(
     run = Run(folder)
     sought = sought_in(run, prefix, shrunk=shrunk)
     campaign = campaign or rebuild(run, trusted)
-    return compared(sought, answered(run, campaign, sought, trusted), changed_since(run, campaign))
+    return compared(sought, answered(run, evaluator_of(run, campaign), sought, trusted), changed_since(run, campaign))
 
 
 def sought_in(run: Run, prefix: str, *, shrunk: bool = False) -> Sought:
@@ -89,10 +89,14 @@ def _error_in(run: Run, prefix: str) -> Row | None:
     return next(iter(rows.values())) if len(rows) == 1 else None
 
 
-def answered(run: Run, campaign: Campaign, sought: Sought, trusted: Collection[Path] = ()) -> Answered:
-    """Ask the system of `campaign` again, here and now."""
-    finding = sought.finding
-    evaluate = Evaluator(campaign, {seen.case: seen for seen in run.baseline()})
+def evaluator_of(run: Run, campaign: Campaign) -> Evaluator:
+    """The rules of a campaign with their numbers fixed as in the run."""
+    return Evaluator(campaign, {seen.case: seen for seen in run.baseline()})
+
+
+def answered(run: Run, evaluate: Evaluator, sought: Sought, trusted: Collection[Path] = ()) -> Answered:
+    """Ask the system again, here and now."""
+    finding, campaign = sought.finding, evaluate.campaign
     case = read_case(campaign, finding.case)
     change = build_change(finding.change, run.base, trusted)
     followup = change(case)

@@ -16,13 +16,17 @@ import pytest
 
 from swerve.case import Case
 from swerve.cli import main
+from swerve.errors import Timeout
+from swerve.execute.processes import Allowance, LocalHand, Pace
 from swerve.execute.worker import Worker
 from swerve.store import Run
 from swerve.system import Answer
 from swerve.testing import FakeSystem
+from tests.quality.children import workers_of
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 BESIDE = {"timings.json", ".lock"}
+LEAKED: list[bytearray] = []
 CAMPAIGN = """
 seed = 5
 inference_batch = 8
@@ -88,6 +92,14 @@ class Moody(FakeSystem):
                 pass
         elif self.mood == "greedy":
             _ = bytearray(64_000_000_000)
+        elif self.mood == "leaky":
+            LEAKED.append(bytearray(100_000_000))
+        elif self.mood == "deaf and hangs":
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            if os.fork() == 0:
+                time.sleep(3600)
+            time.sleep(3600)
         elif self.mood == "loud":
             for stream in (sys.stdout, sys.stderr):
                 print("x" * 3_000_000, file=stream, flush=True)
@@ -196,8 +208,8 @@ class Slow(FakeSystem):
 def test_batch_slower_than_the_limit_changes_nothing(tmp_path: Path) -> None:
     """No case reaches the limit, and every batch does: the bytes are those of a run without any limit."""
     here, there = (
-        content(run(tmp_path, "seconds = 0.25", system="Slow", count=2, workers=workers, name=f"run{workers}", words=words))
-        for workers, words in ((0, []), (1, ["--timeout", "1"]))
+        content(run(tmp_path, "seconds = 0.15", system="Slow", count=2, workers=workers, name=f"run{workers}", words=words))
+        for workers, words in ((0, []), (1, ["--timeout", "0.8"]))
     )
     assert here == there
 
@@ -225,12 +237,58 @@ def test_hanging_case_is_ended_and_recorded(tmp_path: Path, mood: str) -> None:
     assert time.monotonic() - started < 30 + 2 * len(rows) * (1.5 + 2 + 5)
 
 
+@pytest.mark.parametrize("mood", ["hang", "busy", "deaf and hangs"])
+def test_hang_is_ended_soon(tmp_path: Path, mood: str) -> None:
+    """R24: at most two seconds after the limit, with all that the worker started; 100 times with SWERVE_SOAK=1."""
+    folder = run(tmp_path, f'mood = "{mood}"\nshare = 1\nonce = "/dev/null"', workers=0, count=2)
+    identity = folder / "campaign.json"
+    identity.write_text(identity.read_text().replace('"/dev/null"', '""'))
+    trial = next(Run(folder).trials())
+    question = {"ask": "evaluate", "items": [[trial["case"], trial["rule"], trial["draw"], json.dumps(trial["change"])]]}
+    for _ in range(34 if SOAK else 1):
+        hand = LocalHand(folder, (), Allowance(1.0), Pace(1.0))
+        hand.ask({"ask": "observe", "items": [trial["case"]]})
+        started = time.monotonic()
+        with pytest.raises(Timeout, match="no answer after 1 s"):
+            hand.ask(question)
+        hand.close()
+        assert time.monotonic() - started < 1 + 2
+        assert not workers_of(folder)
+
+
 def test_greedy_case_is_ended_and_recorded(tmp_path: Path) -> None:
     """R25: 64 GB at once; the limit is the child's, this process goes on."""
+    before = resident()
     folder = run(tmp_path, 'mood = "greedy"\nshare = 60', words=["--memory", "2"])
     rows = [row for row in Run(folder).trials() if row["status"] == "error"]
     assert rows
     assert {row["error"] for row in rows} == {"oom"}
+    assert resident() < 1.2 * before
+
+
+def resident() -> int:
+    """The memory of this process in pages."""
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+
+def test_leak_costs_no_case(tmp_path: Path) -> None:
+    """R25: 100 MB more with every call; workers are replaced as they fill up, and nobody can tell."""
+    well = content(run(tmp_path, 'mood = "well"', count=6, name="well"))
+    leaky = content(run(tmp_path, 'mood = "leaky"\nshare = 1', count=6, name="leaky", words=["--memory", "1.6"]))
+    assert {name for name in well if well[name] != leaky.get(name)} == {"campaign.json"}
+
+
+def test_leak_of_the_test_above_fills_a_worker(tmp_path: Path) -> None:
+    """Otherwise it would say nothing."""
+    folder = run(tmp_path, 'mood = "leaky"\nshare = 1', workers=0, count=2)
+    LEAKED.clear()
+    trial = next(Run(folder).trials())
+    question = {"ask": "evaluate", "items": [[trial["case"], trial["rule"], trial["draw"], json.dumps(trial["change"])]]}
+    hand = LocalHand(folder, (), Allowance(memory=1_600_000_000), Pace(60.0))
+    ended = [hand.ask(question)["rows"][0]["error"] for _ in range(20)]
+    hand.close()
+    assert ended[0] is None
+    assert ended[-1] == "oom"
 
 
 @pytest.mark.parametrize("mood", ["loud", "elsewhere", "deaf", "random", "forks"])
@@ -249,9 +307,24 @@ def test_sys_exit_is_an_error_of_its_case(tmp_path: Path) -> None:
     assert {row["error"] for row in errors} == {"model"}
 
 
+def test_modules_are_found_wherever_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder may have a colon in its name, which no PYTHONPATH can tell, or be the one where the command is run."""
+    for name, place in (("colon_driver", tmp_path / "with:colon é"), ("local_driver", tmp_path / "here")):
+        place.mkdir()
+        (place / f"{name}.py").write_text("from swerve.testing import FakeSystem\nclass Driver(FakeSystem): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "with:colon é"))
+    monkeypatch.syspath_prepend("")
+    monkeypatch.chdir(tmp_path / "here")
+    for name in ("colon_driver", "local_driver"):
+        file = tmp_path / "campaign.toml"
+        file.write_text(CAMPAIGN.format(count=3, mood="").replace("tests.quality.test_workers:Moody", f"{name}:Driver"))
+        assert main(["run", str(file), "--into", str(tmp_path / name), "--no-report", "--workers", "1"]) == 1
+        assert counts(tmp_path / name)["errors"] == 0
+
+
 def test_no_worker_is_left_behind(tmp_path: Path) -> None:
     run(tmp_path)
-    mine = [path for path in Path("/proc").glob("[0-9]*/cmdline") if _told(path).count(b"swerve.execute.worker")]
+    mine = [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"swerve.execute" in _told(path)]
     assert [path for path in mine if str(tmp_path).encode() in _told(path)] == []
 
 

@@ -25,16 +25,16 @@ def replay_guarded(
     sought = sought_in(run, prefix, shrunk=shrunk)
     hand = LocalHand(folder, trusted, allowed, Pace(CASES * allowed.seconds))
     try:
-        changed = tuple(_rows(hand.ask_patiently({"ask": "changed"})))
-        told = _answered(hand, prefix, shrunk)
+        changed = tuple(_rows(hand.ask_patiently({"ask": "changed", "items": [[prefix, shrunk]]})))
+        told = _answered(hand)
     finally:
         hand.close()
     return compared(sought, told, changed)
 
 
-def _answered(hand: LocalHand, prefix: str, shrunk: bool) -> Answered:
+def _answered(hand: LocalHand) -> Answered:
     try:
-        (row,) = _rows(hand.ask({"ask": "replay", "items": [[prefix, shrunk]]}))
+        (row,) = _rows(hand.ask({"ask": "replay", "items": []}))
     except ModelError as error:
         return Answered(Verdict.error(str(error), Fault(error.kind)))
     return answered_of(row)

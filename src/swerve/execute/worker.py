@@ -21,7 +21,7 @@ from swerve.evaluation import Evaluator, observe_batch
 from swerve.execute.alone import answered_row
 from swerve.execute.threads import settle_threads
 from swerve.relation import Fault, Verdict
-from swerve.reproduce import answered, changed_since, rebuild, sought_in
+from swerve.reproduce import answered, changed_since, evaluator_of, rebuild, sought_in
 from swerve.rows import observation_row, record_row
 from swerve.spec import build_change
 from swerve.store import Run
@@ -74,15 +74,16 @@ class Worker:
         asked = [self._trial(*words) for *words, _, _ in trials]
         return [record_row(self._evaluator.unanswered(trial, said)) for trial, said in zip(asked, verdicts, strict=True)]
 
-    def changed(self, nothing: Sequence[Any] = ()) -> list[Any]:
-        """How the campaign differs from what the run began with, in sentences."""
-        del nothing
+    def changed(self, wanted: Sequence[Sequence[Any]]) -> list[Any]:
+        """How the campaign differs from what the run began with; all is made ready to replay what is wanted."""
+        self._sought = [sought_in(self._run, prefix, shrunk=shrunk) for prefix, shrunk in wanted]
+        self._again = evaluator_of(self._run, self._rebuilt)
         return [*changed_since(self._run, self._rebuilt)]
 
-    def replay(self, wanted: Sequence[tuple[str, bool]]) -> list[Any]:
-        """What the system says now of findings, or of what they were shrunk to."""
-        sought = [sought_in(self._run, prefix, shrunk=shrunk) for prefix, shrunk in wanted]
-        return [answered_row(answered(self._run, self._rebuilt, one, self._trusted)) for one in sought]
+    def replay(self, nothing: Sequence[Any] = ()) -> list[Any]:
+        """What the system says now of what was wanted."""
+        del nothing
+        return [answered_row(answered(self._run, self._again, sought, self._trusted)) for sought in self._sought]
 
     def _trial(self, case: str, rule: str, draw: int, change: str | None) -> Trial:
         return Trial(case, rule, draw, self._change(change))
