@@ -86,6 +86,7 @@ def test_killed_runs_end_with_same_bytes(tmp_path: Path, kind: str, workers: int
         shutil.rmtree(whole)
         shutil.rmtree(cut)
         campaigns += 1
+    print(f"{kind}, {workers} workers: {kills} kills over {campaigns} campaigns, none lost, none doubled, the same bytes")
 
 
 RACER = """
