@@ -156,7 +156,7 @@ def main() -> None:
     for line in figures:
         ratio = line.ours / max(line.peer_seconds, 1e-9)
         kept = "kept" if line.kept else "MISSED"
-        beside = f"{line.peer} {line.peer_seconds:.4f}   {ratio:.1f}x"
+        beside = f"{line.peer} {line.peer_seconds:.4f}   {ratio:.2g}x"
         print(f"{line.name:18} {line.ours:.4f} CPU s   {beside}   budget {line.budget:.4g} {kept}")
     if not all(line.kept for line in figures):
         raise SystemExit(1)

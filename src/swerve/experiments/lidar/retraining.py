@@ -121,7 +121,10 @@ def section(setting: Setting, all_tested: Sequence[Tested], lessons: Lessons, *,
     return Section(TITLE, said, parts, _answer(chosen, rows))
 
 
-NOTE = "missing: lost, of another type or moved; p: McNemar's test of the same frames in pairs"
+NOTE = (
+    "missing: lost, of another type or moved; p: McNemar's test of the same frames in pairs. What further training does by "
+    "itself, without such points, is not told apart"
+)
 
 
 def _chosen(all_tested: Sequence[Tested]) -> Tested | None:
