@@ -20,7 +20,7 @@ from swerve.errors import InputError, NotApplicable
 from swerve.methods.lidar import lidar
 from swerve.region import inside, outside
 from swerve.relation import Status, Verdict
-from swerve.search.fuzz import Fuzz, FuzzSession, left_of
+from swerve.search.fuzz import Fuzz, FuzzSession, beams, labelled, left_of
 from swerve.shrink import Parted, shrunk_of
 from swerve.spec import build_change
 from swerve.store import JOURNAL, Run
@@ -220,10 +220,12 @@ def test_sound_system_is_searched_in_vain() -> None:
 
 
 def test_weakest_are_scouted_first() -> None:
+    """As far from the sensor and as large as each other, they are told apart by their scores."""
     keys = ("a", "b")
     scores = {"a": (0.9, 0.2, 0.5), "b": (0.3, 0.8)}
+    ring = [(20 * math.cos(turn), 20 * math.sin(turn)) for turn in (0, 1, 2)]
     seen = {
-        key: Observation(key, "", said=(boxes(*((9.0 * place, 0, score) for place, score in enumerate(scores[key]))),))
+        key: Observation(key, "", said=(boxes(*((*ring[place], score) for place, score in enumerate(scores[key]))),))
         for key in keys
     }
     session = SEARCH.start(Plan(keys, campaign(Sound()).rules, 0, seen, 8))
@@ -235,6 +237,26 @@ def test_weakest_are_scouted_first() -> None:
         assert isinstance(trial.change, OfferPoints)
         away = np.array(trial.change.at)[:, :2] - siege.box[:2]
         assert (np.hypot(*away.T) <= SEARCH.reach + 1e-4).all()
+
+
+def test_fewer_beams_make_weaker() -> None:
+    """Twice as far away is a quarter of the beams, half as high is half of them; the sensor's own place is no pole."""
+    rows = [[10, 0, 0, 4, 2, 1.5, 0], [20, 0, 0, 4, 2, 1.5, 0], [0, 10, 0, 4, 2, 0.75, 0], [0, 0, 0, 1, 1, 1, 0]]
+    assert beams(Boxes3D(np.array(rows, float), ("car",) * 4)).tolist() == [0.09, 0.0225, 0.045, 2.0]
+    far = Observation("a", "", said=(boxes((10, 0, 0.5), (40, 0, 0.6)),))
+    session = SEARCH.start(Plan(["a"], campaign(Sound()).rules, 0, {"a": far}, 8))
+    assert [siege.row for siege in session.scouted] == [1, 0]
+
+
+def test_what_no_label_knows_is_left_alone() -> None:
+    """A ghost is easily hidden, and it is no loss; without labels every obstacle counts."""
+    said_boxes, truth = boxes((10, 0, 0.1), (40, 0, 0.9)), boxes((40.5, 0, 1.0))
+    assert labelled(said_boxes, truth).tolist() == [False, True]
+    assert labelled(said_boxes, None).tolist() == [True, True]
+    seen = {"a": Observation("a", "", truth=(truth,), said=(said_boxes,))}
+    for known, rows in ((True, [1]), (False, [0, 1])):
+        session = replace(SEARCH, known=known).start(Plan(["a"], campaign(Sound()).rules, 0, seen, 8))
+        assert sorted(siege.row for siege in session.scouted) == rows
 
 
 def test_obstacle_without_care_is_nobody_s_target() -> None:

@@ -22,6 +22,7 @@ TALL = 2.0  # metres above and below an obstacle's middle that points are tried 
 NUDGE = np.array([0.5, 0.5, 0.3, 0.1])  # deviations of a moved point: metres, and a share of the intensities
 MOVED, RENEWED = 0.3, 0.1  # of a child's points
 TOGETHER = 4  # obstacles besieged in one ask
+NEAREST = 1.0  # metres from the sensor that count as its place
 STANDS = 1.0  # what is left of an obstacle that nothing has touched
 
 
@@ -29,8 +30,9 @@ STANDS = 1.0  # what is left of an obstacle that nothing has touched
 class Fuzz:
     """First one set of points beside each of the weakest obstacles; then those that it came nearest to hiding are besieged.
 
-    An obstacle is weaker the lower its score. What is left of it after a trial is its score, as a share of the one before,
-    times how alike the two boxes are; sets that leave little are bred: their points mixed, some moved, some drawn anew.
+    An obstacle is weaker the lower its score and the fewer beams meet it, by its size and distance. What is left of it
+    after a trial is its score, as a share of the one before, times how alike the two boxes are; sets that leave little are
+    bred: their points mixed, some moved, some drawn anew.
 
     Args:
         points: of a set; those that fall into the region are not added.
@@ -44,9 +46,9 @@ class Fuzz:
             there is no feat.
     """
 
-    points: int = 20
-    reach: float = 6.0
-    per_case: int = 2
+    points: int = 60
+    reach: float = 5.0
+    per_case: int = 4
     targets: int = 24
     tries: int = 64
     width: int = 8
@@ -78,6 +80,7 @@ class Siege:
     row: int
     box: Array
     score: float
+    weakness: float = 0.0  # the lowest is the weakest
     tries: int = 0
     outside: bool = True  # whether any point that was tried lay outside the region
     hidden: int | None = None  # the first draw that hid it
@@ -96,7 +99,7 @@ class FuzzSession:
 
     def __init__(self, search: Fuzz, plan: Plan) -> None:
         self._search, self._plan = search, plan
-        self.scouted = sorted(_weakest(search, plan), key=lambda siege: (siege.score, siege.case, siege.row))
+        self.scouted = sorted(_weakest(search, plan), key=lambda siege: (siege.weakness, siege.case, siege.row))
         self.besieged: list[Siege] = []
         self._waiting = iter(self._asks())
         self._asked: list[tuple[Siege, int, Array]] = []
@@ -169,7 +172,7 @@ def _child(parents: Sequence[Array], fresh: Array, rng: np.random.Generator) -> 
 
 
 def _weakest(search: Fuzz, plan: Plan) -> Iterator[Siege]:
-    """The obstacles of each case with the lowest scores."""
+    """The weakest obstacles of each case."""
     for key in plan.keys:
         said = find(plan.baseline[key].said, Boxes3D.slot)
         if not isinstance(said, Boxes3D):
@@ -177,8 +180,15 @@ def _weakest(search: Fuzz, plan: Plan) -> Iterator[Siege]:
         scores, wanted = np.asarray(said.scores), np.asarray(said.care)
         if search.known:
             wanted = wanted & labelled(said, find(plan.baseline[key].truth, Boxes3D.slot))
-        rows = [row for row in np.argsort(scores, kind="stable") if wanted[row]][: search.per_case]
-        yield from (Siege(key, int(row), said.xyzlwhy[row], float(scores[row])) for row in rows)
+        weakness = scores * beams(said)
+        rows = [int(row) for row in np.argsort(weakness, kind="stable") if wanted[row]][: search.per_case]
+        yield from (Siege(key, row, said.xyzlwhy[row], float(scores[row]), float(weakness[row])) for row in rows)
+
+
+def beams(said: Boxes3D) -> Array:
+    """In proportion to how many beams of a sensor in the origin meet each box, whatever stands between."""
+    x, y, _, length, width, height, _ = np.asarray(said.xyzlwhy).T
+    return np.asarray(height * (length + width) / np.maximum(x**2 + y**2, NEAREST**2))
 
 
 def labelled(said: Boxes3D, truth: Value | None) -> Array:

@@ -187,10 +187,10 @@ def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
 
 
 TEXT = (
-    "Sets of points are placed beside the obstacles with the lowest scores, of those that a label knows; the sets are bred "
-    "that leave least of their obstacle, and what hides one is shrunk by delta debugging until no single point can be left "
-    "out. Then the points are placed one by one and the whole frame is answered once more. All points lie outside the "
-    "region, or the change does not apply."
+    "Sets of points are placed beside the weakest obstacles (low scores, few beams), of those that a label knows; the sets "
+    "are bred that leave least of their obstacle, and what hides one is shrunk by delta debugging until no single point can "
+    "be left out. Then the points are placed one by one and the whole frame is answered once more. All points lie outside "
+    "the region, or the change does not apply."
 )
 NOTE = "tries: forward passes of the search, without those of shrinking; points: of the hidden obstacles, after shrinking"
 
