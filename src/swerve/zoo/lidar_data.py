@@ -72,7 +72,7 @@ class SweepParts:
 
     train: SweepPart = SweepPart("train", 250, 6)
     val: SweepPart = SweepPart("val", 20, 2)
-    test: SweepPart = SweepPart("test", 100, 2)
+    test: SweepPart = SweepPart("test", 100, 2, seed=1)
 
     def scaled(self, share: float) -> SweepParts:
         """The same with a share of the drives of each."""

@@ -25,7 +25,7 @@ BESIDE = 0.1  # metres around a box that still belong to it: ranges are noisy
 YAW = np.radians(10)
 JITTER = 0.01  # metres
 DROPPED = 0.1  # share of the points at most
-RARE = (1.0, 2.0, 3.0, 2.0)  # how much each of `KINDS` counts, and how often a piece is cut out around one
+RARE = (1.0, 2.0, 2.5, 2.5)  # how much each of `KINDS` counts, and how often a piece is cut out around one
 ALIKE = 0.75  # metres by which a middle may be missed before confidence falls to a third
 
 
@@ -173,8 +173,8 @@ def loss(said: Tensor, maps: Tensor, wanted: Target) -> Tensor:
     kinds = functional.cross_entropy(_rows(head["kind"], held), kind[held], reduction="none")
     parts = (
         4.0 * mean(doubt * errors, known),
-        1.5 * missed("offset", wanted.offset, 0.3),
-        1.0 * mean(kinds, held),
+        2.5 * missed("offset", wanted.offset, 0.3),
+        2.0 * mean(kinds, held),
         0.3 * missed("heading", wanted.heading, 0.3),
         0.3 * missed("height", wanted.height, 0.3),
         0.3 * _doubted(head, wanted, known, held, mean),
@@ -202,8 +202,8 @@ def _doubted(
 class LidarRecipe:
     """First `passes` over pieces of all sweeps, `batch` at once, then `whole` whole ones at a quarter of the rate."""
 
-    passes: int = 4
-    whole: int = 400
+    passes: int = 3
+    whole: int = 300
     batch: int = 4
     rate: float = 4e-3
     decay: float = 1e-3

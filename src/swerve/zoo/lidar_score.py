@@ -30,6 +30,7 @@ class Tally:
     right: tuple[int, ...] = (0,) * len(KINDS)
     made_up: int = 0
     sweeps: int = 0
+    within: float = WITHIN  # metres
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -38,6 +39,7 @@ class Tally:
             right=_summed(self.right, other.right),
             made_up=self.made_up + other.made_up,
             sweeps=self.sweeps + other.sweeps,
+            within=self.within,
         )
 
     @property
@@ -67,7 +69,7 @@ class Tally:
         }
         return {
             "sweeps": self.sweeps,
-            "within_metres": WITHIN,
+            "within_metres": self.within,
             "precision": round(self.precision, 4),
             "made_up": self.made_up,
             "types_right": round(self.typed, 4),
@@ -81,7 +83,7 @@ def _summed(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
 
 def tallied(system: System, cases: Iterable[Case], within: float = WITHIN) -> Tally:
     """The counts of a system over cases with 3-D boxes as truth."""
-    total = Tally()
+    total = Tally(within=within)
     for case in cases:
         total += compared(_boxes(case.truth, case.key), _boxes(system([case])[0], case.key), within)
     return total
@@ -106,6 +108,7 @@ def compared(truth: Boxes3D, said: Boxes3D, within: float = WITHIN) -> Tally:
         right=_by_kind(truth, right),
         made_up=len(made_up),
         sweeps=1,
+        within=within,
     )
 
 
