@@ -33,14 +33,14 @@ def inside(region: Region, xy: Array) -> Array:
     order = np.argsort(points[:, 1], kind="stable")  # an edge then meets one stretch of them
     x, y = np.ascontiguousarray(points[order].T)
     low, high = np.sort(border[..., 1], axis=1).T
-    stretches = zip(y.searchsorted(low), y.searchsorted(high), y.searchsorted(high, side="right"), strict=True)
+    first, last, past = y.searchsorted(low), y.searchsorted(high), y.searchsorted(high, side="right")
+    up = np.where(border[:, 0, 1] < border[:, 1, 1], 1, -1).astype(np.int32)
     turns, touched = np.zeros(len(x), np.int32), np.zeros(len(x), bool)
-    for edge, (first, last, past) in zip(border.tolist(), stretches, strict=True):
-        if first < past:
-            side = _side(edge, x[first:past], y[first:past])
-            touched[first:past] |= side == 0
-            up = 1 if edge[0][1] < edge[1][1] else -1
-            turns[first:last] += up * (up * side[: last - first] > 0)  # its upper end belongs to the next edge
+    for edge, point in pairs(first, past - first):
+        side = _side(border[edge], x[point], y[point])
+        touched[point[side == 0]] = True
+        left = (up[edge] * side > 0) & (point < last[edge])  # an edge's upper end belongs to the next
+        np.add.at(turns, point[left], up[edge[left]])
     found = np.empty(len(x), bool)
     found[order] = ((turns != 0) | touched) & np.isfinite(x)
     return found
@@ -51,15 +51,15 @@ def _points(xy: Array) -> Array:
     return points
 
 
-def _side(edge: list[list[float]], x: Array, y: Array) -> Array:
-    """Above 0 where points, none higher or lower than the edge, lie left of it, and exactly 0 where they lie on it."""
-    (ax, ay), (bx, by) = edge
-    if ay == by:
-        return np.where((x >= min(ax, bx)) & (x <= max(ax, bx)), 0.0, 1.0)
+def _side(edge: Array, x: Array, y: Array) -> Array:
+    """Above 0 where a point, no higher or lower than its edge, lies left of it, and exactly 0 where it lies on it."""
+    (ax, ay), (bx, by) = edge.transpose(1, 2, 0)
     one, other = (bx - ax) * (y - ay), (x - ax) * (by - ay)
     side: Array = one - other
     for row in np.flatnonzero((np.abs(side) <= _ROUNDING * np.abs(one)) & (one != 0)):
-        side[row] = _exact_side(*map(Fraction, (ax, ay, bx, by, float(x[row]), float(y[row]))))
+        side[row] = _exact_side(*map(Fraction, (*edge[row].ravel().tolist(), float(x[row]), float(y[row]))))
+    flat = ay == by
+    side[flat] = np.where((x >= np.minimum(ax, bx)) & (x <= np.maximum(ax, bx)), 0.0, 1.0)[flat]
     return side
 
 
@@ -145,12 +145,13 @@ class Bitmap:
 
     def holds(self, xy: Array) -> Array:
         """Whether each point of n x 2 metres lies in a set cell; beyond the bitmap none is set."""
+        x, y = _points(xy).T
+        tall, wide = self.cells.shape
         with np.errstate(invalid="ignore"):
-            place = np.floor((_points(xy) - self.low) / self.cell)
-            known = np.flatnonzero(((place >= 0) & (place < self.cells.shape[::-1])).all(axis=1))
-        column, row = place[known].astype(np.intp).T
-        held = np.zeros(len(place), bool)
-        held[known] = self.cells[row, column]
+            column, row = np.floor((x - self.low[0]) / self.cell), np.floor((y - self.low[1]) / self.cell)
+            known = np.flatnonzero((column >= 0) & (column < wide) & (row >= 0) & (row < tall))
+        held = np.zeros(len(x), bool)
+        held[known] = self.cells[row[known].astype(np.intp), column[known].astype(np.intp)]
         return held
 
     def grown(self, by: int = 1) -> Bitmap:
@@ -198,8 +199,8 @@ def outside(region: Region, xy: Array, cell: float = CELL) -> Array:
     a point that is said to lie outside (LM-4, R52).
     """
     points = _points(xy)
-    clear = np.array(np.isfinite(points).all(axis=1))
-    covered = clear & (np.abs(points) < REACH - 2 * cell).all(axis=1)
+    farther = np.abs(points).max(axis=1, initial=0.0)  # of the two
+    clear, covered = np.isfinite(farther), farther < REACH - 2 * cell
     near, far = np.flatnonzero(covered), np.flatnonzero(clear & ~covered)
     grown, border = _bitmaps(region, cell)
     clear[near] = ~grown.holds(points[near])
@@ -213,6 +214,8 @@ def outside(region: Region, xy: Array, cell: float = CELL) -> Array:
 def _near_centre(region: Region, points: Array, cell: float) -> Array:
     """What the grown bitmap would say where it does not reach: whether a centre of the nine cells around is inside."""
     found = np.zeros(len(points), bool)
+    if not len(points):
+        return found
     column, row = np.floor(points / cell).T
     for x, y in product((-0.5, 0.5, 1.5), repeat=2):
         found |= inside(region, np.stack([column + x, row + y], axis=1) * cell)

@@ -73,21 +73,50 @@ expect = {{ use = "same-angle", within = 2 }}
 use = "sweep"
 per_case = 12
 """
-KINDS = {"sweep": SWEEP, "windows": WINDOWS, "climb": CLIMB, "chains": CHAINS, "network": NETWORK}
+GUIDED = """
+method = "deeptest"
+search = "guided"
+tries = 4
+budget = 200
+within = 2.0
+""" + NETWORK.split("[[rule]]")[0]
+POINTS = """
+method = "lidar"
+n = 12
+near = 5.0
+check = "subset"
+seed = {seed}
+inference_batch = {batch}
+search = {{ use = "fuzz", points = 12, reach = 8.0, per_case = 2, targets = 12, tries = 64 }}
+[source]
+use = "tests.quality.test_lidar_identity:Sweeps"
+count = {count}
+[system]
+use = "tests.unit.test_fuzz:Fading"
+"""
+KINDS = {
+    "sweep": SWEEP,
+    "windows": WINDOWS,
+    "climb": CLIMB,
+    "chains": CHAINS,
+    "network": NETWORK,
+    "guided": GUIDED,
+    "points": POINTS,
+}
 
 
 def written(path: Path, kind: str = "sweep", *, seed: int = 0, count: int = 6, width: int = 24, batch: int = 2) -> Path:
     """A campaign file; that of a network with its pictures and its weights beside it."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(KINDS[kind].format(seed=seed, count=count, width=width, batch=batch))
-    if kind == "network":
+    if kind in ("network", "guided"):
         _write_pictures(path.parent / "pictures", count, width)
         _write_weights(path.parent / "weights.safetensors")
     return path
 
 
 def _write_pictures(folder: Path, count: int, width: int) -> None:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for number in range(count):
         pixels = rng_for("picture", number).integers(0, 180, (24, width, 3), dtype=np.uint8)
         cv2.imwrite(str(folder / f"{number}.png"), pixels)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from swerve.case import Fact
-from swerve.region import distance, edges, inside, outside
+from swerve.region import Bitmap, distance, edges, inside, outside
 from swerve.transformations.points import Span
 from swerve.values import Array, Region
 
@@ -17,6 +17,8 @@ TRIES = 10_000  # for one point (D-18)
 LEAST, MOST = 64, 16_384  # candidates looked at together
 SPACING = 0.5  # metres between the places on the border by which points are told apart before any is measured
 MOST_PLACES = 20_000
+COARSE = 1.0  # metres: the cells by which most points are told to be far
+MOST_CELLS, MOST_STEPS = 500, 20  # across the region; from a border
 FEW = 16  # points that are measured to know how near the nearest is at least
 ROUNDING = 1e-6  # metres
 
@@ -56,6 +58,24 @@ def within(metres: float, region: Region, xy: Array) -> Array:
     still_open = ~near & (about <= metres + slack)
     near[still_open] = distance(region, xy[still_open]) <= metres
     return np.asarray(near)
+
+
+@lru_cache(maxsize=8)
+def vicinity(region: Region, metres: float) -> Bitmap:
+    """Cells beyond which every point lies more than `metres` from the border: quicker to ask than `within`."""
+    tree, slack = _places(region)
+    if not tree.n:
+        return Bitmap(np.zeros((0, 0), bool), (0.0, 0.0))
+    low, high = tree.data.min(axis=0), tree.data.max(axis=0)
+    reach = metres + slack + ROUNDING
+    cell = max(COARSE, reach / MOST_STEPS, float((high - low).max()) / MOST_CELLS)
+    steps = int(np.ceil(reach / cell))
+    corner = low - (steps + 1) * cell
+    wide, tall = np.ceil((high - corner) / cell).astype(np.intp) + steps + 1
+    cells = np.zeros((tall, wide), bool)
+    column, row = np.floor((tree.data - corner) / cell).astype(np.intp).T
+    cells[row, column] = True
+    return Bitmap(cells, (float(corner[0]), float(corner[1])), cell).grown(steps)
 
 
 def nearest(region: Region, xy: Array) -> float:

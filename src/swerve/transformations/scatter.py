@@ -17,7 +17,7 @@ from swerve.region import bounds, outside
 from swerve.seeding import rng_for
 from swerve.space import GRID, Over
 from swerve.transformation import ANYTHING, Transformation, param
-from swerve.transformations.placing import drawn, proof, within
+from swerve.transformations.placing import drawn, proof, vicinity, within
 from swerve.transformations.points import Span, clouds_of, region_of, span
 from swerve.values import Array, Group, PointCloud, Region, Value
 
@@ -161,9 +161,12 @@ class AddPoints(MorePoints):
         xy = xyzi[:, :2].astype(np.float64)
         left = np.flatnonzero(np.hypot(*xy.T) <= DISC) if self.area == "disc" else np.arange(len(xy))
         if self.near is not None:
+            left = left[vicinity(region, self.near).holds(xy[left])]
+        left = left[outside(region, xy[left])]
+        if self.near is not None:
             left = left[within(self.near, region, xy[left])]
         admitted = np.zeros(len(xy), bool)
-        admitted[left] = outside(region, xy[left])
+        admitted[left] = True
         return admitted
 
 
