@@ -200,7 +200,8 @@ def outside(region: Region, xy: Array, cell: float = CELL) -> Array:
     """
     points = _points(xy)
     farther = np.abs(points).max(axis=1, initial=0.0)  # of the two
-    clear, covered = np.isfinite(farther), farther < REACH - 2 * cell
+    clear: Array = np.isfinite(farther)
+    covered = farther < REACH - 2 * cell
     near, far = np.flatnonzero(covered), np.flatnonzero(clear & ~covered)
     grown, border = _bitmaps(region, cell)
     clear[near] = ~grown.holds(points[near])
