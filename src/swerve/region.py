@@ -14,7 +14,8 @@ from itertools import product
 
 import numpy as np
 
-from swerve.values import Array, Region
+from swerve.case import Case
+from swerve.values import Array, Group, Region, Value
 
 CELL = 0.25  # metres: the cells of Apollo's bitmap
 REACH = 256.0  # metres each way that a remembered bitmap covers at most; no LiDAR sees as far
@@ -44,6 +45,17 @@ def inside(region: Region, xy: Array) -> Array:
     found = np.empty(len(x), bool)
     found[order] = ((turns != 0) | touched) & np.isfinite(x)
     return found
+
+
+def region_of(case: Case) -> Region | None:
+    """The region of `case`: an input, or else a label."""
+    waiting: list[Value] = [*case.inputs.values(), *case.truth]
+    while waiting:
+        value = waiting.pop(0)
+        if isinstance(value, Region):
+            return value
+        waiting[:0] = value.values if isinstance(value, Group) else ()
+    return None
 
 
 def _points(xy: Array) -> Array:

@@ -298,6 +298,11 @@ def _common_area(first: Array, second: Array) -> Array:
     return _convex_area(corners, real)
 
 
+def ground_corners(box: Array) -> Array:
+    """The four corners of one box (x, y, z, length, width, height, yaw) on the ground, counter-clockwise."""
+    return np.asarray(_corners(box[None], np.zeros((1, 2)))[0])
+
+
 def _corners(boxes: Array, origin: Array) -> Array:
     """The corners on the ground, counter-clockwise."""
     half = np.abs(boxes[:, None, 3:5]) / 2 * np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])

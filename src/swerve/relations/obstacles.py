@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from swerve.relations.matching import Boxes, Differences, Pairs, Same, box_shares, differences
+from swerve.region import outside
+from swerve.relations.matching import Boxes, Differences, Pairs, Same, box_shares, differences, match, same_kinds
+from swerve.values import Boxes3D, Region
 
 SMALL = ("pedestrian", "cyclist")
 OBSTACLES = Same(overlap=0.5, near=0.1, within=1.0, small=SMALL)  # D-17
@@ -29,7 +31,7 @@ class Changes:
     """
 
     kept: Pairs
-    type_changed: Pairs  # in place, but of another kind
+    type_changed: Pairs  # in place or near, but of another kind
     moved: Pairs  # of its kind and near, but with too different a box
     lost: tuple[int, ...]
     gained: tuple[int, ...]  # columns that stand for nothing before
@@ -61,25 +63,46 @@ class Changes:
 def changes(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Changes:
     """What became of `before` in `after`, by the assignment that keeps the most of it."""
     between = differences(before, after, same)
+    renamed = _renamed(before, after, between, same)
+    rows, columns = {row for row, _ in renamed}, {column for _, column in renamed}
+    lost = tuple(row for row in between.missed if row not in rows)
     return Changes(
         kept=between.found,
-        type_changed=between.mislabelled,
+        type_changed=(*between.mislabelled, *renamed),
         moved=between.drifted,
-        lost=between.missed,
-        gained=tuple(sorted((*between.ghosts, *between.doubled))),
-        vanished=_vanished(before, after, between),
+        lost=lost,
+        gained=tuple(sorted({*between.ghosts, *between.doubled} - columns)),
+        vanished=_vanished(before, after, lost),
         kinds=(before.kinds, after.kinds),
         spare=between.spare,
     )
 
 
-def _vanished(before: Boxes, after: Boxes, between: Differences) -> tuple[int, ...]:
-    if not between.missed:
+def in_region(boxes: Boxes3D, region: Region | None) -> Boxes3D:
+    """The boxes, where there is a region demanded only if their middle is not clear of it, as in MR1 (LM-1)."""
+    if region is None or not len(boxes.kinds):
+        return boxes
+    return replace(boxes, care=np.asarray(boxes.care) & ~outside(region, boxes.xyzlwhy[:, :2]))
+
+
+def _renamed(before: Boxes, after: Boxes, between: Differences, same: Same) -> Pairs:
+    """Of the lost those near which stands somebody new of another kind, each with that one."""
+    if not between.missed or not between.ghosts:
+        return ()
+    rows, columns = np.array(between.missed), np.array(between.ghosts)
+    likeness, kinds = same.likeness(before, after), same_kinds(before, after)
+    some = np.ix_(rows, columns)
+    pairs = match(likeness.affinity[some], (likeness.near & ~kinds)[some]).pairs
+    return tuple((int(rows[row]), int(columns[column])) for row, column in pairs)
+
+
+def _vanished(before: Boxes, after: Boxes, lost: tuple[int, ...]) -> tuple[int, ...]:
+    if not lost:
         return ()
     covered = box_shares(after, before).T > COVERED
     pieces = box_shares(before, after) >= PIECE
     stands = np.asarray((covered | pieces).any(axis=1))
-    return tuple(row for row in between.missed if not stands[row])
+    return tuple(row for row in lost if not stands[row])
 
 
 class Count(NamedTuple):

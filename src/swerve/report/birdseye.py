@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 
 from swerve.case import Case
-from swerve.region import Bitmap
+from swerve.region import Bitmap, region_of
 from swerve.relations.obstacles import changes
 from swerve.transformations.photometric import images_of
-from swerve.transformations.points import clouds_of, region_of
+from swerve.transformations.points import clouds_of
 from swerve.values import Array, Boxes3D, Region
 
 Colour = tuple[int, int, int]

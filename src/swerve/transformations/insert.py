@@ -18,12 +18,12 @@ import numpy as np
 
 from swerve.case import Case, Fact
 from swerve.errors import NotApplicable, did_you_mean
-from swerve.region import inside
-from swerve.relations.matching import ground_overlaps
+from swerve.region import inside, region_of
+from swerve.relations.matching import ground_corners, ground_overlaps
 from swerve.seeding import rng_for
 from swerve.transformation import Transformation
 from swerve.transformations.bearing import bearings, meet, wrapped
-from swerve.transformations.points import clouds_of, has_camera, region_of
+from swerve.transformations.points import clouds_of, has_camera
 from swerve.transformations.solids import LIBRARY, Object
 from swerve.values import Array, Boxes3D, PointCloud
 
@@ -45,7 +45,7 @@ class InsertObject(Transformation):
 
     It stands on the `ground`, a height in the sensor's frame, or on what the sweep shows there. Its box joins the labels,
     and what a system must say of the follow-up. Boxes that it hides are not demanded any more. It applies where nothing
-    stands, and where at least ten beams reach it.
+    stands, inside the region if the case has one, and where at least ten beams reach it.
     """
 
     kind: str
@@ -75,6 +75,9 @@ class InsertObject(Transformation):
             return "the case has no point cloud to set it into"
         if has_camera(case):
             return "the case has a camera, which would not see it: read the LiDAR alone"
+        region = region_of(case)
+        if region is not None and not inside(region, ground_corners(self.box)).all():
+            return f"the {self.kind} would not stand wholly inside the region, where alone obstacles are demanded"
         return next((why for why in map(self._on(case)._refused, sweeps) if why), None)
 
     def __call__(self, case: Case) -> Case:
@@ -234,11 +237,9 @@ class Insertions:
         del system
         if next(clouds_of(case), None) is None:
             raise NotApplicable("the case has no point cloud to set an object into")
-        region = region_of(case)
         for _ in range(self.tries):
             change = self._somewhere(rng)
-            allowed = region is None or bool(inside(region, np.array([[change.x, change.y]]))[0])
-            if allowed and change.applies(case) is None:
+            if change.applies(case) is None:
                 return change
         raise NotApplicable(f"no place to stand for a {' or a '.join(self.kinds)} in {self.tries} tries")
 

@@ -16,6 +16,7 @@ from swerve.transformations.points import calibration_of, clouds_of, has_camera
 from swerve.values import Array, Boxes2D, Boxes3D, Calibration, Depth, Image, Masks, PointCloud, Region, Steering
 
 TO_CAMERA = ("Tr_velo_to_cam", "boxes_to_camera")  # the matrices that take what the LiDAR measures
+TO_LIDAR = ("Tr_imu_to_velo",)  # those that lead to it
 PIXELS = ("camera", "P0", "P1", "P2", "P3")  # those that lead to pixels
 WITHIN_CAMERA = ("R0_rect",)  # those that lead from one camera's frame to another's
 FROM_WORLD = ("world_to_camera",)
@@ -60,12 +61,13 @@ class _Moved(Transformation):
         return Region(tuple(ring @ turn.T + step for ring in value.polygons))
 
     def calibration(self, value: Calibration) -> Calibration:
-        """The way from the LiDAR to the camera, by way of where it was."""
+        """The ways from the LiDAR and to it, by way of where it was."""
         if self._idle():
             return value
         back = np.linalg.inv(self._matrix)
-        moved = {name: value.matrices[name] @ back for name in TO_CAMERA if name in value.matrices}
-        return dataclasses.replace(value, matrices={**value.matrices, **moved})
+        away = {name: value.matrices[name] @ back for name in TO_CAMERA if name in value.matrices}
+        here = {name: _led_on(value.matrices[name], self._matrix) for name in TO_LIDAR if name in value.matrices}
+        return dataclasses.replace(value, matrices={**value.matrices, **away, **here})
 
     @property
     def _matrix(self) -> Array:
@@ -185,7 +187,7 @@ _SIDES = {
     **dict.fromkeys(PIXELS, ("pixel", "x")),
     **dict.fromkeys(WITHIN_CAMERA, ("x", "x")),
     **dict.fromkeys((*TO_CAMERA, *FROM_WORLD), ("x", "y")),
-    "Tr_imu_to_velo": ("y", "y"),
+    **dict.fromkeys(TO_LIDAR, ("y", "y")),
 }
 
 
@@ -201,6 +203,12 @@ def _mirror(axis: str, size: int, width: int) -> Array:
     if axis == "pixel":
         mirror[0, 2] = width
     return mirror
+
+
+def _led_on(matrix: Array, further: Array) -> Array:
+    """A matrix of three or four rows, and then `further`."""
+    whole = np.vstack([matrix, [0, 0, 0, 1]]) if len(matrix) == 3 else matrix
+    return np.asarray((further @ whole)[: len(matrix)])
 
 
 def _placed(points: Array, matrix: Array) -> Array:

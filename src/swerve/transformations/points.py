@@ -1,4 +1,4 @@
-"""What every change to a point cloud shares: the clouds and the region of a case, and the span of a sweep."""
+"""What every change to a point cloud shares: the clouds of a case, and the span of a sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from swerve.case import Case
 from swerve.transformation import ANYTHING, Transformation, params_of
-from swerve.values import Array, Calibration, Group, Image, PointCloud, Region, Value
+from swerve.values import Array, Calibration, Group, Image, PointCloud, Value
 
 V = TypeVar("V", bound=Value)
 WIDE = 256  # points side by side: the least of four columns is found thirty times faster over long rows
@@ -19,11 +19,6 @@ WIDE = 256  # points side by side: the least of four columns is found thirty tim
 def clouds_of(case: Case) -> Iterator[PointCloud]:
     """Every sweep among the inputs of `case`, those of windows included."""
     return _of_kind(PointCloud, case.inputs.values())
-
-
-def region_of(case: Case) -> Region | None:
-    """The drivable area of `case`: an input, or else a label."""
-    return next(_of_kind(Region, (*case.inputs.values(), *case.truth)), None)
 
 
 def has_camera(case: Case) -> bool:

@@ -13,12 +13,12 @@ import numpy as np
 
 from swerve.case import Case
 from swerve.errors import NotApplicable
-from swerve.region import bounds, outside
+from swerve.region import bounds, outside, region_of
 from swerve.seeding import rng_for
 from swerve.space import GRID, Over
 from swerve.transformation import ANYTHING, Transformation, param
 from swerve.transformations.placing import drawn, proof, vicinity, within
-from swerve.transformations.points import Span, clouds_of, region_of, span
+from swerve.transformations.points import Span, clouds_of, span
 from swerve.values import Array, Group, PointCloud, Region, Value
 
 DISC = 120.0  # metres that an HDL-64E reaches (LM-10)
