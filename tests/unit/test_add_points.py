@@ -359,3 +359,11 @@ def test_paper_s_numbers_are_a_space() -> None:
 def test_boxes_stay_what_they_are() -> None:
     boxes = Boxes3D(np.array([[8, 1, 0, 4, 2, 1.5, 0.1]]), ("car",))
     assert AddPoints(10).map(boxes) is boxes
+
+
+def test_own_region_says_who_is_demanded() -> None:
+    square = ((-5.0, -5.0), (5.0, -5.0), (5.0, 5.0), (-5.0, 5.0))
+    boxes = Boxes3D(np.array([[0, 0, 0, 1, 1, 1, 0], [9, 0, 0, 1, 1, 1, 0.0]]), ("car", "car"))
+    for change in (AddPoints(3, outside=(square,)), PlacePoints(((9.0, 9.0, 0.0, 0.5),), outside=(square,))):
+        assert np.asarray(change.boxes3d(boxes).care).tolist() == [True, False]
+    assert AddPoints(3).boxes3d(boxes) is boxes

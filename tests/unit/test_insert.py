@@ -302,6 +302,13 @@ def test_proposals_can_be_made() -> None:
     assert len({change.kind for change in made}) == 3  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("y", "stands"), [(0.0, True), (5.5, False), (9.0, False)])
+def test_it_stands_wholly_in_the_region(y: float, stands: bool) -> None:
+    road = Region((np.array([[-30.0, -6], [30, -6], [30, 6], [-30, 6]]),))
+    why = InsertObject("car", 12, y).applies(Case("k", {"lidar": PointCloud(street()), "region": road}))
+    assert why is None if stands else "wholly inside the region" in str(why)
+
+
 def test_no_place_is_told() -> None:
     with pytest.raises(NotApplicable, match="no place to stand for a car in 10 tries"):
         Insertions(("car",), tries=10).propose(scene({(-180.0, 180.0): 3.0}), np.random.default_rng(0), FakeSystem())

@@ -151,6 +151,17 @@ def points_of(case: Case) -> Array:
     return cloud.xyzi[:, :3].astype(np.float64)
 
 
+@pytest.mark.parametrize("change", [Yaw(30.0), Shift(1.0, -2.0, 0.5)])
+@pytest.mark.parametrize("rows", [3, 4])
+def test_way_to_the_lidar_leads_to_where_it_is_now(change: Yaw | Shift, rows: int) -> None:
+    lead = np.array([[0.0, -1, 0, 0.8], [1, 0, 0, -0.3], [0, 0, 1, 0.5], [0, 0, 0, 1]])
+    moved = change.calibration(Calibration({"Tr_imu_to_velo": lead[:rows]})).matrices["Tr_imu_to_velo"]
+    assert moved.shape == (rows, 4)
+    place = np.array([3.0, 4.0, 1.0, 1.0])  # as the inertial unit sees it
+    seen = PointCloud(np.array([[*(lead @ place)[:3], 0.5]], np.float32))
+    np.testing.assert_allclose((moved @ place)[:3], change.points(seen).xyzi[0, :3], atol=1e-5)
+
+
 # --- mirror -------------------------------------------------------------------------------------------------------------
 
 

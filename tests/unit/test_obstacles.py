@@ -185,3 +185,21 @@ def test_nothing_becomes_nothing() -> None:
     assert isinstance(found, Changes)
     assert found.missing == 0
     assert counted(boxes(), boxes()) == {ALL: Count(0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(("car", 0.0, 0.0), ("unknown", 1.2, 0.0)), (("pedestrian", 0.0, 0.0), ("cyclist", 1.5, 0.0))],
+)
+def test_renamed_and_moved_is_neither_lost_nor_gained(
+    before: tuple[str, float, float], after: tuple[str, float, float]
+) -> None:
+    found = changes(boxes(before), boxes(after))
+    assert (found.type_changed, found.lost, found.gained, found.vanished) == (((0, 0),), (), (), ())
+
+
+def test_neighbour_of_another_kind_is_not_the_lost_one() -> None:
+    """It was there before: nobody was renamed."""
+    walker, rider = ("pedestrian", 0.0, 0.0), ("cyclist", 1.5, 0.0)
+    found = changes(boxes(walker, rider), boxes(rider))
+    assert (found.lost, found.type_changed, found.kept) == ((0,), (), ((1, 0),))

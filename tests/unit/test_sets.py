@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swerve.case import Case
-from swerve.relation import Pair, Status, Verdict
+from swerve.relation import Pair, Status, Verdict, judge_source
 from swerve.relations.sets import NoFewer, Superset
 from swerve.transformation import Unchanged
-from swerve.values import Boxes2D, Boxes3D, Steering, Value
+from swerve.transformations.lidar import Yaw
+from swerve.values import Boxes2D, Boxes3D, PointCloud, Region, Steering, Value
 
 
 def obstacles(*xs: float, kind: str = "car", care: str = "") -> Boxes3D:
@@ -149,3 +150,73 @@ def test_bad_settings_are_named() -> None:
         Superset(overlap=2)
     with pytest.raises(ValueError, match="within must be a number above 0"):
         Superset("boxes2d", within=0)
+
+
+# --- the region ----------------------------------------------------------------------------------------------------------
+
+ROAD = Region((np.array([[-80.0, -5], [80, -5], [80, 5], [-80, 5]]),))
+
+
+def beside(*xs: float) -> Boxes3D:
+    """Cars 30 m to the left of the road's middle."""
+    rows = np.array([[x, 30, 0, 4, 2, 1.5, 0] for x in xs]).reshape(-1, 7)
+    return Boxes3D(rows, ("car",) * len(xs))
+
+
+def both(first: Boxes3D, second: Boxes3D) -> Boxes3D:
+    return Boxes3D(np.concatenate([first.xyzlwhy, second.xyzlwhy]), (*first.kinds, *second.kinds))
+
+
+def on_road(before: Boxes3D, after: Boxes3D, case: Case | None = None) -> Pair:
+    case = case or Case("c", {"region": ROAD})
+    return Pair(case, case, Unchanged(), (before,), (after,))
+
+
+@pytest.mark.parametrize("case", [Case("c", {"region": ROAD}), Case("c", {}, (ROAD,))])
+def test_obstacle_beside_the_region_may_be_lost(case: Case) -> None:
+    before, after = both(obstacles(0, 20), beside(0)), obstacles(0, 20)
+    for relation in (Superset(), NoFewer()):
+        assert relation.check(on_road(before, after, case)).status is Status.HELD
+        assert relation.check(pair(before, after)).status is Status.VIOLATED  # without a region, everybody counts
+
+
+def test_obstacle_beside_the_region_stands_for_none_inside() -> None:
+    given_pair = on_road(obstacles(0, 20), both(obstacles(0), beside(0, 20)))
+    counting, subset = NoFewer().check(given_pair), Superset().check(given_pair)
+    assert (counting.status, counting.facts["before"], counting.facts["after"]) == (Status.VIOLATED, 2, 1)
+    assert (subset.status, subset.facts["lost"], subset.facts["gained"]) == (Status.VIOLATED, 1, 0)
+
+
+def test_obstacle_that_leaves_the_region_by_a_little_is_still_there() -> None:
+    rows = np.array([[0, 4.9, 0, 4, 2, 1.5, 0], [0, 5.6, 0, 4, 2, 1.5, 0]])
+    before, after = (Boxes3D(rows[row : row + 1], ("car",)) for row in (0, 1))
+    assert Superset(overlap=0.4).check(on_road(before, after)).status is Status.HELD
+
+
+def test_region_moves_with_the_scene() -> None:
+    """The road as the turned LiDAR sees it decides, not the one of the source."""
+    case = Case("c", {"lidar": PointCloud(np.ones((1, 4), np.float32)), "region": ROAD})
+    turned = Yaw(90.0)
+    before = both(obstacles(60), beside(0))
+    after = turned.boxes3d(beside(0))  # the one on the road is lost
+    found = Superset().check(Pair(case, turned(case), turned, (before,), (after,)))
+    assert (found.status, found.facts["lost"]) == (Status.VIOLATED, 1)
+    kept = Superset().check(Pair(case, turned(case), turned, (before,), (turned.boxes3d(obstacles(60)),)))
+    assert kept.status is Status.HELD
+
+
+def test_undemanded_pedestrian_a_step_away_stands_for_no_car() -> None:
+    """Both relations take the same pairs: what is half a metre off is the pedestrian that nobody demands."""
+    rows = np.array([[0.0, 0, 0, 4, 2, 1.5, 0], [20, 0, 0, 0.6, 0.6, 1.7, 0]])
+    before = Boxes3D(rows, ("car", "pedestrian"), care=np.array([True, False]))
+    after = Boxes3D(rows[1:] + np.eye(7)[0] / 2, ("pedestrian",))
+    counting = NoFewer().check(pair(before, after))
+    assert (counting.status, counting.facts["after"]) == (Status.VIOLATED, 0)
+    assert "after.pedestrian" not in counting.facts
+    assert Superset().check(pair(before, after)).status is Status.VIOLATED
+
+
+def test_labels_say_nothing_of_a_loss() -> None:
+    """A box around the points that one sees is smaller than the label's: no answer to a lone case is right or wrong."""
+    for relation in (NoFewer(), Superset(), NoFewer() & Superset()):
+        assert judge_source(relation, pair(obstacles(0, 20), obstacles(0))) is None

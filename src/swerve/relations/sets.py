@@ -53,8 +53,8 @@ class Superset(Algebra):
 
     Where the case has a region, obstacles clear of it are not demanded (LM-1). Those of the kinds `small` are held by their
     centres, at most `within` metres apart. Held: the margin is minus the least likeness to spare. Violated: it is the number
-    of lost objects. What is gained is told but allowed. The facts tell objects apart that are lost, of another type, moved or
-    gained, and of the lost those that `vanished`: in whose place nothing stands, so that they were not merged into a
+    of lost objects. What is gained is told but allowed. The facts tell objects apart that are lost, of another type, moved
+    or gained, and of the lost those that `vanished`: in whose place nothing stands, so that they were not merged into a
     neighbour either. Each also per type, as `lost.car`.
     """
 

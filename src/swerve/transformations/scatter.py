@@ -14,12 +14,13 @@ import numpy as np
 from swerve.case import Case
 from swerve.errors import NotApplicable
 from swerve.region import bounds, outside, region_of
+from swerve.relations.obstacles import in_region
 from swerve.seeding import rng_for
 from swerve.space import GRID, Over
 from swerve.transformation import ANYTHING, Transformation, param
 from swerve.transformations.placing import drawn, proof, vicinity, within
 from swerve.transformations.points import Span, clouds_of, span
-from swerve.values import Array, Group, PointCloud, Region, Value
+from swerve.values import Array, Boxes3D, Group, PointCloud, Region, Value
 
 DISC = 120.0  # metres that an HDL-64E reaches (LM-10)
 AREAS = ("box", "disc")
@@ -70,6 +71,10 @@ class MorePoints(Transformation):
         if self.outside is None:
             raise NotApplicable("a point cloud alone has no region for points to lie outside of: give the change `outside`")
         return _more(value, self._placed(_reach(value), _region(self.outside)))
+
+    def boxes3d(self, value: Boxes3D) -> Boxes3D:
+        """The same boxes; where the change itself knows the region, those clear of it are not demanded."""
+        return value if self.outside is None else in_region(value, _region(self.outside))
 
     def _onto(self, value: Value, region: Region | None, added: list[Array]) -> Value:
         if isinstance(value, Group):
