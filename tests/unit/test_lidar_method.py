@@ -22,6 +22,7 @@ from swerve.methods.lidar import lidar, rule_name
 from swerve.region import inside
 from swerve.relation import Both, Status
 from swerve.relations.sets import NoFewer, Superset
+from swerve.report.words import expectation
 from swerve.search.fuzz import Fuzz
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep
@@ -281,6 +282,16 @@ def test_names_lead_to_the_right_kind() -> None:
 def test_changes_have_short_names(name: str, more: dict[str, object]) -> None:
     made = build_change({"use": name, **more})
     assert resolve(name) is type(made)
+
+
+def test_what_must_hold_is_said_in_words(tmp_path: Path) -> None:
+    rules = describe(lidar(Sweeps(2), Sound(), n=10, check="both", overlap=0.4), tmp_path)["rule"]
+    assert expectation(rules[0]["expect"]) == (
+        "every object of the source, of the same kind and an IoU of 0.4 or more seen from above (pedestrian and cyclist: "
+        "centres at most 1 m apart) and no fewer objects than on the source"
+    )
+    flat = {"use": "superset", "slot": "boxes2d", "overlap": 0.5}
+    assert expectation(flat) == "every object of the source, of the same kind and an IoU of 0.5 or more"
 
 
 def test_example_file_is_sound() -> None:

@@ -26,10 +26,25 @@ def expectation(relation: object) -> str:
         return in_words(relation)
     if (joint := {"both": " and ", "either": " or "}.get(str(relation.get("use")))) and relation.get("relations"):
         return joint.join(map(expectation, relation["relations"]))
+    if told := _set_words(relation):
+        return told
     compare = relation.get("compare")
     limit = _limit(compare) if isinstance(compare, Mapping) else None
     reference = {"equivariant": "the answer on the source", "correct": "the label"}.get(str(relation.get("use")))
     return f"{limit} {reference}" if limit and reference else in_words(relation)
+
+
+def _set_words(relation: Mapping[str, Any]) -> str | None:
+    """Relations between sets of objects (LM-6, LM-7, D-17)."""
+    if relation.get("use") == "no-fewer":
+        return "no fewer objects than on the source"
+    if relation.get("use") != "superset":
+        return None
+    in_metres = relation.get("slot") == Boxes3D.slot
+    small = " and ".join(relation.get("small", ())) if in_metres else ""
+    where = " seen from above" if in_metres else ""
+    centres = f" ({small}: centres at most {relation['within']:g} m apart)" if small else ""
+    return f"every object of the source, of the same kind and an IoU of {relation['overlap']:g} or more{where}{centres}"
 
 
 def _limit(compare: Mapping[str, Any]) -> str | None:
