@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -260,3 +261,23 @@ def test_command_refuses_what_it_does_not_know(tmp_path: Path, capsys: pytest.Ca
     assert "did you mean 'deeptest'" in capsys.readouterr().err
     assert main(["experiment", "deeptest", "--source", "a.toml", "--into", str(tmp_path / "x")]) == 2
     assert "--source goes with --system" in capsys.readouterr().err
+
+
+def test_eq_3_takes_roots_where_asked(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal decides again, with roots: as the authors' figures are (D-3)."""
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    experiment(Setting(copy, QUICK, seed=3), network(), FakeSource(12, drive=3), "small", error="rmse")
+    run = Run(copy / "runs" / "small" / "simple")
+    original, judged = mse(run), errors(run)
+    means: dict[str, list[float]] = {}
+    for words, error in judged:
+        means.setdefault(words, []).append(error)
+    table = {int(row["λ"]): row for row in rows(copy, "table7") if row["model"] == "small" and row["reading"] == "label"}
+    for epsilon in (0.01, 0.02, 0.03, 0.04, 0.05):
+        kept = {words for words, some in means.items() if abs(math.sqrt(np.mean(some)) - math.sqrt(original)) <= epsilon}
+        assert int(table[1][f"ε {epsilon:g}"]) == sum(error > original for words, error in judged if words in kept)
+    assert "rmse" in (copy / "report" / "index.html").read_text()
+    with pytest.raises(InputError, match="'mse' or 'rmse', got 'mae'"):
+        experiment(Setting(tmp_path / "other", QUICK), network(), FakeSource(12), "small", error="mae")
+    assert not (tmp_path / "other").exists()

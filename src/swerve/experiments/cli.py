@@ -26,7 +26,7 @@ The same folder goes on with what was stopped.
 DONE = 0
 # Every experiment with the options that it alone has; its module has `experiment` and `estimate`.
 EXPERIMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"deeptest": ("profile",), "lidar": ("independent", "retrain")}
+    {"deeptest": ("profile", "error"), "lidar": ("independent", "retrain")}
 )
 
 
@@ -47,6 +47,11 @@ def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
     size.add_argument("--full", action="store_true", help="as many images or sweeps as the paper")
     made.add_argument(
         "--profile", metavar="NAME", help="deeptest: swerve (default), deeptest-2018 or deeptest-code; docs/deeptest.md"
+    )
+    made.add_argument(
+        "--error",
+        metavar="NAME",
+        help="deeptest: how Eq. 3 measures error: mse (default), or rmse as the authors' script",
     )
     made.add_argument("--independent", action="store_true", help="lidar: other frames for every series, as printed")
     made.add_argument("--retrain", action="store_true", help="lidar: retrain with noise points, which --quick leaves out")

@@ -11,6 +11,7 @@ import numpy as np
 
 from swerve.analysis.angles import untouched
 from swerve.analysis.neurons import Parts
+from swerve.analysis.oracle import MSE, Oracle
 from swerve.case import Source
 from swerve.coverage.layers import COUNTINGS, layout_of
 from swerve.errors import InputError
@@ -70,24 +71,29 @@ def experiment(
     source: Source | None = None,
     name: str = "",
     profile: str = PLAIN,
+    error: str = MSE,
 ) -> Page:
     """Run everything into the setting's folder, resuming what is there; its page is written there and returned."""
     size = SIZES[setting.level]
+    Oracle(1.0, error)  # refuses what is no error before anything is run
     if system is not None and source is not None:
         subjects = [given(system, source, size.frames.scenes, name or type(system).__name__.lower())]
         again = _own(subjects[0], size)
     else:
         subjects = zoo(setting, size.frames)
         again = _epoch(setting, subjects, size)
-    tested = [_tested(setting, subject, size.of(subject), profile) for subject in subjects]
+    tested = [replace(_tested(setting, subject, size.of(subject), profile), metric=error) for subject in subjects]
     told = page(setting, tested, again)
-    told = replace(told, facts={**told.facts, "profile": profile})
+    told = replace(told, facts={**told.facts, "profile": profile, "error of Eq. 3": error})
     write_page(told, setting.into)
     return told
 
 
-def estimate(level: str, system: System | None = None, source: Source | None = None, profile: str = PLAIN) -> Cost:
-    """What the experiment will cost, from a few trials of each system."""
+def estimate(
+    level: str, system: System | None = None, source: Source | None = None, profile: str = PLAIN, error: str = MSE
+) -> Cost:
+    """What the experiment will cost, from a few trials of each system; the `error` costs nothing."""
+    del error
     size, total = SIZES[level], Cost()
     if system is not None and source is not None:
         images = min(size.frames.scenes, len(source.keys()))

@@ -12,7 +12,7 @@ import numpy as np
 
 from swerve.analysis.angles import Angles, angles_of, untouched
 from swerve.analysis.neurons import Parts, Sets, followups, originals
-from swerve.analysis.oracle import Oracle
+from swerve.analysis.oracle import MSE, Oracle
 from swerve.campaign import Observation
 from swerve.experiments.subjects import Subject
 from swerve.sources.windows import frames_of
@@ -39,6 +39,7 @@ class Tested:
     seeds: tuple[str, ...]  # the cases that the search began with
     parts: Parts | None = None
     guidance: Guidance | None = None
+    metric: str = MSE  # of Eq. 3 (D-3)
 
     @property
     def name(self) -> str:
@@ -75,7 +76,7 @@ class Tested:
     def oracle(self) -> Oracle | None:
         """Eq. 2 with this system's MSE_orig; None without labels."""
         labels, said = untouched(self.baseline)
-        return Oracle.of(labels, said) if len(labels) else None
+        return Oracle.of(labels, said, self.metric) if len(labels) else None
 
     @cached_property
     def squared_untouched(self) -> Array:

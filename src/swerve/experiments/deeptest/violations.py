@@ -71,9 +71,10 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
 
 
 NOTE_7 = (
-    "counts of follow-ups with (label - said)² above λ·MSE_orig; Eq. 3 keeps the changes whose MSE is at most ε (rad²) from "
-    "the original one, for the seven simple changes; untouched: the original images under the same λ, each once. The "
-    "paper's counts are of other models and more images: compare shapes, not sizes"
+    "counts of follow-ups with (label - said)² above λ·MSE_orig; Eq. 3 keeps the changes whose error (MSE in rad², or its "
+    "root where the page's head says rmse) is at most ε from the original one, for the seven simple changes; untouched: the "
+    "original images under the same λ, each once. The paper's counts are of other models and more images: compare shapes, "
+    "not sizes"
 )
 NOTE_8 = (
     "of so many follow-ups; introduced: the untouched image was answered within the limit. What is not introduced was wrong "
