@@ -80,10 +80,13 @@ def _exact_side(ax: Fraction, ay: Fraction, bx: Fraction, by: Fraction, x: Fract
     return (left > 0) - (left < 0)
 
 
+@lru_cache(maxsize=8)
 def edges(region: Region) -> Array:
     """Every edge of every ring, n x 2 x 2: where it starts and where it ends; rings close by themselves."""
     pairs = [np.stack([ring, np.roll(ring, -1, axis=0)], axis=1) for ring in region.polygons]
-    return np.concatenate(pairs) if pairs else np.zeros((0, 2, 2))
+    found = np.concatenate(pairs) if pairs else np.zeros((0, 2, 2))
+    found.flags.writeable = False
+    return found
 
 
 def bounds(region: Region) -> tuple[Array, Array]:
