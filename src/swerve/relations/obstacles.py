@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +79,7 @@ def changes(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Changes:
     )
 
 
+@lru_cache(maxsize=32)  # two relations ask it of one pair, and all changes of a case of the same boxes before
 def in_region(boxes: Boxes3D, region: Region | None) -> Boxes3D:
     """The boxes, where there is a region demanded only if their middle is not clear of it, as in MR1 (LM-1)."""
     if region is None or not len(boxes.kinds):
