@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from swerve.region import outside
 from swerve.relations.matching import Boxes, Differences, Pairs, Same, box_shares, differences
+from swerve.values import Boxes3D, Region
 
 SMALL = ("pedestrian", "cyclist")
 OBSTACLES = Same(overlap=0.5, near=0.1, within=1.0, small=SMALL)  # D-17
@@ -108,3 +110,10 @@ def _cared_for(boxes: Boxes) -> Iterable[str]:
 def _per_type(name: str, kinds: list[str]) -> dict[str, float]:
     types = Counter(kind.casefold() for kind in kinds)
     return {name: float(len(kinds)), **{f"{name}.{kind}": float(types[kind]) for kind in sorted(types)}}
+
+
+def in_region(boxes: Boxes3D, region: Region | None) -> Boxes3D:
+    """The same boxes, but nobody minds those whose centre is clear of the region: MR1 speaks of obstacles within it."""
+    if region is None:
+        return boxes
+    return replace(boxes, care=np.asarray(boxes.care) & ~outside(region, boxes.xyzlwhy[:, :2]))
