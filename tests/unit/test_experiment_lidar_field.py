@@ -151,10 +151,10 @@ def test_one_point_is_added() -> None:
 def test_sheet_tells_the_farthest(tmp_path: Path) -> None:
     system = tiny(tmp_path / "tiny.safetensors")
     vars(system)["net"] = known()
-    (sheet,) = sheets(Setting(tmp_path / "into", QUICK), [answered(system, One()), answered(Sound(), Sweeps(1))])
+    (sheet,) = sheets(Setting(tmp_path, QUICK), [answered(system, One()), answered(Sound(), Sweeps(1))])
     assert [row[:2] for row in sheet.rows] == [("tiny", 1)]
     assert f"tiny: {CELL:.1f} m, while something changes as far as {3 * CELL:.1f} m" in sheet.note
-    lines = (tmp_path / "into" / "tables" / "field.csv").read_text().splitlines()
+    lines = (tmp_path / "tables" / "field.csv").read_text().splitlines()
     assert len(lines) == 2
     assert lines[1].startswith("tiny,full,")
     assert sheet.rows[0][2:] == farthest(list(reaches(answered(system, One()), seed=0)))
