@@ -19,27 +19,31 @@ from swerve.cli import main
 from swerve.codec import decode_values
 from swerve.experiments.cli import EXPERIMENTS
 from swerve.experiments.lidar.experiment import SIZES, Size, estimate, experiment
+from swerve.experiments.lidar.fewest import Besieged, Hunt, Seen, shown
+from swerve.experiments.lidar.field import REACHES
 from swerve.experiments.lidar.printed import TABLE
 from swerve.experiments.lidar.retraining import Lessons, Noisy, learn, retrained
 from swerve.experiments.lidar.sweeps import Kept, kept
+from swerve.experiments.lidar.tested import Frame
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject
 from swerve.region import inside
 from swerve.relations.obstacles import changes, counted
 from swerve.report.experiment import Page
-from swerve.search.fuzz import Fuzz
+from swerve.search.fuzz import Fuzz, Siege
 from swerve.seeding import rng_for
 from swerve.sources.kitti import Kitti
 from swerve.spec import build_change
 from swerve.store import Run
-from swerve.values import Boxes3D, Image, PointCloud
+from swerve.transformations.scatter import PlacePoints
+from swerve.values import Boxes3D, Image, PointCloud, Value
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.grid import Grid
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.lidar_network import BirdNet
 from swerve.zoo.train import save_weights
 from tests.fixture_sweeps import points_of
-from tests.quality.test_lidar_identity import Coupled, Crowded, Sound, Sweeps
+from tests.quality.test_lidar_identity import BACKGROUND, ROAD, Coupled, Crowded, Sound, Sweeps, without
 
 FRAMES = 8
 SMALL = Size(FRAMES, 4, Fuzz(points=10, targets=2, tries=16), Lessons(2, 1, 1, 2, 3))
@@ -217,7 +221,7 @@ def test_fewest_points_are_confirmed(folder: Path) -> None:
     tries = Counter(row["case"] for row in run.trials())
     page = (folder / "report" / "index.html").read_text()
     assert f"{tries.total():,} tries" in page
-    assert "2 hidden with 1 point each (2 confirmed)" in page
+    assert "2 hidden with 1 point each (2 confirmed, 2 vanished with 1 point each)" in page
 
 
 def test_shrunk_points_lie_outside(folder: Path) -> None:
@@ -308,6 +312,160 @@ def test_flicker_shows_in_the_a_a_row(tmp_path: Path) -> None:
     assert [int(again[name]) for name in ("lost", "equal", "gained")] == [outcomes[n] for n in ("lost", "equal", "gained")]
 
 
+# --- obstacles beside the region, frames without labels, answers that differ a little -----------------------------------
+
+FIELD = (30.0, 30.0, 0.0, 2.0, 2.0, 1.5, 0.0)  # a box far from the road
+
+
+def also(boxes: Boxes3D, *rows: tuple[float, ...], kind: str = "car") -> Boxes3D:
+    numbers = np.concatenate([boxes.xyzlwhy, np.reshape(rows, (-1, 7))])
+    return Boxes3D(numbers, (*boxes.kinds, *[kind] * len(rows)))
+
+
+class Roadside(Sweeps):
+    """The same sweeps, with a label in a field."""
+
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        (truth,) = case.truth
+        assert isinstance(truth, Boxes3D)
+        return Case(key, case.inputs, (also(truth, FIELD),), group=key)
+
+
+class Forgetful(Sound):
+    """Sees what stands in the field until a point is added, and then something else there."""
+
+    def says(self, case: Case, boxes: Boxes3D) -> Boxes3D:
+        fresh = len(points_of(case)) == BACKGROUND + 8 * len(boxes.kinds)
+        return also(boxes, FIELD) if fresh else also(boxes, (-30.0, 30.0, *FIELD[2:]))
+
+
+def test_obstacles_beside_the_region_are_nobody_s_business(tmp_path: Path) -> None:
+    """MR1 speaks of the region: what is lost or made up in the field counts nowhere, but the answers have changed."""
+    made(tmp_path, Forgetful(), source=Roadside(FRAMES))
+    on_the_road = [len(Sweeps(FRAMES)[key].truth[0].kinds) for key in Sweeps(FRAMES).keys()]  # type: ignore[attr-defined]
+    assert {(row["lost"], row["equal"], row["gained"]) for row in rows(tmp_path, "table")} == {("0", str(FRAMES), "0")}
+    assert {row["count"] for row in rows(tmp_path, "subset")} == {"0"}
+    assert {int(row["obstacles"]) for row in rows(tmp_path, "subset") if row["type"] == "all"} == {sum(on_the_road)}
+    for placement in PLACEMENTS:
+        told = [row for row in rows(tmp_path, "distance") if row["placement"] == placement]
+        assert sum(int(row["obstacles"]) for row in told) == sum(on_the_road)
+        assert sum(int(row["missing"]) for row in told) == 0
+    assert {abs(float(row["y"])) < 6 for row in rows(tmp_path, "fewest")} <= {True}
+    assert "none hidden of" in (tmp_path / "report" / "index.html").read_text()
+    changed = {row["placement"]: int(row["answers changed"]) for row in rows(tmp_path, "table")}
+    assert changed == {"none (A/A)": 0, "anywhere": FRAMES, "within 5 m": FRAMES}
+
+
+def test_a_box_beside_the_region_may_stand_for_a_demanded_one() -> None:
+    """The obstacle has crept over the border by a little: it is there."""
+    border = (0.0, 5.9, 0.0, 4.0, 2.0, 1.5, 0.0)
+    before, after = (also(Boxes3D(np.zeros((0, 7)), ()), row) for row in (border, (0.0, 6.5, *border[2:])))
+    frame = Frame.of("one", (before,), (after,), (), ROAD)
+    assert (frame.facts["lost"], frame.facts["gained"], len(frame.changes.kept)) == (0, 0, 1)
+    assert Frame.of("one", (after,), (Boxes3D(np.zeros((0, 7)), ()),), (), ROAD).facts["lost"] == 0
+    assert Frame.of("one", (after,), (Boxes3D(np.zeros((0, 7)), ()),), (), None).facts["lost"] == 1
+
+
+class Unlabelled(Sweeps):
+    """The same sweeps, and labels for the first `known` of them alone."""
+
+    known = 0
+
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        truth: tuple[Value, ...] = case.truth if int(key.split("-")[1]) < self.known else ()
+        return Case(key, case.inputs, truth, group=key)
+
+
+class HalfLabelled(Unlabelled):
+    known = FRAMES // 2
+
+
+def test_without_labels_nobody_knows_what_is_real(tmp_path: Path) -> None:
+    made(tmp_path, Coupled(fault="lost"), source=Unlabelled(FRAMES))
+    for row in rows(tmp_path, "subset"):
+        told = [row[name] for name in ("count", "rate", "low", "high", "frames with", "frame rate", "frame low", "A/A rate")]
+        assert (set(told) == {""}) == (row["fate"] == "lost_real"), row
+        assert row["frames"] == ("0" if row["fate"] == "lost_real" else str(FRAMES))
+
+
+def test_real_losses_are_told_of_labelled_frames_alone(tmp_path: Path) -> None:
+    made(tmp_path, Coupled(fault="lost"), source=HalfLabelled(FRAMES))
+    known = {f"sweep-{number}" for number in range(HalfLabelled.known)}
+    for placement in PLACEMENTS:
+        lost = [changes(*pair).lost for row, *pair in journal(tmp_path, placement, 1000) if row["case"] in known]
+        (row,) = (
+            row
+            for row in rows(tmp_path, "subset")
+            if (row["placement"], row["n"], row["type"], row["fate"]) == (placement, "1000", "all", "lost_real")
+        )
+        assert (int(row["count"]), int(row["frames"])) == (sum(map(len, lost)), len(known))
+        struck = sum(len(one) > 0 for one in lost)
+        assert (float(row["frame low"]), float(row["frame high"])) == pytest.approx(wilson(struck, len(known)), abs=1e-9)
+
+
+class Trembling(Sound):
+    """Says the same with a score that differs in its last bit once a point is added."""
+
+    roi_first = True  # or so it says
+
+    def says(self, case: Case, boxes: Boxes3D) -> Boxes3D:
+        fresh = len(points_of(case)) == BACKGROUND + 8 * len(boxes.kinds)
+        score = 0.5 if fresh else float(np.nextafter(0.5, 1))
+        return Boxes3D(boxes.xyzlwhy, boxes.kinds, np.full(len(boxes.kinds), score))
+
+
+def test_a_bit_that_differs_is_counted(tmp_path: Path) -> None:
+    """No obstacle is lost, but that nothing reaches the system is not true, and the page does not say so."""
+    made(tmp_path, Trembling(), source=Sweeps(FRAMES))
+    table = rows(tmp_path, "table")
+    assert {(row["lost"], row["gained"]) for row in table} == {("0", "0")}
+    assert [int(row["answers changed"]) for row in table] == [0, *[FRAMES] * 6]
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert f"{6 * FRAMES} of its {6 * FRAMES} answers differ, though no point outside should reach it" in page
+    assert "exactly 0" not in page
+
+
+# --- merged, not vanished ------------------------------------------------------------------------------------------------
+
+
+class Merging(Coupled):
+    """Swallows its obstacle in a box much larger, which is none of it."""
+
+    def says(self, case: Case, boxes: Boxes3D) -> Boxes3D:
+        row = self.victim(points_of(case), boxes)
+        if row is None:
+            return boxes
+        x, y, z = boxes.xyzlwhy[row, :3]
+        swallowed = (float(x), float(y) + 3.0, float(z), 12.0, 12.0, 2.0, 0.0)
+        return also(without(boxes, row), swallowed, kind="unknown")
+
+
+def test_merged_obstacles_are_hidden_but_have_not_vanished(tmp_path: Path) -> None:
+    made(tmp_path, Merging(), source=Pictured(FRAMES))
+    table = rows(tmp_path, "fewest")
+    assert [(row["hidden"], row["confirmed"], row["vanished"]) for row in table] == [("True", "True", "False")] * 2
+    assert "2 hidden with 1 point each (2 confirmed, 0 vanished) of" in (tmp_path / "report" / "index.html").read_text()
+
+
+def besieged(points: int, *, merged: bool) -> Besieged:
+    """A car on the road and as many points as said, after which it is gone or part of a larger box."""
+    none, car = Boxes3D(np.zeros((0, 7)), ()), (5.0, 0.0, 0.0, 4.0, 2.0, 1.5, 0.0)
+    after = also(none, (5.0, 3.0, 0.0, 12.0, 12.0, 2.0, 0.0), kind="unknown") if merged else none
+    case, at = Sweeps(1)["sweep-0"], tuple((5.0, 9.0 + number, 0.0, 0.5) for number in range(points))
+    seen = Seen(case, case, also(none, car), after)
+    return Besieged(Siege("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
+
+
+def test_pictures_show_the_vanished_first() -> None:
+    items = (besieged(1, merged=True), besieged(5, merged=False), besieged(3, merged=False), besieged(2, merged=True))
+    hunt = Hunt(Subject("small", Sound(), Sweeps(1)), 1, 4, 9, items)
+    assert [(len(one.places), one.vanished) for one in shown(hunt)] == [(3, True), (5, True), (1, False), (2, False)]
+    assert [len(one.places) for one in hunt.hidden] == [1, 2, 3, 5]
+    assert [len(one.places) for one in hunt.vanished] == [3, 5]
+
+
 # --- sweeps kept, noise to learn from ------------------------------------------------------------------------------------
 
 
@@ -381,7 +539,11 @@ def test_region_first_gives_exactly_nothing(tmp_path: Path, monkeypatch: pytest.
     for placement in PLACEMENTS:
         for row in Run(tmp_path / "into" / "runs" / "safe" / placement).trials():
             assert row["before"] == row["after"]
-    assert "reach the network" in (tmp_path / "into" / "report" / "index.html").read_text()
+    page = (tmp_path / "into" / "report" / "index.html").read_text()
+    assert "reach the network" in page
+    assert f"of its {2 * len(SERIES) * FRAMES} answers exactly 0 differ in any bit" in page
+    assert {row["answers changed"] for row in rows(tmp_path / "into", "table")} == {"0"}
+    assert {row[name] for row in rows(tmp_path / "into", "field") for name in REACHES} == {""}
     assert not (tmp_path / "into" / "runs" / "safe" / "fewest").exists()
     assert {row["in the grid"] != "" for row in rows(tmp_path / "into", "landed")} == {True}
 

@@ -115,13 +115,16 @@ def test_other_answers_are_refused() -> None:
         ({}, True),
         ({"precision": 0.89}, False),
         ({"types_right": 0.84}, False),
-        ({"kinds": {"cyclist": {"recall": 0.89}}}, False),
-        ({"kinds": {"car": {"recall": 0.94}}}, False),
-        ({"kinds": {"unknown": {"recall": 0.0}}}, True),
+        ({"kinds": {"cyclist": {"recall": 0.89, "types_right": 0.85}}}, False),
+        ({"kinds": {"car": {"recall": 0.94, "types_right": 0.85}}}, False),
+        *(
+            ({"kinds": {kind: {"recall": 1.0, "types_right": 0.84}}}, False) for kind in GOAL
+        ),  # however many others are right
+        ({"kinds": {"unknown": {"recall": 0.0, "types_right": 0.0}}}, True),
     ],
 )
 def test_goal_is_all_of_it(change: dict, good: bool) -> None:
-    kinds = {kind: {"recall": GOAL.get(kind, 0.5)} for kind in KINDS}
+    kinds = {kind: {"recall": GOAL.get(kind, 0.5), "types_right": 0.85} for kind in KINDS}
     score = {"precision": 0.9, "types_right": 0.85, **change}
     score["kinds"] = kinds | change.get("kinds", {})
     assert reached(score) == good

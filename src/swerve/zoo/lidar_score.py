@@ -136,6 +136,7 @@ def _boxes(values: tuple[Any, ...], key: str) -> Boxes3D:
 
 
 def reached(score: Mapping[str, Any]) -> bool:
-    """Whether a card's numbers reach the goal: recall by kind, precision and types."""
-    recalls = all(score["kinds"][kind]["recall"] >= least for kind, least in GOAL.items())
-    return recalls and score["precision"] >= PRECISION and score["types_right"] >= TYPES
+    """Whether a card's numbers reach the goal: recall and types by kind, precision and types of all together."""
+    kinds = [(score["kinds"][kind], least) for kind, least in GOAL.items()]
+    by_kind = all(told["recall"] >= least and told["types_right"] >= TYPES for told, least in kinds)
+    return by_kind and score["precision"] >= PRECISION and score["types_right"] >= TYPES

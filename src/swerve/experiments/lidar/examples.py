@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from swerve.codec import decode_values
 from swerve.experiments.lidar.fewest import pictured
 from swerve.experiments.lidar.tested import Tested, Trial, boxes_of
+from swerve.relations.obstacles import in_region
 from swerve.report.birdseye import before_after
 from swerve.report.experiment import Pictures, Section
 from swerve.rows import record_of
@@ -57,5 +58,6 @@ def _drawn(tested: Tested, row: Trial) -> Array:
     record = record_of(dict(row))
     assert record.change
     case = tested.subject.source[record.trial.case]
-    before, after = (boxes_of(decode_values(row[end])) for end in ("before", "after"))
+    region = tested.regions[record.trial.case]
+    before, after = (in_region(boxes_of(decode_values(row[end])), region) for end in ("before", "after"))
     return before_after(case, record.change(case), before, after, pictured=pictured(tested.subject, case))

@@ -12,7 +12,7 @@ from swerve.experiments.lidar import examples, fewest, losses, reach, retraining
 from swerve.experiments.lidar.fewest import Hunt, hunt
 from swerve.experiments.lidar.retraining import Lessons
 from swerve.experiments.lidar.sweeps import zoo
-from swerve.experiments.lidar.tested import PLACEMENTS, Tested
+from swerve.experiments.lidar.tested import PLACEMENTS, Tested, is_safe
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject, given
 from swerve.methods.lidar import BOTH, INDEPENDENT, PAIRED, SERIES, lidar
@@ -64,7 +64,7 @@ def experiment(
     else:
         subjects = zoo(setting, _frames(size, independent))
     tested = [_tested(setting, subject, independent) for subject in subjects]
-    hunts = [hunt(setting, subject, size.searched, size.search) for subject in subjects if not _safe(subject.system)]
+    hunts = [hunt(setting, subject, size.searched, size.search) for subject in subjects if not is_safe(subject.system)]
     told = retraining.section(setting, tested, size.lessons, retrain=retrain or setting.level != QUICK)
     sections = (
         losses.section(setting, tested),
@@ -84,11 +84,6 @@ def _frames(size: Size, independent: bool) -> int:
     return size.frames * (len(SERIES) if independent else 1)
 
 
-def _safe(system: System) -> bool:
-    """Whether no point outside the region can reach a system, by construction: there is nothing to search for."""
-    return bool(getattr(system, "roi_first", False))
-
-
 LEAD = (
     "Zhou and Sun added random points outside the region of interest to LiDAR sweeps and counted the obstacles that Baidu "
     "Apollo saw before and after. Their experiment, run again with the checks that it left open: whether the very obstacles "
@@ -97,7 +92,7 @@ LEAD = (
 
 
 def _lead(tested: Sequence[Tested]) -> tuple[str, ...]:
-    safe = [one.name for one in tested if _safe(one.subject.system)]
+    safe = [one.name for one in tested if one.safe]
     full = [one.name for one in tested if isinstance(one.subject.system, Lidar) and one.name not in safe]
     told = (f"{', '.join(full)}: the network sees the whole sweep and the region says whose points count, as in the code of "
             f"Apollo 1.5 to 3.0 (D-29).",) if full else ()  # fmt: skip
@@ -142,7 +137,7 @@ def estimate(
     systems = (Lidar(), LidarGlobal(), Lidar(roi_first=True))
     trials = [_trial(one, some) for one in systems]
     for one, trial in zip(systems, trials, strict=True):
-        total += trial * (_passes(size, frames, independent) + (0 if _safe(one) else _searching(size)))
+        total += trial * (_passes(size, frames, independent) + (0 if is_safe(one) else _searching(size)))
     if retrain or level != QUICK:
         lessons = size.lessons
         total += sweep * (lessons.sweeps + lessons.aside) + Cost(0, points * (lessons.sweeps + lessons.aside))

@@ -18,7 +18,7 @@ from swerve.experiments.setting import Setting
 from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import lidar
 from swerve.relation import Verdict
-from swerve.relations.obstacles import Changes, changes
+from swerve.relations.obstacles import Changes, changes, in_region
 from swerve.report.birdseye import around, before_after
 from swerve.report.cells import Row
 from swerve.report.experiment import Pictures, Section, Sheet
@@ -29,8 +29,9 @@ from swerve.sources.some import Some
 from swerve.spec import build_change
 from swerve.store import Run, locked
 from swerve.transformations.offer import OfferPoints
+from swerve.region import region_of
 from swerve.transformations.scatter import PlacePoints
-from swerve.values import Array, Boxes3D, find
+from swerve.values import Array, Boxes3D, Region, find
 
 RUN = "fewest"
 SHOWN = 6
@@ -38,7 +39,10 @@ COLUMNS = (
     *("system", "case", "type", "x", "y", "score", "tries", "hidden", "points", "shrinking tries", "confirmed", "vanished"),
     *("real", "metres to the nearest"),
 )
-SUMMARY = ("system", "frames", "looked at", "besieged", "tries", "hidden", "confirmed", "fewest", "median", "most points")
+SUMMARY = (
+    *("system", "frames", "looked at", "besieged", "tries", "hidden", "confirmed", "vanished"),
+    *("fewest", "median", "most points"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +56,8 @@ class Seen:
 
     @property
     def became(self) -> Changes:
-        """What became of the obstacles."""
-        return changes(self.before, self.after)
+        """What became of the obstacles of the region."""
+        return within(self.before, self.after, region_of(self.case))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +108,11 @@ class Hunt:
         """Those that were hidden, by few points first."""
         return sorted((one for one in self.besieged if one.points), key=lambda one: len(one.places))
 
+    @property
+    def vanished(self) -> list[Besieged]:
+        """Those of the hidden that were merged into nothing."""
+        return [one for one in self.hidden if one.vanished]
+
 
 def hunt(setting: Setting, subject: Subject, frames: int, search: Fuzz) -> Hunt:
     """Search, shrink what was found, and confirm it."""
@@ -114,13 +123,31 @@ def hunt(setting: Setting, subject: Subject, frames: int, search: Fuzz) -> Hunt:
     rows = {row["draw"]: finding_of(row) for row in run.trials() if row["status"] == "violated"}
     hands = Here(campaign)
     hands.begin({seen.case: seen for seen in run.baseline()})
-    setting.watch.begin("fewest points", len(session.besieged))
+    demanded = _demanded(campaign, run, session.scouted)
+    besieged = [siege for siege in session.besieged if (siege.case, siege.row) in demanded]
+    setting.watch.begin("fewest points", len(besieged))
     found = []
-    for siege in session.besieged:
+    for siege in besieged:
         found.append(_besieged(campaign, run, siege, rows[siege.hidden] if siege.hidden is not None else None, hands))
         setting.watch.advance(1, int(siege.hidden is not None))
     tries = sum(siege.tries for siege in session.scouted)
-    return Hunt(subject, len(some.keys()), len(session.scouted), tries, tuple(found))
+    return Hunt(subject, len(some.keys()), len(demanded), tries, tuple(found))
+
+
+def _demanded(campaign: Campaign, run: Run, sieges: Sequence[Siege]) -> frozenset[tuple[str, int]]:
+    """The cases and rows of those that stand in the region: to hide what MR1 does not demand is no feat."""
+    wanted = {siege.case for siege in sieges}
+    care = {
+        seen.case: np.asarray(in_region(boxes_of(seen.said), region_of(campaign.source[seen.case])).care)
+        for seen in run.baseline()
+        if seen.case in wanted
+    }
+    return frozenset((siege.case, siege.row) for siege in sieges if care[siege.case][siege.row])
+
+
+def within(before: Boxes3D, after: Boxes3D, region: Region | None) -> Changes:
+    """What became of the obstacles of a region."""
+    return changes(in_region(before, region), in_region(after, region))
 
 
 def told(campaign: Campaign, run: Run) -> FuzzSession:
@@ -141,18 +168,19 @@ def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | Non
     real = bool(labelled(boxes_of(said.said), truth)[siege.row]) if truth else None
     if finding is None:
         return Besieged(siege, kind, real=real)
-    made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, hands)
-    case, change = campaign.source[siege.case], build_change((made.finding if made else finding).change)
+    case = campaign.source[siege.case]
+    made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, region_of(case), hands)
+    change = build_change((made.finding if made else finding).change)
     assert isinstance(change, OfferPoints)
     points = change.placed(case)
     return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)), real)
 
 
-def _shrunk(run: Run, finding: Finding, row: int, hands: Here) -> Shrunk | None:
+def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, hands: Here) -> Shrunk | None:
     """The fewest points with which this very obstacle is still lost; None where a system that flickers has it back."""
 
     def still_lost(one: Finding) -> bool:
-        return row in changes(boxes_of(one.before), boxes_of(one.after)).lost
+        return row in within(boxes_of(one.before), boxes_of(one.after), region).lost
 
     with locked(run.folder):
         try:
@@ -190,9 +218,13 @@ TEXT = (
     "Sets of points are placed beside the weakest obstacles (low scores, few beams), of those that a label knows; the sets "
     "are bred that leave least of their obstacle, and what hides one is shrunk by delta debugging until no single point can "
     "be left out. Then the points are placed one by one and the whole frame is answered once more. All points lie outside "
-    "the region, or the change does not apply."
+    "the region, or the change does not apply. Obstacles clear of the region are left out."
 )
-NOTE = "tries: forward passes of the search, without those of shrinking; points: of the hidden obstacles, after shrinking"
+NOTE = (
+    "tries: forward passes of the search, without those of shrinking; vanished: of the confirmed, those in whose place "
+    "nothing stands, while the others were merged into a neighbour or cut to pieces; points: of the hidden obstacles, after "
+    "shrinking"
+)
 
 
 def _rows(one: Hunt) -> Iterator[Row]:
@@ -208,19 +240,24 @@ def _rows(one: Hunt) -> Iterator[Row]:
 def _summary(one: Hunt) -> Row:
     counts = [len(item.places) for item in one.hidden]
     points = (min(counts), float(np.median(counts)), max(counts)) if counts else (None, None, None)
-    confirmed = sum(item.confirmed for item in one.hidden)
-    return (one.subject.name, one.frames, one.looked, len(one.besieged), one.tries, len(counts), confirmed, *points)
+    fates = len(counts), sum(item.confirmed for item in one.hidden), len(one.vanished)
+    return (one.subject.name, one.frames, one.looked, len(one.besieged), one.tries, *fates, *points)
+
+
+def shown(one: Hunt) -> list[Besieged]:
+    """Those to look at: the vanished first, by few points."""
+    return sorted((item for item in one.hidden if item.confirmed), key=lambda item: not item.vanished)[:SHOWN]
 
 
 def _pictures(one: Hunt) -> Pictures:
-    items = tuple((_caption(item), _drawn(one, item)) for item in one.hidden[:SHOWN] if item.confirmed)
+    items = tuple((_caption(item), _drawn(one, item)) for item in shown(one))
     return Pictures(f"{one.subject.name}: before and after the fewest points", items, across=1)
 
 
 def _caption(item: Besieged) -> str:
     points = f"{len(item.places)} point{'' if len(item.places) == 1 else 's'}"
     x, y = item.siege.box[:2]
-    fate = "gone" if item.vanished else "lost"
+    fate = "gone" if item.vanished else "merged or cut"
     return f"{points} outside the region, and the {item.kind} at ({x:.1f}, {y:.1f}) m is {fate}; {item.siege.case}"
 
 
@@ -228,7 +265,8 @@ def _drawn(one: Hunt, item: Besieged) -> Array:
     assert item.seen
     seen = item.seen
     view, camera = around(seen.before, [item.siege.row], item.places), pictured(one.subject, seen.case)
-    return before_after(seen.case, seen.followup, seen.before, seen.after, view=view, pictured=camera)
+    before, after = (in_region(boxes, region_of(seen.case)) for boxes in (seen.before, seen.after))
+    return before_after(seen.case, seen.followup, before, after, view=view, pictured=camera)
 
 
 def pictured(subject: Subject, case: Case) -> Case:
@@ -243,12 +281,19 @@ def _answer(hunts: Sequence[Hunt]) -> str:
 
 
 def _told(one: Hunt) -> str:
-    """Such as `lidar: 4 of 24 weak obstacles hidden, with 1 to 7 points, in 1,300 tries; 4 confirmed`."""
-    counts = [len(item.places) for item in one.hidden]
+    """Such as `lidar: 4 hidden with 1 to 7 points each (4 confirmed, 2 vanished with 3 points each) of 24 besieged …`."""
     tried = f"{len(one.besieged)} besieged obstacles of {one.looked} looked at, {one.tries:,} tries"
-    if not counts:
+    if not one.hidden:
         return f"{one.subject.name}: none hidden of {tried}"
     confirmed = sum(item.confirmed for item in one.hidden)
-    span = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
-    plural = "" if counts[-1] == 1 else "s"
-    return f"{one.subject.name}: {len(counts)} hidden with {span} point{plural} each ({confirmed} confirmed) of {tried}"
+    hidden, vanished = (f"{len(items)} {how}{_with_points(items)}" for items, how in
+                        ((one.hidden, "hidden"), (one.vanished, "vanished")))  # fmt: skip
+    return f"{one.subject.name}: {hidden} ({confirmed} confirmed, {vanished}) of {tried}"
+
+
+def _with_points(items: Sequence[Besieged]) -> str:
+    """Such as ` with 1 to 7 points each`, nothing for none; the items come by few points first."""
+    if not items:
+        return ""
+    least, most = len(items[0].places), len(items[-1].places)
+    return f" with {least if least == most else f'{least} to {most}'} point{'' if most == 1 else 's'} each"

@@ -16,7 +16,10 @@ from swerve.report.experiment import Chart, Section, Sheet
 
 OUTCOMES = ("lost", "equal", "gained")
 PRINTED = tuple(f"printed {name}" for name in OUTCOMES)
-COLUMNS = ("system", "placement", "n", "frames", *OUTCOMES, "rate", "low", "high", "A/A rate", "sign test p", *PRINTED)
+COLUMNS = (
+    *("system", "placement", "n", "frames", *OUTCOMES, "rate", "low", "high", "A/A rate", "sign test p"),
+    *("answers changed", *PRINTED),
+)
 FIG_3 = ("system", "placement", "n", "type", "frames", *OUTCOMES, "rate", "low", "high", "A/A rate", "before", "after")
 FORMATS = {"rate": ".1%", "low": ".1%", "high": ".1%", "A/A rate": ".1%"}
 MOST = max(TABLE)
@@ -40,11 +43,12 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
 TEXT = (
     "MR1: every obstacle seen in a sweep must still be seen when points are added outside the region of interest. As the "
     "authors did, numbers are compared: fewer obstacles than before is a violation. The A/A row answers each untouched "
-    "frame a second time: what it shows is flicker, not an effect of points.",
+    "frame a second time: what it shows is flicker, not an effect of points. Obstacles clear of the region do not count.",
 )
 NOTE = (
     "rate: frames with fewer obstacles, with its 95% Wilson interval; sign test: whether losses and gains are equally "
-    "likely, as flicker would have them (D-20). The printed numbers are of Apollo on real sweeps: compare shapes, not sizes"
+    "likely, as flicker would have them (D-20); answers changed: frames whose answers before and after differ in any bit of "
+    "boxes, types or scores. The printed numbers are of Apollo on real sweeps: compare shapes, not sizes"
 )
 NOTE_3 = f"before and after: obstacles of the type in all frames together; the paper ranks error rates {' > '.join(RANKING)}"
 
@@ -59,6 +63,11 @@ def rate(frames: Sequence[Frame], kind: str = ALL) -> float | None:
     return outcomes(frames, kind)["lost"] / len(frames) if frames else None
 
 
+def changed(frames: Sequence[Frame]) -> int:
+    """How many answers differ in any bit from those before."""
+    return sum(frame.changed for frame in frames)
+
+
 def _interval(successes: int, trials: int) -> tuple[float | None, float | None]:
     return wilson(successes, trials) if trials else (None, None)
 
@@ -71,10 +80,10 @@ def _row(frames: Sequence[Frame], kind: str = ALL) -> Row:
 
 def _table(tested: Tested) -> Iterator[Row]:
     floor = rate(tested.again)
-    yield (tested.name, NOTHING, 0, *_row(tested.again), floor, _p(tested.again), None, None, None)
+    yield (tested.name, NOTHING, 0, *_row(tested.again), floor, _p(tested.again), changed(tested.again), None, None, None)
     for (placement, n), frames in tested.series.items():
         printed = TABLE.get(n, (None,) * 3) if placement == ANYWHERE else (None,) * 3
-        yield (tested.name, placement, n, *_row(frames), floor, _p(frames), *printed)
+        yield (tested.name, placement, n, *_row(frames), floor, _p(frames), changed(frames), *printed)
 
 
 def _p(frames: Sequence[Frame]) -> float | None:
@@ -137,4 +146,14 @@ def _told(tested: Tested) -> str:
         parts.append(f"{shares}% {placement}")
     floor = rate(tested.again)
     aa = "unknown" if floor is None else f"{floor:.1%}"
-    return f"{tested.name} lost some in {' and '.join(parts)} (10/100/1,000 points; A/A {aa})"
+    told = f"{tested.name} lost some in {' and '.join(parts)} (10/100/1,000 points; A/A {aa})"
+    return f"{told}, {_untouched(tested)}" if tested.safe else told
+
+
+def _untouched(tested: Tested) -> str:
+    """What a system that nothing outside can reach makes of points outside: no bit may differ."""
+    frames = [frame for series in tested.series.values() for frame in series]
+    count = changed(frames)
+    if not count:
+        return f"and of its {len(frames):,} answers exactly 0 differ in any bit"
+    return f"but {count:,} of its {len(frames):,} answers differ, though no point outside should reach it"

@@ -14,16 +14,17 @@ from swerve.analysis.statistics import wilson
 from swerve.case import Case
 from swerve.codec import decode_values
 from swerve.errors import NotApplicable
+from swerve.experiments.lidar import field
 from swerve.experiments.lidar.tested import JUDGED, PLACEMENTS, Tested, Trial, boxes_of
 from swerve.experiments.setting import Setting
 from swerve.methods.lidar import SERIES, rule_name
-from swerve.relations.obstacles import changes
+from swerve.relations.obstacles import changes, in_region
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
 from swerve.report.experiment import Chart, Section, Sheet
 from swerve.spec import build_change
-from swerve.transformations.points import clouds_of
-from swerve.values import Array, Boxes3D
+from swerve.transformations.points import clouds_of, region_of
+from swerve.values import Array
 from swerve.zoo.grid import Grid
 
 SAMPLED = 60  # frames of every series that are made again
@@ -37,16 +38,16 @@ TITLE = "Why so many, or so few?"
 
 @dataclass(frozen=True, eq=False)
 class Landed:
-    """A follow-up made again: the points it added, the obstacles before, and which of them are missing after."""
+    """A follow-up made again: the points it added, the region's obstacles before, and which of them are missing after."""
 
     added: Array
-    before: Boxes3D
-    missing: frozenset[int]
+    obstacles: Array  # x and y of the middles
+    missing: Array
 
     @cached_property
     def gaps(self) -> Array:
         """Metres on the ground between each obstacle and each added point."""
-        away = self.before.xyzlwhy[:, None, :2] - self.added[None, :, :2].astype(np.float64)
+        away = self.obstacles[:, None] - self.added[None, :, :2].astype(np.float64)
         metres: Array = np.hypot(away[..., 0], away[..., 1])
         return metres
 
@@ -75,7 +76,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
               formats={"rate": ".1%", "low": ".1%", "high": ".1%"}, main=False),
         Chart("Missing, by metres to the nearest of 1,000 points", bars(_bars(sampled), percent=True)),
     )  # fmt: skip
-    return Section(TITLE, (TEXT,), parts, _answer(sampled))
+    return Section(TITLE, (TEXT,), (*parts, *field.sheets(setting, all_tested)), _answer(sampled))
 
 
 TEXT = (
@@ -105,10 +106,9 @@ def landed(tested: Tested) -> Mapping[tuple[str, int], list[Landed]]:
 
 
 def _made(case: Case, row: Trial) -> Landed:
-    before, after = (boxes_of(decode_values(row[end])) for end in ("before", "after"))
-    became = changes(before, after)
-    pairs = (*became.type_changed, *became.moved)
-    return Landed(added_by(case, row["change"]), before, frozenset((*became.lost, *(place for place, _ in pairs))))
+    before, after = (in_region(boxes_of(decode_values(row[end])), region_of(case)) for end in ("before", "after"))
+    kept, demanded = [place for place, _ in changes(before, after).kept], np.flatnonzero(before.care)
+    return Landed(added_by(case, row["change"]), before.xyzlwhy[demanded, :2], ~np.isin(demanded, kept))
 
 
 def added_by(case: Case, change: Any) -> Array:
@@ -141,7 +141,7 @@ def _distance_rows(tested: Tested, found: Mapping[tuple[str, int], Sequence[Land
 def by_distance(frames: Sequence[Landed]) -> dict[str, tuple[int, int]]:
     """Obstacles, and how many of them are missing, by metres to the nearest added point."""
     gaps = np.concatenate([np.zeros(0), *(one.nearest for one in frames)])
-    gone = np.array([row in one.missing for one in frames for row in range(len(one.nearest))], bool)
+    gone = np.concatenate([np.zeros(0, bool), *(one.missing for one in frames)])
     place = np.digitize(gaps, EDGES)
     names = [*(f"{low:g}–{high:g}" for low, high in pairwise((0.0, *EDGES))), f"{EDGES[-1]:g} and more"]
     return {name: (int((place == bin).sum()), int((gone & (place == bin)).sum())) for bin, name in enumerate(names)}
@@ -163,10 +163,9 @@ def _answer(sampled: Sequence[tuple[Tested, Mapping[tuple[str, int], Sequence[La
 
 def _told(tested: Tested, frames: Sequence[Landed]) -> str:
     """Such as `lidar: 12 of 140 obstacles within 4 m of an added point are missing, 1 of 300 farther away`."""
-    near = [(one.nearest < BESIDE, one.missing) for one in frames]
-    close = sum(int(mask.sum()) for mask, _ in near)
-    gone = sum(bool(mask[row]) for mask, missing in near for row in missing)
-    far, gone_far = sum(len(mask) for mask, _ in near) - close, sum(len(missing) for _, missing in near) - gone
+    near = np.concatenate([np.zeros(0, bool), *(one.nearest < BESIDE for one in frames)])
+    missing = np.concatenate([np.zeros(0, bool), *(one.missing for one in frames)])
+    close, gone, far, gone_far = (int(mask.sum()) for mask in (near, near & missing, ~near, ~near & missing))
     return (
         f"{tested.name}: {gone:,} of {close:,} obstacles within {BESIDE:g} m of one of {MOST:,} added points are missing, "
         f"{gone_far:,} of {far:,} farther away"

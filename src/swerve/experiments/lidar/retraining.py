@@ -25,7 +25,7 @@ from swerve.experiments.lidar.tested import CLOSE, PLACEMENTS, Frame, Tested, Tr
 from swerve.experiments.setting import DATA, Setting
 from swerve.experiments.subjects import Subject
 from swerve.files import make_folder
-from swerve.methods.lidar import SERIES, lidar, rule_name
+from swerve.methods.lidar import SERIES, lidar
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
 from swerve.report.experiment import Chart, Section, Sheet
@@ -145,7 +145,7 @@ def _again(setting: Setting, chosen: Tested, lessons: Lessons) -> tuple[dict[str
     after: dict[str, list[Frame]] = {}
     for placement, near in PLACEMENTS.items():
         run = setting.run(_run(chosen, placement), lidar(some, system, n=MOST, near=near, seed=setting.seed))
-        now = {frame.case: frame for frame in frames_of(run, rule_name(MOST, near))}
+        now = {frame.case: frame for _, frame in frames_of(run, chosen.regions)}
         was = {frame.case: frame for frame in chosen.series[placement, MOST]}
         both = [key for key in was if key in now]
         before[placement], after[placement] = [was[key] for key in both], [now[key] for key in both]

@@ -14,7 +14,8 @@ from swerve.report.charts import Bar, bars
 from swerve.report.experiment import Chart, Section, Sheet
 
 MISSING = "missing"  # lost, renamed or moved: what the subset forbids
-FATES = ("lost", "vanished", "lost_real", "type_changed", "moved", "gained", MISSING)
+REAL = "lost_real"  # only a label knows
+FATES = ("lost", "vanished", REAL, "type_changed", "moved", "gained", MISSING)
 COLUMNS = (
     *("system", "placement", "n", "type", "fate", "obstacles", "count", "rate", "low", "high", "A/A rate"),
     *("frames", "frames with", "frame rate", "frame low", "frame high", "A/A frame rate"),
@@ -41,7 +42,7 @@ TEXT = (
     f"{OBSTACLES.within:g} m. What is not there is of another type, moved (IoU {OBSTACLES.near:g} or more, or less than "
     f"{2 * OBSTACLES.within:g} m away), or lost; of the lost, those have vanished that no other box covers by more than "
     f"{COVERED:.0%} nor is for {PIECE:.0%} a piece of: they were not merged into a neighbour. lost_real: the lost that a "
-    "label knows."
+    "label knows, told of frames with labels only. Obstacles clear of the region are neither demanded nor forbidden."
 )
 NOTE = (
     "missing: lost, of another type or moved, which the subset forbids; rate: of obstacles, frame rate: of frames with one "
@@ -67,6 +68,17 @@ def struck(frames: Sequence[Frame], fate: str, kind: str = ALL) -> int:
     return sum(fates(frame, fate, kind) > 0 for frame in frames)
 
 
+def known(frames: Sequence[Frame], fate: str) -> Sequence[Frame]:
+    """The frames in which a fate can be told."""
+    return [frame for frame in frames if frame.labelled] if fate == REAL else frames
+
+
+def total(frames: Sequence[Frame], fate: str, kind: str = ALL) -> int | None:
+    """How many obstacles have had a fate; None where no frame can tell."""
+    able = known(frames, fate)
+    return sum(fates(frame, fate, kind) for frame in able) if able or fate != REAL else None
+
+
 def _share(successes: int, trials: int) -> Row:
     return (successes / trials, *wilson(successes, trials)) if trials else (None, None, None)
 
@@ -80,21 +92,23 @@ def _rows(tested: Tested) -> Iterator[Row]:
 
 def _counts(tested: Tested, frames: Sequence[Frame], fate: str, kind: str) -> Row:
     """Obstacles and frames, each with the share that had the fate; a gained obstacle is told per obstacle there was."""
-    there, had = obstacles(frames, kind), sum(fates(frame, fate, kind) for frame in frames)
-    again = obstacles(tested.again, kind), sum(fates(frame, fate, kind) for frame in tested.again)
+    frames, again, had = known(frames, fate), known(tested.again, fate), total(frames, fate, kind)
+    if had is None:
+        return (*(None,) * 6, len(frames), *(None,) * 5)
+    there, there_again, had_again = obstacles(frames, kind), obstacles(again, kind), total(again, fate, kind)
     share = _share(had, there) if had <= there else (None, None, None)  # more ghosts than obstacles is no share
-    floor = again[1] / again[0] if again[0] else None
-    frame_floor = struck(tested.again, fate, kind) / len(tested.again) if tested.again else None
+    floor = had_again / there_again if there_again and had_again is not None else None
+    frame_floor = struck(again, fate, kind) / len(again) if again else None
     with_it = struck(frames, fate, kind)
     return (there, had, *share, floor, len(frames), with_it, *_share(with_it, len(frames)), frame_floor)
 
 
 def _short(tested: Tested) -> Iterator[Row]:
     for (placement, n), frames in {(NOTHING, 0): tested.again, **tested.series}.items():
-        told = {fate: sum(fates(frame, fate) for frame in frames) for fate in FATES}
-        there = obstacles(frames)
+        told = {fate: total(frames, fate) for fate in FATES}
+        there, missing = obstacles(frames), sum(fates(frame, MISSING) for frame in frames)
         unseen = sum(fates(frame, MISSING) > 0 and frame.counts[ALL].outcome != "lost" for frame in frames)
-        share = told[MISSING] / there if there else None
+        share = missing / there if there else None
         of_frames = _share(struck(frames, MISSING), len(frames))
         yield (tested.name, placement, n, there, *told.values(), share, *of_frames, unseen)
 

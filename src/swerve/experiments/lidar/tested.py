@@ -13,11 +13,12 @@ from swerve.codec import decode_values
 from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import SERIES, rule_name
 from swerve.relation import Status
-from swerve.relations.obstacles import Changes, Count, changes, counted
+from swerve.relations.obstacles import Changes, Count, changes, counted, in_region
 from swerve.search.fuzz import labelled
 from swerve.store import Run
-from swerve.system import Answer
-from swerve.values import Boxes3D, Value, find
+from swerve.system import Answer, System
+from swerve.region import region_of
+from swerve.values import Boxes3D, Region, Value, find
 
 NEAR = 5.0  # metres from the border
 ANYWHERE, CLOSE = "anywhere", f"within {NEAR:g} m"
@@ -29,12 +30,27 @@ JUDGED = (Status.HELD.value, Status.VIOLATED.value)
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A frame before and after: how many obstacles of each type, and what became of each."""
+    """A frame before and after: how many obstacles of each type, and what became of each.
+
+    Obstacles that are clear of the region have `care` False: nobody demands them, nobody forbids them.
+    """
 
     case: str
     before: Boxes3D
     after: Boxes3D
     truth: Value | None = None
+    changed: bool = False  # whether the two answers differ in any bit
+
+    @classmethod
+    def of(cls, case: str, before: Answer, after: Answer, truth: Answer, region: Region | None) -> Frame:
+        """The frame of two answers."""
+        first, second = (in_region(boxes_of(said), region) for said in (before, after))
+        return cls(case, first, second, find(truth, Boxes3D.slot), tuple(before) != tuple(after))
+
+    @property
+    def labelled(self) -> bool:
+        """Whether labels tell which obstacles are real."""
+        return isinstance(self.truth, Boxes3D)
 
     @cached_property
     def counts(self) -> Mapping[str, Count]:
@@ -48,11 +64,13 @@ class Frame:
 
     @cached_property
     def facts(self) -> Mapping[str, float]:
-        """The same in numbers: `lost`, `lost.car`, …; `lost_real` are those of the lost that a label knows."""
+        """The same in numbers: `lost`, `lost.car`, …; `lost_real`, where there are labels: those of the lost they know."""
+        if not self.labelled:
+            return self.changes.counts()
         real = labelled(self.before, self.truth)
         kinds = Counter(self.before.kinds[row].casefold() for row in self.changes.lost if real[row])
         told = {"lost_real": float(kinds.total()), **{f"lost_real.{kind}": float(kinds[kind]) for kind in kinds}}
-        return {**self.changes.counts(), **(told if isinstance(self.truth, Boxes3D) else {})}
+        return {**self.changes.counts(), **told}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,21 +86,33 @@ class Tested:
         """The system's name."""
         return self.subject.name
 
+    @property
+    def safe(self) -> bool:
+        """Whether no point outside the region can reach the system, by construction."""
+        return is_safe(self.subject.system)
+
+    @cached_property
+    def regions(self) -> Mapping[str, Region | None]:
+        """The region of every case that was answered; each case is read once."""
+        answered = {seen.case for run in self.runs.values() for seen in run.baseline() if not seen.fault}
+        return {key: region_of(self.subject.source[key]) for key in self.subject.source.keys() if key in answered}
+
     @cached_property
     def series(self) -> Mapping[tuple[str, int], list[Frame]]:
         """The judged frames of every placement and n."""
-        return {
-            (placement, n): list(frames_of(run, rule_name(n, PLACEMENTS[placement])))
-            for placement, run in self.runs.items()
-            for n in SERIES
-        }
+        found: dict[tuple[str, int], list[Frame]] = {(placement, n): [] for placement in self.runs for n in SERIES}
+        for placement, run in self.runs.items():
+            numbers = {rule_name(n, PLACEMENTS[placement]): n for n in SERIES}
+            for rule, frame in frames_of(run, self.regions):
+                found[placement, numbers[rule]].append(frame)
+        return found
 
     @cached_property
     def again(self) -> list[Frame]:
         """A/A: the untouched frames, answered once in each run (X-12, D-20)."""
         first, second = ({seen.case: seen for seen in run.baseline()} for run in self.runs.values())
         return [
-            Frame(case, boxes_of(seen.said), boxes_of(second[case].said), find(seen.truth, Boxes3D.slot))
+            Frame.of(case, seen.said, second[case].said, seen.truth, self.regions[case])
             for case, seen in first.items()
             if case in second and not seen.fault and not second[case].fault
         ]
@@ -98,12 +128,17 @@ class Tested:
         return [seen for seen in next(iter(self.runs.values())).baseline() if not seen.fault]
 
 
-def frames_of(run: Run, rule: str) -> Iterator[Frame]:
-    """The judged frames of a rule, in the journal's order."""
+def is_safe(system: System) -> bool:
+    """Whether no point outside the region can reach a system, by construction: there is nothing to search for."""
+    return bool(getattr(system, "roi_first", False))
+
+
+def frames_of(run: Run, regions: Mapping[str, Region | None]) -> Iterator[tuple[str, Frame]]:
+    """The judged frames with the rule of each, in the journal's order."""
     for row in run.trials():
-        if row["rule"] == rule and row["status"] in JUDGED:
-            before, after = (boxes_of(decode_values(row[end])) for end in ("before", "after"))
-            yield Frame(row["case"], before, after, find(decode_values(row["truth"]), Boxes3D.slot))
+        if row["status"] in JUDGED:
+            before, after, truth = (decode_values(row[name]) for name in ("before", "after", "truth"))
+            yield row["rule"], Frame.of(row["case"], before, after, truth, regions.get(row["case"]))
 
 
 def boxes_of(said: Answer) -> Boxes3D:

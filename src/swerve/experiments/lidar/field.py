@@ -1,0 +1,136 @@
+"""How far does one point reach? The effective receptive field of the zoo's networks, measured on sweeps with one more point.
+
+The field that the layers allow says how far a point may reach, the effective one how far it does; the latter explains why
+a local network loses obstacles only beside added points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+import torch
+
+from swerve.case import Case
+from swerve.experiments.lidar.tested import Tested, boxes_of
+from swerve.experiments.setting import Setting
+from swerve.region import outside
+from swerve.report.cells import Row
+from swerve.report.experiment import Sheet
+from swerve.seeding import rng_for
+from swerve.region import region_of
+from swerve.values import Array, Boxes3D, PointCloud
+from swerve.zoo.grid import FILLED
+from swerve.zoo.lidar import Lidar, Swept
+from swerve.zoo.lidar_network import HEADS
+
+FRAMES, PLACES = 3, 4
+BESIDE = 4.0  # metres from the middle of an obstacle: elsewhere few cells are in doubt
+HEIGHT, INTENSITY = 0.0, 0.5  # of the one point: as high as the sensor, where walls and cars answer
+LIMITS = (0.0, 0.01, 0.1)  # of objectness, a share
+REACHES = ("any output", "objectness", *(f"by {limit:g}" for limit in LIMITS[1:]))
+COLUMNS = ("system", "case", "x", "y", *REACHES)
+SUMMARY = ("system", "points", *REACHES)
+FARTHEST = 0.5  # of the grid's reach: so far out a point still has grid on all sides
+
+
+@dataclass(frozen=True)
+class Reach:
+    """One added point, and the metres at which it still changes something; None where it changes nothing."""
+
+    case: str
+    x: float
+    y: float
+    metres: tuple[float | None, ...]  # by REACHES
+
+
+def sheets(setting: Setting, all_tested: Sequence[Tested]) -> tuple[Sheet, ...]:
+    """How far single points reach in each of the zoo's networks; nothing where there is none."""
+    found = [(tested.name, list(reaches(tested, setting.seed))) for tested in all_tested]
+    measured = [(name, some) for name, some in found if some]
+    if not measured:
+        return ()
+    rows = tuple((name, one.case, one.x, one.y, *one.metres) for name, some in measured for one in some)
+    summary = tuple((name, len(some), *farthest(some)) for name, some in measured)
+    csv = setting.table("field", COLUMNS, rows)
+    title = "The farthest that one added point changes anything, in metres"
+    return (Sheet(title, SUMMARY, summary, _told(summary), csv=csv, formats=dict.fromkeys(REACHES, ".1f")),)
+
+
+def reaches(tested: Tested, seed: int) -> Iterator[Reach]:
+    """Single points at some places outside the region of some frames; none for a system that is not the zoo's."""
+    system = tested.subject.system
+    if not isinstance(system, Lidar):
+        return
+    for seen in islice(tested.baseline, FRAMES):
+        case = tested.subject.source[seen.case]
+        before = system.swept(case)
+        said = _outputs(system, before)
+        for x, y in places(system, case, boxes_of(seen.said), seed):
+            after = system.swept(with_point(case, x, y))
+            metres = _metres(system, before, (said, _outputs(system, after)), (x, y))
+            yield Reach(seen.case, x, y, metres)
+
+
+def places(system: Lidar, case: Case, seen: Boxes3D, seed: int) -> list[tuple[float, float]]:
+    """Middles of empty cells outside the region and far from the grid's edge, drawn beside obstacles where there are any."""
+    cloud, region, grid = case.inputs["lidar"], region_of(case), system.grid
+    assert isinstance(cloud, PointCloud)
+    middles = grid.middles.reshape(2, -1).T
+    free = np.hypot(*middles.T) < FARTHEST * grid.reach
+    free &= grid.features(cloud.xyzi)[FILLED].ravel() == 0
+    if region is not None:
+        free &= outside(region, middles)
+    away = middles[:, None] - seen.xyzlwhy[None, :, :2]
+    beside = free & (np.hypot(away[..., 0], away[..., 1]) < BESIDE).any(axis=1)
+    able = np.flatnonzero(beside if beside.any() else free)
+    chosen = rng_for(seed, "field", case.key).choice(able, min(PLACES, len(able)), replace=False)
+    return [(float(x), float(y)) for x, y in middles[chosen]]
+
+
+def with_point(case: Case, x: float, y: float) -> Case:
+    """The case with one more point."""
+    cloud = case.inputs["lidar"]
+    assert isinstance(cloud, PointCloud)
+    point = np.array([[x, y, HEIGHT, INTENSITY]], np.float32)
+    return replace(case, inputs={**case.inputs, "lidar": PointCloud(np.concatenate([cloud.xyzi, point]))})
+
+
+def _outputs(system: Lidar, swept: Swept) -> Array:
+    """All that the network says of every cell, its objectness from 0 to 1."""
+    with torch.inference_mode():
+        row = system.net.eval()(swept.maps[None])[0]
+        row[HEADS["category"]] = torch.sigmoid(row[HEADS["category"]])
+    said: Array = row.numpy()
+    return said
+
+
+def _metres(system: Lidar, swept: Swept, said: tuple[Array, Array], place: tuple[float, float]) -> tuple[float | None, ...]:
+    """The farthest change of any output, and of the objectness of cells with points, beyond each limit."""
+    change = np.abs(said[1] - said[0])
+    apart = np.hypot(*(system.grid.middles - np.reshape(place, (2, 1, 1))))
+    objectness = change[HEADS["category"]][0] * (swept.maps[FILLED].numpy() > 0)
+    masks = (change.max(axis=0) > 0, *(objectness > limit for limit in LIMITS))
+    return tuple(float(apart[mask].max()) if mask.any() else None for mask in masks)
+
+
+def farthest(some: Sequence[Reach]) -> Row:
+    """The farthest of several points, by `REACHES`."""
+    columns = zip(*(one.metres for one in some), strict=True)
+    return tuple(max((metres for metres in column if metres is not None), default=None) for column in columns)
+
+
+def _told(summary: Sequence[Row]) -> str:
+    """What the field says of losses, such as `lidar: 2.1 m, of 38.5 m that its layers allow`."""
+    told = "; ".join(f"{row[0]}: {_far(row[5])}, while something changes as far as {_far(row[2])}" for row in summary)
+    return (
+        f"up to {PLACES} points outside the region in each of {FRAMES} frames, beside obstacles; objectness of "
+        "cells that hold points, from 0 to 1. Only a change by tenths takes a sure cell across the threshold, so one point "
+        f"hides what stands as near as that, however far its traces go: {told}. Many points may add up"
+    )
+
+
+def _far(metres: object) -> str:
+    return f"{metres:.1f} m" if isinstance(metres, float) else "nowhere"
