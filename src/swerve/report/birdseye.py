@@ -79,9 +79,7 @@ def birdseye(
 ) -> Array:
     """The picture of one sweep, RGB: `added` points stand out, boxes of `gone` are dashed."""
     view = view or View()
-    canvas = np.full((view.side, view.side, 3), NIGHT, np.uint8)
-    if region is not None:
-        canvas[view.shaded(region)] = SHADE
+    canvas = _ground(view, region)
     _dots(canvas, xyzi, view, DUST)
     _sensor(canvas, view)
     if added is not None:
@@ -179,15 +177,21 @@ def _some(boxes: Boxes3D, rows: Sequence[int]) -> Boxes3D:
     return Boxes3D(boxes.xyzlwhy[list(rows)], tuple(boxes.kinds[row] for row in rows))
 
 
+def _ground(view: View, region: Region | None) -> Array:
+    shade = np.zeros((view.side, view.side), np.uint8) if region is None else view.shaded(region)
+    return np.take(np.array([NIGHT, SHADE], np.uint8), shade.astype(np.uint8), axis=0)
+
+
 def _dots(canvas: Array, xyzi: Array, view: View, colour: Colour) -> None:
     """A pixel for every point, brighter where many lie."""
     with np.errstate(invalid="ignore"):
-        place = np.floor(view.pixels(xyzi[:, :2]))
-        seen = ((place >= 0) & (place < view.side)).all(axis=1)
-    column, row = place[seen].astype(np.intp).T
-    count = np.bincount(row * view.side + column, minlength=view.side**2).reshape(view.side, view.side)
-    share = (np.clip(np.log1p(count) / np.log(12), 0, 1) * (count > 0))[..., None]
-    canvas[:] = np.rint(canvas * (1 - share) + np.array(colour) * share)
+        column, row = np.floor(view.pixels(xyzi[:, :2])).T
+        seen = (column >= 0) & (column < view.side) & (row >= 0) & (row < view.side)
+    count = np.bincount((row[seen] * view.side + column[seen]).astype(np.intp))
+    lit = np.flatnonzero(count)
+    share = np.minimum(np.log1p(count[lit]) / np.log(12), 1)[:, None]
+    flat = canvas.reshape(-1, 3)
+    flat[lit] = np.rint(flat[lit] * (1 - share) + np.array(colour) * share)
 
 
 def _points(canvas: Array, added: Array, view: View) -> None:

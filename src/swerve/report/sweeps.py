@@ -70,9 +70,9 @@ def expected_of(finding: Finding) -> Boxes3D | None:
 
 
 def drawn_of(run: Run, finding: Finding) -> list[Path]:
-    """The pictures from above that the report of `run` has of `finding`."""
+    """The pictures from above that the report of `run` has of `finding`, the source before the follow-up."""
     folder = (run.folder / PAGE).parent / PICTURES
-    return sorted(folder.glob(f"{finding.id}-*.png")) if _ID.fullmatch(finding.id) else []
+    return sorted(folder.glob(f"{finding.id}-*.png"), reverse=True) if _ID.fullmatch(finding.id) else []
 
 
 def read_sweeps(run: Run, files: Mapping[str, Path]) -> dict[str, bytes]:
