@@ -145,7 +145,7 @@ def _uses(change: Any) -> Iterator[str]:
 
 def _cloud(data: bytes) -> Array | None:
     try:
-        return PointCloud(np.load(io.BytesIO(data), allow_pickle=False)).xyzi
+        return PointCloud(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)).xyzi
     except TORN:
         return None
 
