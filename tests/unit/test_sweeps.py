@@ -16,8 +16,10 @@ import pytest
 from rich.console import Console
 
 from swerve.errors import EnvironmentFault
+from swerve.execute.local import run_into
 from swerve.files import npy_bytes
 from swerve.keep import FINDINGS, files_of, pictures_of
+from swerve.methods.lidar import lidar
 from swerve.report.birdseye import ADDED, COLOURS, GONE, SHADE
 from swerve.report.html import write_report
 from swerve.report.pack import pack
@@ -25,16 +27,19 @@ from swerve.report.sweeps import Drawn, drawn, drawn_of, expected_of, read_sweep
 from swerve.report.terminal import print_finding
 from swerve.review.pictures import Pictures
 from swerve.rows import Finding
+from swerve.spec import Loaded
 from swerve.store import Run
 from swerve.transformation import Chain, Transformation
 from swerve.transformations.dropout import DropPoints, Jitter
 from swerve.transformations.insert import InsertObject
 from swerve.transformations.lidar import MirrorScene, Shift, Yaw
+from swerve.transformations.points import region_of
 from swerve.transformations.scatter import AddPoints, PlacePoints
-from swerve.values import Array, Boxes2D, Boxes3D, Group, Steering
+from swerve.values import Array, Boxes2D, Boxes3D, Group, Region, Steering
 from tests.fixture_runs import noise
 from tests.fixture_sweep_runs import boxes_of, sweep_run
 from tests.fixture_sweeps import cloud, road, sweep_case
+from tests.quality.test_lidar_identity import Crowded, Sweeps
 
 POINT = PlacePoints(((5.0, 9.0, 0.0, 0.5),))
 MOVES: tuple[Transformation, ...] = (
@@ -312,3 +317,24 @@ def test_boxes_in_pixels_are_drawn_on_the_camera(tmp_path: Path) -> None:
     run = sweep_run(tmp_path / "run", POINT, camera=noise(1))
     both = dataclasses.replace(first(run), after=(*first(run).after, Boxes2D(np.zeros((0, 4)), ())))
     assert [shot.sensor for shot in Pictures(run).of(both).shots] == ["camera", "lidar"]
+
+
+# --- a whole campaign ----------------------------------------------------------------------------------------------------
+
+
+def test_campaign_keeps_what_is_needed(tmp_path: Path) -> None:
+    """Kept or made again, the pack holds the same bytes; the region kept is the case's."""
+    run_into(Loaded(lidar(Sweeps(2), Crowded(most=5), n=100), tmp_path), tmp_path / "run")
+    run = Run(tmp_path / "run")
+    item = first(run)
+    assert set(pictures_of(run, item.source_sha)) == set(pictures_of(run, item.input_sha)) == {"lidar", "region"}
+    kept = pictures_of(run, item.source_sha)["region"]
+    assert Region(tuple(np.array(ring) for ring in json.loads(kept.read_bytes()))) == region_of(Sweeps(2)[item.case])
+    packed = pack(run, item.id, tmp_path / "kept.zip").read_bytes()
+    shots = Pictures(run).of(item).shots
+    assert [shot.sensor for shot in shots] == ["lidar"]
+    assert has(pixels(shots[0].followup), ADDED)
+    assert "<figure" not in write_report(run).read_text()  # nothing but the seed varies
+    shutil.rmtree(run.folder / FINDINGS)
+    assert pack(run, item.id, tmp_path / "again.zip").read_bytes() == packed
+    assert Pictures(run).of(item).shots == shots
