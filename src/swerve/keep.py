@@ -1,7 +1,8 @@
 """The best findings of a run as pictures: rebuilt from their seeds, checked by hash, kept losslessly.
 
 A picture is named by what it shows: `findings/<first digits of the input's sha256>-<sensor>.png`. Findings that share a
-source or a follow-up share its picture, and the journal tells every finding's hashes.
+source or a follow-up share its picture, and the journal tells every finding's hashes. A sweep is kept as `.npy`, and the
+region one may drive in as `-region.json`, its rings as lists of x and y, so that the sweep can be drawn from above (LM-11).
 
 While the pictures are made, a white-box system is asked what the changes did inside it, to tell ways of failing apart:
 `findings/features.npy` holds the direction in which a change moved the system's last layer but one. That is the last but
@@ -11,11 +12,12 @@ such layers, or that fail to be traced, have no such file.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +32,13 @@ from swerve.rows import Finding
 from swerve.spec import build_change
 from swerve.store import Run
 from swerve.system import WhiteBox
-from swerve.values import Array
+from swerve.values import Array, Group, Region, Value
 
 FINDINGS = "findings"
 PARTIAL = "findings.partial"
 SHA_DIGITS = 16
 FEATURES = "features.npy"
+REGION = "region.json"
 LOOKED_INTO = 64  # findings of each rule: a forward pass may cost far more than a picture
 LAYERS = ("convolution", "dense", "recurrent")
 LEAST = 1e-4  # of what the layer said before; a smaller move is rounding
@@ -187,10 +190,30 @@ def _rebuilt(finding: Finding, source: Case, base: Path, trusted: Collection[Pat
     return followup
 
 
+def files_of(case: Case) -> dict[str, bytes]:
+    """What is kept of a case, by name: `camera.png`, `lidar.npy`, `region.json`."""
+    made = ((sensor, sensor_file(value)) for sensor, value in case.inputs.items())
+    seen = {f"{_safe(sensor)}{file[0]}": file[1] for sensor, file in made if file is not None}
+    region = next(_regions((*case.inputs.values(), *case.truth)), None)
+    clouds = any(name.endswith(".npy") for name in seen)
+    return seen | ({REGION: _region_bytes(region)} if region is not None and clouds else {})
+
+
+def _regions(values: Iterable[Value]) -> Iterator[Region]:
+    for value in values:
+        if isinstance(value, Region):
+            yield value
+        elif isinstance(value, Group):
+            yield from _regions(value.values)
+
+
+def _region_bytes(region: Region) -> bytes:
+    return json.dumps([ring.tolist() for ring in region.polygons]).encode()
+
+
 def _write(folder: Path, sha: str, case: Case) -> None:
-    for sensor, value in case.inputs.items():
-        if (made := sensor_file(value)) is not None:
-            write_synced(folder / f"{sha[:SHA_DIGITS]}-{_safe(sensor)}{made[0]}", made[1])
+    for name, data in files_of(case).items():
+        write_synced(folder / f"{sha[:SHA_DIGITS]}-{name}", data)
 
 
 def _safe(name: str) -> str:

@@ -13,8 +13,10 @@ from swerve.files import json_bytes
 from swerve.report.html import write_report
 from swerve.store import Run
 from swerve.transformations.affine import Rotate
+from swerve.transformations.scatter import PlacePoints
 from swerve.values import Steering
 from tests.fixture_runs import Made, Named, failed, finding, held, keep_pictures, noise, realistic, skipped
+from tests.fixture_sweep_runs import sweep_run
 
 if TYPE_CHECKING:
     from tests.page.conftest import Opener
@@ -104,6 +106,19 @@ def test_every_picture_loads(small: Path, visit: Opener) -> None:
     assert seen.console == []
     assert seen.refused == []
     assert all(address.startswith(("file:", "data:,")) for address in seen.requests)
+
+
+def test_sweeps_from_above_load(tmp_path: Path, visit: Opener) -> None:
+    """LM-11: the browser finds them beside the page, and the policy lets their legend be coloured."""
+    seen = visit(write_report(sweep_run(tmp_path / "run", PlacePoints(((5.0, 9.0, 0.0, 0.5),)), camera=noise(1))))
+    images = seen.page.locator("img")
+    assert images.count() == 6  # of a finding and its group: two from above and the camera once
+    for index in range(6):
+        images.nth(index).scroll_into_view_if_needed()
+    seen.page.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth > 0)")
+    assert seen.page.locator("#from-above rect").first.evaluate("one => getComputedStyle(one).fill") == "rgb(60, 200, 80)"
+    assert seen.console == []
+    assert seen.refused == []
 
 
 def test_sorting_reorders(small: Path, visit: Opener) -> None:

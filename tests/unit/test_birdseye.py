@@ -19,11 +19,15 @@ from swerve.report.birdseye import (
     NIGHT,
     OTHER,
     SHADE,
+    Seen,
     View,
+    appended,
     around,
     before_after,
     birdseye,
+    views,
 )
+from swerve.transformations.lidar import Yaw
 from swerve.transformations.scatter import PlacePoints
 from swerve.values import Array, Boxes3D, Image, PointCloud, Region
 from tests.fixture_sweeps import road
@@ -172,3 +176,67 @@ def test_same_picture_every_time() -> None:
     case, followup = pair()
     made = [before_after(case, followup, cars((5, 0)), cars()) for _ in range(2)]
     assert made[0].tobytes() == made[1].tobytes()
+
+
+# --- changes that do more than add points --------------------------------------------------------------------------------
+
+
+def test_only_a_sweep_that_begins_with_the_other_has_points_added() -> None:
+    rows = np.arange(20, dtype=np.float32).reshape(5, 4)
+    odd = rows.copy()
+    odd[1, 3] = np.nan
+    for cloud in (rows, odd):
+        added = appended(cloud[:3], cloud)
+        assert added is not None
+        assert (added == cloud[3:]).all()
+    same = appended(rows, rows)
+    assert same is not None
+    assert len(same) == 0
+    assert appended(rows, rows[:3]) is None
+    assert appended(rows[:3], rows[::-1]) is None
+    assert appended(rows[:3], np.nextafter(rows, np.inf, dtype=np.float32)) is None  # by a bit
+
+
+@given(st.floats(-180, 180), st.floats(4, 30), st.floats(-3.14, 3.14))
+@settings(deadline=None, max_examples=40)
+def test_turn_loses_nothing_that_turned_along(degrees: float, far: float, angle: float) -> None:
+    case, _ = pair()
+    turn = Yaw(degrees)
+    before = cars((far * np.cos(angle), far * np.sin(angle)))
+    after = turn.map(before)
+    assert not has(before_after(case, turn(case), before, after, expected=after), GONE).any()
+    picture = before_after(case, turn(case), before, cars(), expected=after)
+    assert has(picture[:, -View().side :], GONE).sum() > 20
+    assert not has(picture, ADDED).any()
+
+
+def test_without_an_expected_answer_a_turn_tells_of_no_loss() -> None:
+    """The raw answers differ by the turn alone, which says nothing."""
+    case, _ = pair()
+    turn, before = Yaw(90.0), cars((8, 0))
+    assert not has(before_after(case, turn(case), before, turn.map(before)), GONE).any()
+
+
+def test_both_sides_look_at_what_went_wrong_at_one_scale() -> None:
+    before, after = cars((10, 0), (30, 4)), cars((10, 0), (30, 4), kind="pedestrian")
+    moved = Boxes3D(before.xyzlwhy + np.array([0, -6, 0, 0, 0, 0, 0]), before.kinds)
+    out_of_sight = np.full((1, 4), 999, np.float32)
+    near, far = views(Seen(out_of_sight, before), Seen(EMPTY, after), moved)
+    view = View(20, 2, reach=18)
+    assert (near == birdseye(EMPTY, before, view=view)).all()
+    assert (far == birdseye(EMPTY, after, gone=moved, view=View(20, -4, reach=18))).all()
+
+
+def test_view_is_about_an_obstacle_of_another_type_too() -> None:
+    case, followup = pair()
+    picture = before_after(case, followup, cars((30, 3)), cars((30, 3), kind="cyclist"))
+    assert not has(picture, GONE).any()
+    rows, columns = np.nonzero(has(picture[:, : View().side], COLOURS["car"]))
+    assert abs(rows.mean() - View().side / 2) < 25
+    assert abs(columns.mean() - View().side / 2) < 5
+
+
+def test_region_of_each_side_is_its_own() -> None:
+    left, right = views(Seen(EMPTY, cars(), SQUARE), Seen(EMPTY, cars()))
+    assert has(left, SHADE).any()
+    assert not has(right, SHADE).any()

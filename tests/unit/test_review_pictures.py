@@ -154,7 +154,7 @@ def test_other_files_are_no_pictures(tmp_path: Path) -> None:
     for sha in (record.source_sha, record.input_sha):
         keep_file(run, sha, "camera.png", b"<script>alert(1)</script>")
         keep_file(run, sha, "lidar.npy", b"points")
-    assert Pictures(run).of(first(run)).why == "No pictures: no input of this finding is a camera's."
+    assert Pictures(run).of(first(run)).why == "No pictures: no input of this finding is a camera's or a LiDAR's."
 
 
 def test_hostile_hash_finds_nothing(run: Run) -> None:

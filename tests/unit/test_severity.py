@@ -220,3 +220,24 @@ def test_run_tells_what_its_own_classes_mean() -> None:
     assert [point.value for point in curve.points] == [900, 500, 100]
     assert curve.limit.startswith("Held on all 10 trials down to 900 m")
     assert "first failures at 500 m (3 of 10)" in curve.limit
+
+
+def test_seed_is_no_strength() -> None:
+    """Which draw it was says nothing of how strong the change was, neither alone nor in a chain."""
+    made = rows({1: (0, 4), 2: (4, 4)}, "add-points", "seed", n=10)
+    assert curves(lambda: iter(made)) == []
+    chained = [{**row, "change": {"use": "chain", "steps": [row["change"]]}} for row in made]
+    assert curves(lambda: iter(chained)) == []
+    made += rows({1: (0, 4), 2: (4, 4)}, "add-points", "seed", n=100)
+    assert curve_of(made).parameter == "n"
+
+
+def test_number_beside_a_seed_has_its_curve() -> None:
+    made = [row for seed in range(3) for row in rows({1.0: (0, 4), 2.0: (4, 4)}, "mine:Gust", "speed", seed=seed)]
+    assert curve_of(made).parameter == "speed"
+
+
+def test_seed_that_a_class_declares_is_a_parameter() -> None:
+    made = rows({1: (0, 4), 2: (4, 4)}, "mine:Sow", "seed")
+    (curve,) = curves(lambda: iter(made), {}, {"mine:Sow": {"seed": {"neutral": 0.0, "unit": " kg"}}})
+    assert (curve.parameter, curve.unit) == ("seed", " kg")

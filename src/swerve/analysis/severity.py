@@ -18,6 +18,7 @@ from swerve.values import LARGEST_NUMBER
 MOST_VALUES = 20  # distinct values shown as they are; more are gathered into bins
 BINS = 10
 Parameters = Mapping[str, Mapping[str, Mapping[str, Any]]]
+SEED = "seed"  # which draw it was; it has no strength
 JUDGED = (Status.HELD.value, Status.VIOLATED.value)
 
 
@@ -150,8 +151,9 @@ def _spans(rows: Iterable[Row]) -> dict[str, list[_Span]]:
 
 
 def _axis(spans: Sequence[_Span], known: Parameters) -> _Axis | None:
-    """The first number that varies, a declared parameter before any other."""
-    varying = [(span, _facts(span, known)) for span in spans if len(span.values) > 1]
+    """The first number that varies, a declared parameter before any other; never a mere seed."""
+    told = ((span, _facts(span, known)) for span in spans if len(span.values) > 1)
+    varying = [(span, facts) for span, facts in told if facts or span.name != SEED]
     if not varying:
         return None
     span, facts = min(varying, key=lambda item: item[1] is None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import cv2
@@ -79,9 +79,7 @@ def birdseye(
 ) -> Array:
     """The picture of one sweep, RGB: `added` points stand out, boxes of `gone` are dashed."""
     view = view or View()
-    canvas = np.full((view.side, view.side, 3), NIGHT, np.uint8)
-    if region is not None:
-        canvas[view.shaded(region)] = SHADE
+    canvas = _ground(view, region)
     _dots(canvas, xyzi, view, DUST)
     _sensor(canvas, view)
     if added is not None:
@@ -94,23 +92,73 @@ def birdseye(
     return canvas
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A sweep, what the system said of it, and the region, if it is known."""
+
+    xyzi: Array
+    boxes: Boxes3D
+    region: Region | None = None
+
+
+def views(source: Seen, followup: Seen, expected: Boxes3D | None = None, *, view: View | None = None) -> tuple[Array, Array]:
+    """A source and its follow-up from above, what was lost dashed in the latter, both as wide as what went wrong.
+
+    `expected` is what should be said of the follow-up: the answer on the source as the change maps it. Left out, it is that
+    answer itself where the change did nothing but add points; after any other change nobody can tell what was lost.
+    """
+    added = appended(source.xyzi, followup.xyzi)
+    wanted = expected if expected is not None or added is None else source.boxes
+    lost, wrong = _gone(wanted, followup.boxes)
+    near, far = (view, view) if view else _both_views(source.boxes, wanted, wrong, added)
+    kept = followup.xyzi if added is None else source.xyzi
+    return (
+        birdseye(source.xyzi, source.boxes, region=source.region, view=near),
+        birdseye(kept, followup.boxes, region=followup.region, added=added, gone=lost, view=far),
+    )
+
+
+def appended(xyzi: Array, changed: Array) -> Array | None:
+    """The points that `changed` has after all of `xyzi`; None where it does not begin with them, bit for bit."""
+    return changed[len(xyzi) :] if changed[: len(xyzi)].tobytes() == xyzi.tobytes() else None
+
+
 def before_after(
-    case: Case, followup: Case, before: Boxes3D, after: Boxes3D, *, view: View | None = None, pictured: Case | None = None
+    case: Case,
+    followup: Case,
+    before: Boxes3D,
+    after: Boxes3D,
+    *,
+    expected: Boxes3D | None = None,
+    view: View | None = None,
+    pictured: Case | None = None,
 ) -> Array:
-    """A case and its follow-up side by side, what was lost dashed on the right; left of them the camera's frame, if any.
+    """A case and its follow-up side by side, as `views` has them; left of them the camera's frame, if any.
 
     `pictured` is the case with its camera where `case` has none.
     """
-    cloud, changed = next(clouds_of(case)).xyzi, next(clouds_of(followup)).xyzi
-    added = changed[len(cloud) :]
-    lost = _some(before, changes(before, after).lost)
-    view = view or around(lost, range(len(lost.kinds)), added)
-    region = region_of(case)
-    panels = [
-        birdseye(cloud, before, region=region, view=view),
-        birdseye(changed[: len(cloud)], after, region=region, added=added, gone=lost, view=view),
-    ]
-    return _beside([*_frames(pictured or case, view.side), *panels])
+    sides = ((case, before), (followup, after))
+    source, changed = (Seen(next(clouds_of(one)).xyzi, said, region_of(one)) for one, said in sides)
+    panels = views(source, changed, expected, view=view)
+    return _beside([*_frames(pictured or case, panels[0].shape[0]), *panels])
+
+
+def _gone(expected: Boxes3D | None, after: Boxes3D) -> tuple[Boxes3D | None, list[int]]:
+    """The boxes that were lost, and the rows of all that have no box after that is the same."""
+    if expected is None:
+        return None, []
+    became = changes(expected, after)
+    return _some(expected, became.lost), sorted({*became.lost, *(row for row, _ in (*became.type_changed, *became.moved))})
+
+
+def _both_views(before: Boxes3D, expected: Boxes3D | None, rows: Sequence[int], added: Array | None) -> tuple[View, View]:
+    """The same obstacles where they were and where they should be, at one scale."""
+    far = around(expected, rows, added) if expected is not None else View()
+    if expected is None or expected.kinds != before.kinds:  # a change that puts obstacles there, or takes them away
+        return far, far
+    near = around(before, rows, added)
+    reach = max(near.reach, far.reach)
+    return replace(near, reach=reach), replace(far, reach=reach)
 
 
 def _frames(case: Case, high: int) -> list[Array]:
@@ -129,15 +177,21 @@ def _some(boxes: Boxes3D, rows: Sequence[int]) -> Boxes3D:
     return Boxes3D(boxes.xyzlwhy[list(rows)], tuple(boxes.kinds[row] for row in rows))
 
 
+def _ground(view: View, region: Region | None) -> Array:
+    shade = np.zeros((view.side, view.side), np.uint8) if region is None else view.shaded(region)
+    return np.take(np.array([NIGHT, SHADE], np.uint8), shade.astype(np.uint8), axis=0)
+
+
 def _dots(canvas: Array, xyzi: Array, view: View, colour: Colour) -> None:
     """A pixel for every point, brighter where many lie."""
     with np.errstate(invalid="ignore"):
-        place = np.floor(view.pixels(xyzi[:, :2]))
-        seen = ((place >= 0) & (place < view.side)).all(axis=1)
-    column, row = place[seen].astype(np.intp).T
-    count = np.bincount(row * view.side + column, minlength=view.side**2).reshape(view.side, view.side)
-    share = (np.clip(np.log1p(count) / np.log(12), 0, 1) * (count > 0))[..., None]
-    canvas[:] = np.rint(canvas * (1 - share) + np.array(colour) * share)
+        column, row = np.floor(view.pixels(xyzi[:, :2])).T
+        seen = (column >= 0) & (column < view.side) & (row >= 0) & (row < view.side)
+    count = np.bincount((row[seen] * view.side + column[seen]).astype(np.intp))
+    lit = np.flatnonzero(count)
+    share = np.minimum(np.log1p(count[lit]) / np.log(12), 1)[:, None]
+    flat = canvas.reshape(-1, 3)
+    flat[lit] = np.rint(flat[lit] * (1 - share) + np.array(colour) * share)
 
 
 def _points(canvas: Array, added: Array, view: View) -> None:

@@ -23,8 +23,10 @@ from swerve.campaign import CUSTOM
 from swerve.codec import decode_values
 from swerve.files import make_folder, write_whole
 from swerve.keep import FINDINGS, SHA_DIGITS, features_of
+from swerve.report.birdseye import ADDED, COLOURS, GONE, OTHER, SHADE
 from swerve.report.drawing import charts, stack, turn
 from swerve.report.numbers import PAGE, Numbers, condition_of, numbers_of
+from swerve.report.sweeps import PICTURES, Album, read_sweeps
 from swerve.report.words import answer_words, expectation, in_words
 from swerve.rows import BASELINE, Finding
 from swerve.store import KEPT_PER_RULE, Run
@@ -41,22 +43,23 @@ CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"
 
 
 def write_report(run: Run) -> Path:
-    """Write `report/index.html` of `run` and say where it is."""
-    page = render(run).encode(errors="backslashreplace")
-    path = run.folder / PAGE
+    """Write `report/index.html` of `run`, and the pictures it has drawn of sweeps, and say where the page is."""
+    path, album = run.folder / PAGE, Album(run)
     make_folder(path.parent)
+    page = render(run, album).encode(errors="backslashreplace")
+    album.close()
     write_whole(path, page)
     return path
 
 
-def render(run: Run) -> str:
-    """The page of `run`."""
+def render(run: Run, album: Album) -> str:
+    """The page of `run`; what it needs drawn goes into `album`."""
     numbers = numbers_of(run)
     untouched = {line.name: line.untouched for line in numbers.rules if line.untouched}
     style, script = _asset("style.css"), _asset("script.js")
     found = groups(run, features_of(run))
     per_rule, chosen = _chosen(run, len(numbers.rules))
-    cards = list(_cards(run, numbers, found, [*chosen, *_others(found[:GROUPS_SHOWN], chosen)]))
+    cards = list(_cards(run, numbers, found, [*chosen, *_others(found[:GROUPS_SHOWN], chosen)], album))
     return (
         _environment()
         .get_template("page.html")
@@ -70,6 +73,8 @@ def render(run: Run) -> str:
             cards=cards,
             groups=_group_cards(found[:GROUPS_SHOWN], cards),
             groups_open=GROUPS_OPEN,
+            colours=_colours(),
+            gone=_hex(GONE),
             all_groups=len(found),
             kept=per_rule,
             reasons=numbers.reasons[:REASONS_SHOWN],
@@ -153,11 +158,12 @@ def _title(campaign: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """A source and its follow-up, by address, and their size."""
+    """A source and its follow-up, by address, and their size; no follow-up where it would show the same again."""
 
     source: str
     followup: str
     size: tuple[int, int]
+    from_above: bool = False
 
 
 @dataclass(frozen=True)
@@ -211,7 +217,7 @@ def _others(found: Iterable[Group], chosen: Iterable[Finding]) -> Iterator[Findi
     return (group.exemplar for group in found if group.exemplar.id not in there)
 
 
-def _cards(run: Run, numbers: Numbers, found: Sequence[Group], chosen: Sequence[Finding]) -> Iterator[Card]:
+def _cards(run: Run, numbers: Numbers, found: Sequence[Group], chosen: Sequence[Finding], album: Album) -> Iterator[Card]:
     order = {line.name: index for index, line in enumerate(numbers.rules)}
     labels = _labels(run, {finding.case for finding in chosen})
     kept = _kept(run.folder / FINDINGS)
@@ -223,7 +229,7 @@ def _cards(run: Run, numbers: Numbers, found: Sequence[Group], chosen: Sequence[
             finding,
             order[finding.rule],
             group_of(finding).number,
-            tuple(_pictures(finding, kept)),
+            tuple(_pictures(finding, kept, album)),
             finding.input_sha[:SHA_DIGITS] not in kept,
             label,
             {name: turn(answer) for name, answer in told.items()},
@@ -251,14 +257,31 @@ def _kept(folder: Path) -> dict[str, dict[str, Path]]:
     return found
 
 
-def _pictures(finding: Finding, kept: Mapping[str, Mapping[str, Path]]) -> Iterator[Picture]:
-    """Every input that has a picture on both sides."""
+def _pictures(finding: Finding, kept: Mapping[str, Mapping[str, Path]], album: Album) -> Iterator[Picture]:
+    """Every input that has a picture on both sides: sweeps from above first; then a camera that saw no change but once."""
     source, followup = (kept.get(sha[:SHA_DIGITS], {}) for sha in (finding.source_sha, finding.input_sha))
+    above = list(album.add(finding, *(read_sweeps(album.run, side) for side in (source, followup))))
+    for near, far, size in above:
+        yield Picture(f"{PICTURES}/{near}", f"{PICTURES}/{far}", size, from_above=True)
     for sensor in sorted(source.keys() & followup.keys()):
         pair = source[sensor], followup[sensor]
         if all(file.suffix == PICTURE for file in pair):
             near, far = (f"../{FINDINGS}/{quote(file.name)}" for file in pair)
-            yield Picture(near, far, _png_size(pair[0]))
+            yield Picture(near, "" if above and _alike(*pair) else far, _png_size(pair[0]))
+
+
+def _alike(one: Path, other: Path) -> bool:
+    return one.stat().st_size == other.stat().st_size and one.read_bytes() == other.read_bytes()
+
+
+def _hex(colour: tuple[int, int, int]) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def _colours() -> dict[str, str]:
+    """What a colour of a sweep from above means."""
+    told = {**COLOURS, "any other kind": OTHER, "added points": ADDED, "region": SHADE}
+    return {name: _hex(colour) for name, colour in told.items() if name != "unknown"}
 
 
 def _png_size(path: Path) -> tuple[int, int]:

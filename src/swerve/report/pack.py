@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swerve.case import Case
 from swerve.errors import EnvironmentFault, SwerveError
-from swerve.files import json_bytes, sensor_file, whole_file
-from swerve.keep import pictures_of
+from swerve.files import json_bytes, png_bytes, whole_file
+from swerve.keep import files_of, pictures_of
 from swerve.report.followups import made_again
 from swerve.report.sharing import Sharing
+from swerve.report.sweeps import drawn
 from swerve.report.words import answer_words, expectation
 from swerve.rows import Finding, finding_of
 from swerve.store import CAMPAIGN, Run
@@ -68,27 +68,27 @@ def _pictures(run: Run, finding: Finding, trusted: Collection[Path]) -> tuple[Fi
     except Exception as error:  # a user's own source or change may raise anything
         told = str(error) if isinstance(error, SwerveError) else f"{type(error).__name__}: {error}"
         return {}, told
-    made = {name: data for side, case in zip(SIDES, cases, strict=True) for name, data in _seen(side, case)}
+    made = _named(finding, [files_of(case) for case in cases])
     return made, "" if made else "no input of this finding is a picture or a point cloud"
 
 
 def _kept(run: Run, finding: Finding) -> Files:
     """The kept files of both sides, or none; one that leads out of the run folder is not read."""
     root = run.folder.resolve()
-    found: Files = {}
-    for side, sha in zip(SIDES, (finding.source_sha, finding.input_sha), strict=True):
-        paths = pictures_of(run, sha) if re.fullmatch(r"[0-9a-f]{64}", sha) else {}
-        inside = {name: path for name, path in paths.items() if path.resolve().is_relative_to(root) and path.is_file()}
-        if not inside:
-            return {}
-        found.update((f"{side}-{name}{path.suffix}", path.read_bytes()) for name, path in inside.items())
+    sides: list[Files] = []
+    for sha in (finding.source_sha, finding.input_sha):
+        paths = pictures_of(run, sha).values() if re.fullmatch(r"[0-9a-f]{64}", sha) else ()
+        inside = [path for path in paths if path.resolve().is_relative_to(root) and path.is_file()]
+        sides.append({path.name.partition("-")[2]: path.read_bytes() for path in inside})
+    return _named(finding, sides) if all(sides) else {}
+
+
+def _named(finding: Finding, sides: Sequence[Files]) -> Files:
+    """The files of both sides, and beside each sweep its picture from above (LM-11)."""
+    found = {f"{side}-{name}": data for side, files in zip(SIDES, sides, strict=True) for name, data in files.items()}
+    for one in drawn(finding, *sides):
+        found |= {f"{side}-{one.sensor}.png": png_bytes(getattr(one, side)) for side in SIDES}
     return found
-
-
-def _seen(side: str, case: Case) -> Iterator[tuple[str, bytes]]:
-    for sensor, value in case.inputs.items():
-        if (made := sensor_file(value)) is not None:
-            yield f"{side}-{re.sub(r'[^A-Za-z0-9_]+', '_', sensor)[:40] or 'sensor'}{made[0]}", made[1]
 
 
 def _facts(finding: Finding, sharing: Sharing) -> bytes:

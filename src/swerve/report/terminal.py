@@ -27,6 +27,7 @@ from swerve.errors import printable
 from swerve.health import Health
 from swerve.keep import features_of, pictures_of
 from swerve.report.numbers import PAGE, Line, Numbers, numbers_of
+from swerve.report.sweeps import drawn_of
 from swerve.report.words import answer_words
 from swerve.rows import Finding
 from swerve.shrink import Shrunk
@@ -185,7 +186,8 @@ def print_finding(run: Run, finding: Finding, console: Console) -> None:
     answers = {"source": finding.before, "follow-up": finding.after, "label": finding.truth}
     told = {name: answer_words(answer) for name, answer in answers.items() if answer}
     facts = {name: f"{fact:.4g}" if isinstance(fact, float) else str(fact) for name, fact in finding.facts.items()}
-    pictures = [*pictures_of(run, finding.source_sha).values(), *pictures_of(run, finding.input_sha).values()]
+    kept = [*pictures_of(run, finding.source_sha).values(), *pictures_of(run, finding.input_sha).values()]
+    pictures = [*drawn_of(run, finding), *kept]  # sweeps from above first: nobody can look at an .npy
     if smallest := smallest_words(run, finding):
         facts["smallest change"] = smallest
     for name, text in {**told, **facts, "pictures": ", ".join(map(str, pictures)) or "not kept"}.items():

@@ -10,28 +10,30 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from swerve.case import Case, Source
+from swerve.case import Source
 from swerve.codec import is_live
 from swerve.errors import StoreError, SwerveError, printable
 from swerve.execute.threads import settle_threads
-from swerve.files import sensor_file
-from swerve.keep import pictures_of
+from swerve.files import png_bytes
+from swerve.keep import files_of, pictures_of
+from swerve.report.sweeps import drawn, read_sweeps
 from swerve.reproduce import rebuild
 from swerve.rows import Finding
 from swerve.spec import Builder, build_change
 from swerve.store import CAMPAIGN, Run
+from swerve.values import Boxes2D, Boxes3D, find
 
 PNG, SIGNATURE = ".png", b"\x89PNG\r\n\x1a\n"
 LARGEST = 64 * 2**20
 REMEMBERED = 32  # findings; a reviewer goes back and forth by a few
 LONGEST_REASON = 160
 _SHA = re.compile(r"[0-9a-f]{64}")
-Files = dict[str, bytes]  # by sensor
+Files = dict[str, bytes]  # by name, as `swerve.keep.files_of` has them
 
 
 @dataclass(frozen=True)
 class Shot:
-    """What one camera saw before and after the change, as PNG files."""
+    """What one camera saw before and after the change, or a LiDAR from above, as PNG files."""
 
     sensor: str
     source: bytes
@@ -59,7 +61,7 @@ class Pictures:
     def of(self, finding: Finding) -> Shown:
         """The pictures of `finding`; kept ones do not wait for others that are being made."""
         if kept := self._kept(finding):
-            return _shown(*kept)
+            return _shown(finding, *kept)
         with self._lock:
             if self._closed:
                 return Shown(why="No pictures: swerve review has ended.")
@@ -77,7 +79,7 @@ class Pictures:
 
     def _made(self, finding: Finding) -> Shown:
         try:
-            return _shown(*self._rebuilt(finding))
+            return _shown(finding, *self._rebuilt(finding))
         except Exception as error:  # a user's own source or change may raise anything
             told = str(error) if isinstance(error, SwerveError) else f"{type(error).__name__}: {error}"
             return Shown((), "No pictures: they were not kept and cannot be made again.", printable(told, LONGEST_REASON))
@@ -94,10 +96,11 @@ class Pictures:
         return (source, followup) if all(files) else None
 
     def _read(self, files: Mapping[str, Path]) -> Files:
-        """The kept PNG files; one that leads out of the run folder is not read."""
+        """The kept pictures and sweeps; one that leads out of the run folder is not read."""
         root = self._run.folder.resolve()
         inside = {name: path for name, path in files.items() if path.suffix == PNG and path.resolve().is_relative_to(root)}
-        return {name: path.read_bytes() for name, path in inside.items() if _is_picture(path)}
+        seen = {f"{name}{PNG}": path.read_bytes() for name, path in inside.items() if _is_picture(path)}
+        return seen | read_sweeps(self._run, files)
 
     @cached_property
     def _source(self) -> Source:
@@ -115,12 +118,16 @@ class Pictures:
         # The journal has no hash of a follow-up that held.
         if source.input_sha != finding.source_sha or finding.input_sha not in ("", followup.input_sha):
             raise StoreError("the data or the change now gives another input than the finding had")
-        return _files(source), _files(followup)
+        return files_of(source), files_of(followup)
 
 
-def _shown(source: Files, followup: Files) -> Shown:
-    shots = tuple(Shot(name, source[name], followup[name]) for name in sorted(source.keys() & followup.keys()))
-    return Shown(shots, "" if shots else "No pictures: no input of this finding is a camera's.")
+def _shown(finding: Finding, source: Files, followup: Files) -> Shown:
+    both = sorted(name for name in source.keys() & followup.keys() if name.endswith(PNG))
+    seen = [Shot(name.removesuffix(PNG), source[name], followup[name]) for name in both]
+    above = [Shot(one.sensor, png_bytes(one.source), png_bytes(one.followup)) for one in drawn(finding, source, followup)]
+    # The page shows the first, and draws boxes in pixels and arrows on it: these belong on a camera's picture.
+    shots = above + seen if find(finding.after, Boxes3D.slot) and not find(finding.after, Boxes2D.slot) else seen + above
+    return Shown(tuple(shots), "" if shots else "No pictures: no input of this finding is a camera's or a LiDAR's.")
 
 
 def _is_picture(path: Path) -> bool:
@@ -128,8 +135,3 @@ def _is_picture(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(len(SIGNATURE)) == SIGNATURE
-
-
-def _files(case: Case) -> Files:
-    made = ((name, sensor_file(value)) for name, value in case.inputs.items())
-    return {name: file[1] for name, file in made if file is not None and file[0] == PNG}

@@ -1,0 +1,340 @@
+"""Findings of sweeps from above, wherever findings are shown; what is lost is right for every kind of change (LM-11)."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import ClassVar
+
+import cv2
+import numpy as np
+import pytest
+from rich.console import Console
+
+from swerve.errors import EnvironmentFault
+from swerve.execute.local import run_into
+from swerve.files import npy_bytes
+from swerve.keep import FINDINGS, files_of, pictures_of
+from swerve.methods.lidar import lidar
+from swerve.report.birdseye import ADDED, COLOURS, GONE, SHADE
+from swerve.report.html import write_report
+from swerve.report.pack import pack
+from swerve.report.sweeps import Drawn, drawn, drawn_of, expected_of, read_sweeps
+from swerve.report.terminal import print_finding
+from swerve.review.pictures import Pictures
+from swerve.rows import Finding
+from swerve.spec import Loaded
+from swerve.store import Run
+from swerve.transformation import Chain, Transformation
+from swerve.transformations.dropout import DropPoints, Jitter
+from swerve.transformations.insert import InsertObject
+from swerve.transformations.lidar import MirrorScene, Shift, Yaw
+from swerve.transformations.points import region_of
+from swerve.transformations.scatter import AddPoints, PlacePoints
+from swerve.values import Array, Boxes2D, Boxes3D, Group, Region, Steering
+from tests.fixture_runs import noise
+from tests.fixture_sweep_runs import boxes_of, sweep_run
+from tests.fixture_sweeps import cloud, road, sweep_case
+from tests.quality.test_lidar_identity import Crowded, Sweeps
+
+POINT = PlacePoints(((5.0, 9.0, 0.0, 0.5),))
+MOVES: tuple[Transformation, ...] = (
+    Yaw(90.0),
+    Yaw(-170.0),
+    Shift(x=6.0, y=-3.0),
+    MirrorScene(),
+    Chain((Yaw(40.0), Shift(x=2.0))),
+)
+OTHERS: tuple[Transformation, ...] = (DropPoints(0.5), Jitter(0.05), AddPoints(50, seed=1), POINT)
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(Transformation):
+    """A user's own turn, whose code no report may run."""
+
+    preserves: ClassVar[tuple[str, ...]] = ("region",)
+
+    def points(self, value: object) -> object:
+        return Yaw(90.0).points(value)  # type: ignore[arg-type]
+
+    def boxes3d(self, value: Boxes3D) -> Boxes3D:
+        return Yaw(90.0).boxes3d(value)
+
+
+def first(run: Run) -> Finding:
+    return next(run.findings())
+
+
+def has(picture: Array, colour: tuple[int, int, int]) -> int:
+    return int((picture == np.array(colour)).all(axis=2).sum())
+
+
+def pixels(png: bytes) -> Array:
+    return cv2.cvtColor(cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+
+
+def seen(run: Run) -> Drawn:
+    item = first(run)
+    source, followup = (read_sweeps(run, pictures_of(run, sha)) for sha in (item.source_sha, item.input_sha))
+    (one,) = drawn(item, source, followup)
+    return one
+
+
+def without(boxes: Boxes3D, row: int) -> Boxes3D:
+    rest = [index for index in range(len(boxes.kinds)) if index != row]
+    return Boxes3D(boxes.xyzlwhy[rest], tuple(boxes.kinds[index] for index in rest))
+
+
+# --- what is drawn -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [*MOVES, *OTHERS], ids=lambda change: change.words())
+def test_answer_that_went_along_has_lost_nothing(change: Transformation, tmp_path: Path) -> None:
+    one = seen(sweep_run(tmp_path / "run", change))
+    assert one.sensor == "lidar"
+    assert not has(one.source, GONE)
+    assert not has(one.followup, GONE)
+    for side in (one.source, one.followup):
+        assert has(side, COLOURS["car"]) > 20
+        assert has(side, SHADE) > 1000
+
+
+@pytest.mark.parametrize("change", [*MOVES, *OTHERS], ids=lambda change: change.words())
+@pytest.mark.parametrize("row", [0, 1])
+def test_lost_obstacle_is_dashed_where_it_should_be(change: Transformation, row: int, tmp_path: Path) -> None:
+    expected = change.map(boxes_of(sweep_case()))
+    one = seen(sweep_run(tmp_path / "run", change, without(expected, row)))
+    assert not has(one.source, GONE)
+    assert has(one.followup, GONE) > 20
+    rows, columns = np.nonzero((one.followup == np.array(GONE)).all(axis=2))
+    middle = np.array([rows.mean(), columns.mean()])
+    assert np.abs(middle - one.followup.shape[0] / 2).max() < 4  # the view is about it, on either side
+    kind = COLOURS[expected.kinds[row]]
+    rows, columns = np.nonzero((one.source == np.array(kind)).all(axis=2))
+    assert np.hypot(rows - 210, columns - 210).min() < 40
+
+
+def test_answer_that_stayed_behind_a_turn_is_lost(tmp_path: Path) -> None:
+    """The raw answers are the same: only the map tells that they should not be."""
+    one = seen(sweep_run(tmp_path / "run", Yaw(90.0), boxes_of(sweep_case())))
+    assert has(one.followup, GONE) > 20
+
+
+@pytest.mark.parametrize("change", [*MOVES, DropPoints(0.5), Jitter(0.05)], ids=lambda change: change.words())
+def test_only_points_behind_the_old_ones_are_added(change: Transformation, tmp_path: Path) -> None:
+    assert not has(seen(sweep_run(tmp_path / "run", change)).followup, ADDED)
+
+
+def test_added_points_are_yellow_on_the_follow_up_alone(tmp_path: Path) -> None:
+    one = seen(sweep_run(tmp_path / "run", POINT))
+    assert not has(one.source, ADDED)
+    assert has(one.followup, ADDED) >= 5
+
+
+def test_region_goes_along(tmp_path: Path) -> None:
+    """Turned by a quarter, the road runs across."""
+    one = seen(sweep_run(tmp_path / "run", Yaw(90.0)))
+    shade = [(side == np.array(SHADE)).all(axis=2) for side in (one.source, one.followup)]
+    assert shade[0][:, 200:220].mean() > 2 * shade[0][200:220].mean()
+    assert shade[1][200:220].mean() > 2 * shade[1][:, 200:220].mean()
+
+
+def test_object_put_there_and_not_seen_is_lost(tmp_path: Path) -> None:
+    case = sweep_case()
+    change = InsertObject("car", 15.0, -4.0)
+    expected = change.map(boxes_of(case))
+    assert len(expected.kinds) == 3
+    item = dataclasses.replace(
+        first(sweep_run(tmp_path / "run", POINT)), change={"use": "insert-object", "kind": "car", "x": 15.0, "y": -4.0}
+    )
+    sides = files_of(case), files_of(DropPoints(0.1)(case))
+    (blind,) = drawn(dataclasses.replace(item, after=item.before), *sides)
+    (sees,) = drawn(dataclasses.replace(item, after=(expected,)), *sides)
+    assert has(blind.followup, GONE) > 20
+    assert not has(sees.followup, GONE)
+
+
+def test_answers_that_are_no_boxes_leave_the_points(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT)
+    sides = [files_of(case) for case in (sweep_case(), POINT(sweep_case()))]
+    broken = Boxes3D(np.full((1, 7), np.nan), ("car",))
+    for said in ((), (Steering(3.0),), (broken,)):
+        (one,) = drawn(dataclasses.replace(first(run), before=said, after=said), *sides)
+        assert has(one.followup, ADDED) >= 5
+        assert not has(one.followup, COLOURS["car"])
+
+
+# --- whose code is run ---------------------------------------------------------------------------------------------------
+
+
+def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a change that nobody can map nothing is told as lost; where points were only added, nothing has to be mapped."""
+    item = first(sweep_run(tmp_path / "run", Own()))
+    assert ":" in item.change["use"]
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the author's code was asked for")
+
+    monkeypatch.setattr("swerve.report.sweeps.build_change", refuse)
+    assert expected_of(item) is None
+    nested = {"use": "chain", "steps": [{"use": "yaw", "degrees": 1.0}, dict(item.change)]}
+    assert expected_of(dataclasses.replace(item, change=nested)) is None
+    case = sweep_case()
+    (turned,) = drawn(dataclasses.replace(item, after=()), files_of(case), files_of(Yaw(90.0)(case)))
+    assert not has(turned.followup, GONE)
+    (more,) = drawn(dataclasses.replace(item, after=()), files_of(case), files_of(POINT(case)))
+    assert has(more.followup, GONE) > 20
+
+
+@pytest.mark.parametrize(
+    "change", [{"use": "yaw", "degrees": 999}, {"use": "yaw", "no": 1}, {}, {"use": "insert-object", "kind": "boat"}]
+)
+def test_change_that_cannot_be_made_again_maps_nothing(change: dict[str, object], tmp_path: Path) -> None:
+    item = first(sweep_run(tmp_path / "run", POINT))
+    assert expected_of(dataclasses.replace(item, change=change)) is None
+
+
+# --- files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_sweep_and_region_are_kept() -> None:
+    case = sweep_case()
+    files = files_of(dataclasses.replace(case, inputs={**case.inputs, "camera": noise(1)}))
+    assert sorted(files) == ["camera.png", "lidar.npy", "region.json"]
+    assert [np.array(ring).tolist() for ring in json.loads(files["region.json"])] == [
+        ring.tolist() for ring in road().polygons
+    ]
+    labelled = dataclasses.replace(case, inputs={"lidar": cloud()}, truth=(*case.truth, Group((road(),))))
+    assert files_of(labelled)["region.json"] == files["region.json"]
+    assert sorted(files_of(dataclasses.replace(case, inputs={"camera": noise(1), "region": road()}))) == ["camera.png"]
+
+
+def test_broken_files_are_left_out(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT)
+    good = [files_of(case) for case in (sweep_case(), POINT(sweep_case()))]
+    pickled = io.BytesIO()
+    np.save(pickled, np.array([{}], object), allow_pickle=True)
+    for bad in (b"", b"points", good[0]["lidar.npy"][:90], pickled.getvalue(), npy_bytes(np.zeros((3, 7))), b"PK\3\4"):
+        assert list(drawn(first(run), {**good[0], "lidar.npy": bad}, good[1])) == []
+    for bad in (b"", b"{", b"[[1]]", b'{"a": 1}', b'[["x"]]'):
+        (one,) = drawn(first(run), {**good[0], "region.json": bad}, good[1])
+        assert not has(one.source, SHADE)
+        assert has(one.followup, SHADE)
+
+
+def test_nothing_outside_the_run_is_read(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT)
+    item = first(run)
+    kept = pictures_of(run, item.source_sha)["lidar"]
+    kept.rename(tmp_path / "secret.npy")
+    kept.symlink_to(tmp_path / "secret.npy")
+    assert "lidar.npy" not in read_sweeps(run, pictures_of(run, item.source_sha))
+    assert "<img" not in write_report(run).read_text()
+    assert Pictures(run).of(item).shots == ()
+
+
+# --- where findings are shown --------------------------------------------------------------------------------------------
+
+
+def test_report_draws_both_sides_once_and_the_same(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT, Boxes3D(np.zeros((0, 7)), ()))
+    page = write_report(run)
+    item = first(run)
+    names = [f"{item.id}-lidar-source.png", f"{item.id}-lidar-followup.png"]
+    assert [path.name for path in drawn_of(run, item)] == names
+    assert sorted(path.name for path in page.parent.iterdir()) == ["index.html", "pictures"]
+    text = page.read_text()
+    assert all(
+        text.count(f'src="pictures/{name}" width="420" height="420"') == 2 for name in names
+    )  # its group and its card
+    assert 'id="from-above"' in text
+    assert "Arrows lean" not in text
+    contents = [path.read_bytes() for path in drawn_of(run, item)]
+    assert [pixels(data).tolist() for data in contents] == [
+        getattr(seen(run), side).tolist() for side in ("source", "followup")
+    ]
+    (page.parent / "pictures" / "stale.png").write_bytes(b"")
+    write_report(run)
+    assert [path.read_bytes() for path in drawn_of(run, item)] == contents
+    assert len(list((page.parent / "pictures").iterdir())) == 2
+    shutil.rmtree(run.folder / FINDINGS)
+    assert "pictures not kept" in write_report(run).read_text()
+    assert not (page.parent / "pictures").exists()
+
+
+def test_camera_that_saw_no_change_is_shown_once(tmp_path: Path) -> None:
+    text = write_report(sweep_run(tmp_path / "same", POINT, camera=noise(1))).read_text()
+    assert text.count('class="alone"') == 2  # in the group and in the gallery
+    assert text.count("-camera.png") == 4  # each the picture and the link to it
+    both = write_report(sweep_run(tmp_path / "other", MirrorScene(), camera=noise(1))).read_text()
+    assert 'class="alone"' not in both
+    assert both.count("-camera.png") == 8
+
+
+def test_hostile_id_becomes_no_file(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT)
+    assert drawn_of(run, dataclasses.replace(first(run), id="../../*")) == []
+
+
+def test_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT)
+    (run.folder / "report").mkdir()
+    (run.folder / "report" / "pictures").write_text("in the way")
+    with pytest.raises(EnvironmentFault, match="pictures: cannot be written"):
+        write_report(run)
+
+
+def test_show_says_where_they_are(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT)
+    write_report(run)
+    said = io.StringIO()
+    print_finding(run, first(run), Console(file=said, width=100))
+    (line,) = [line for line in said.getvalue().splitlines() if line.startswith("  pictures: ")]
+    paths = [Path(part) for part in line.removeprefix("  pictures: ").split(", ")]
+    assert paths[:2] == drawn_of(run, first(run))
+    assert all(path.is_file() for path in paths)
+
+
+def test_pack_and_review_show_what_the_report_shows(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT, camera=noise(1))
+    write_report(run)
+    item = first(run)
+    source, followup = (path.read_bytes() for path in drawn_of(run, item))
+    with zipfile.ZipFile(pack(run, item.id, tmp_path)) as archive:
+        assert (archive.read("source-lidar.png"), archive.read("followup-lidar.png")) == (source, followup)
+        assert {"source-lidar.npy", "source-region.json", "source-camera.png"} <= set(archive.namelist())
+    shots = Pictures(run).of(item).shots
+    assert [shot.sensor for shot in shots] == ["lidar", "camera"]
+    assert (shots[0].source, shots[0].followup) == (source, followup)
+
+
+def test_boxes_in_pixels_are_drawn_on_the_camera(tmp_path: Path) -> None:
+    """The review page draws them on the first picture."""
+    run = sweep_run(tmp_path / "run", POINT, camera=noise(1))
+    both = dataclasses.replace(first(run), after=(*first(run).after, Boxes2D(np.zeros((0, 4)), ())))
+    assert [shot.sensor for shot in Pictures(run).of(both).shots] == ["camera", "lidar"]
+
+
+# --- a whole campaign ----------------------------------------------------------------------------------------------------
+
+
+def test_campaign_keeps_what_is_needed(tmp_path: Path) -> None:
+    """Kept or made again, the pack holds the same bytes; the region kept is the case's."""
+    run_into(Loaded(lidar(Sweeps(2), Crowded(most=5), n=100), tmp_path), tmp_path / "run")
+    run = Run(tmp_path / "run")
+    item = first(run)
+    assert set(pictures_of(run, item.source_sha)) == set(pictures_of(run, item.input_sha)) == {"lidar", "region"}
+    kept = pictures_of(run, item.source_sha)["region"]
+    assert Region(tuple(np.array(ring) for ring in json.loads(kept.read_bytes()))) == region_of(Sweeps(2)[item.case])
+    packed = pack(run, item.id, tmp_path / "kept.zip").read_bytes()
+    shots = Pictures(run).of(item).shots
+    assert [shot.sensor for shot in shots] == ["lidar"]
+    assert has(pixels(shots[0].followup), ADDED)
+    assert "<figure" not in write_report(run).read_text()  # nothing but the seed varies
+    shutil.rmtree(run.folder / FINDINGS)
+    assert pack(run, item.id, tmp_path / "again.zip").read_bytes() == packed
+    assert Pictures(run).of(item).shots == shots
