@@ -20,6 +20,7 @@ from swerve.execute.local import run_into
 from swerve.files import npy_bytes
 from swerve.keep import FINDINGS, files_of, pictures_of
 from swerve.methods.lidar import lidar
+from swerve.region import region_of
 from swerve.report.birdseye import ADDED, COLOURS, GONE, SHADE
 from swerve.report.html import write_report
 from swerve.report.pack import pack
@@ -33,7 +34,6 @@ from swerve.transformation import Chain, Transformation
 from swerve.transformations.dropout import DropPoints, Jitter
 from swerve.transformations.insert import InsertObject
 from swerve.transformations.lidar import MirrorScene, Shift, Yaw
-from swerve.transformations.points import region_of
 from swerve.transformations.scatter import AddPoints, PlacePoints
 from swerve.values import Array, Boxes2D, Boxes3D, Group, Region, Steering
 from tests.fixture_runs import noise

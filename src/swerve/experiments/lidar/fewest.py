@@ -17,6 +17,7 @@ from swerve.experiments.lidar.tested import NEAR, boxes_of
 from swerve.experiments.setting import Setting
 from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import lidar
+from swerve.region import region_of
 from swerve.relation import Verdict
 from swerve.relations.obstacles import Changes, changes, in_region
 from swerve.report.birdseye import around, before_after
@@ -29,7 +30,6 @@ from swerve.sources.some import Some
 from swerve.spec import build_change
 from swerve.store import Run, locked
 from swerve.transformations.offer import OfferPoints
-from swerve.region import region_of
 from swerve.transformations.scatter import PlacePoints
 from swerve.values import Array, Boxes3D, Region, find
 

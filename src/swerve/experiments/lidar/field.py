@@ -16,11 +16,10 @@ import torch
 from swerve.case import Case
 from swerve.experiments.lidar.tested import Tested, boxes_of
 from swerve.experiments.setting import Setting
-from swerve.region import outside
+from swerve.region import outside, region_of
 from swerve.report.cells import Row
 from swerve.report.experiment import Sheet
 from swerve.seeding import rng_for
-from swerve.region import region_of
 from swerve.values import Array, Boxes3D, PointCloud
 from swerve.zoo.grid import FILLED
 from swerve.zoo.lidar import Lidar, Swept

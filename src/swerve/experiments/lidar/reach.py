@@ -18,12 +18,13 @@ from swerve.experiments.lidar import field
 from swerve.experiments.lidar.tested import JUDGED, PLACEMENTS, Tested, Trial, boxes_of
 from swerve.experiments.setting import Setting
 from swerve.methods.lidar import SERIES, rule_name
+from swerve.region import region_of
 from swerve.relations.obstacles import changes, in_region
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
 from swerve.report.experiment import Chart, Section, Sheet
 from swerve.spec import build_change
-from swerve.transformations.points import clouds_of, region_of
+from swerve.transformations.points import clouds_of
 from swerve.values import Array
 from swerve.zoo.grid import Grid
 
@@ -107,7 +108,7 @@ def landed(tested: Tested) -> Mapping[tuple[str, int], list[Landed]]:
 
 def _made(case: Case, row: Trial) -> Landed:
     before, after = (in_region(boxes_of(decode_values(row[end])), region_of(case)) for end in ("before", "after"))
-    kept, demanded = [place for place, _ in changes(before, after).kept], np.flatnonzero(before.care)
+    kept, demanded = [place for place, _ in changes(before, after).kept], np.flatnonzero(np.asarray(before.care))
     return Landed(added_by(case, row["change"]), before.xyzlwhy[demanded, :2], ~np.isin(demanded, kept))
 
 

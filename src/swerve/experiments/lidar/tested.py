@@ -12,12 +12,12 @@ from swerve.campaign import Observation
 from swerve.codec import decode_values
 from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import SERIES, rule_name
+from swerve.region import region_of
 from swerve.relation import Status
 from swerve.relations.obstacles import Changes, Count, changes, counted, in_region
 from swerve.search.fuzz import labelled
 from swerve.store import Run
 from swerve.system import Answer, System
-from swerve.region import region_of
 from swerve.values import Boxes3D, Region, Value, find
 
 NEAR = 5.0  # metres from the border
