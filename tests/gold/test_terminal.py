@@ -144,6 +144,17 @@ def test_progress_is_one_line_per_stage() -> None:
     assert lines[1].startswith("trials: 10 done, 2 findings in ")
 
 
+def test_heading_stands_after_the_stage_before_it() -> None:
+    file = io.StringIO()
+    with RichProgress(Console(file=file, width=120)) as progress:
+        for name in ("first", "second"):
+            progress.head(name)
+            progress.begin("trials", 2)
+            progress.advance(2, 1)
+    lines = file.getvalue().splitlines()
+    assert [line.split(":")[0] for line in lines] == ["first", "trials", "second", "trials"]
+
+
 def test_progress_says_stopped() -> None:
     def show(console: Console) -> None:
         with suppress(KeyboardInterrupt), RichProgress(console) as progress:

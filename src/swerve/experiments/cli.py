@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -93,15 +93,11 @@ def experiment_verb(options: argparse.Namespace) -> int:
     with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as watch:
         base = Path(options.system).resolve().parent if options.system else ANYWHERE
         means = {"base": base, "trusted": tuple(options.trust), "anyway": options.anyway}
-        setting = Setting(options.into, level, options.seed, options.workers, watch, _named(console), **means)
+        setting = Setting(options.into, level, options.seed, options.workers, watch, watch.head, **means)
         page = module.experiment(setting, **subject, **own)
     print_page(page, console)
     console.print(Text(str(options.into / PAGE)))
     return DONE
-
-
-def _named(console: Console) -> Callable[[str], None]:
-    return lambda name: console.print(Text(name, style="bold"))
 
 
 def _subject(options: argparse.Namespace) -> dict[str, Any]:

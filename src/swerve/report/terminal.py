@@ -233,6 +233,11 @@ class RichProgress:
         if self._bars:
             self._task = self._bars.add_task(printable(stage), total=total, found=0)
 
+    def head(self, line: str) -> None:
+        """What follows belongs to `line`; the stage before it is over."""
+        self._end("{:,} done")
+        self._console.print(Text(line, style="bold"))
+
     def advance(self, done: int, found: int) -> None:
         """`done` more are through, `found` of them findings."""
         self._done, self._found = self._done + done, self._found + found
