@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,9 @@ from hypothesis import settings
 
 settings.register_profile("swerve", deadline=None)  # a busy machine is no fault
 settings.load_profile("swerve")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script; programs started here would hang
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
