@@ -20,7 +20,7 @@ from swerve.errors import InputError, NotApplicable
 from swerve.methods.lidar import lidar
 from swerve.region import inside, outside
 from swerve.relation import Status, Verdict
-from swerve.search.fuzz import Fuzz, FuzzSession, beams, labelled, left_of
+from swerve.search.fuzz import Fuzz, FuzzSession, beams, left_of
 from swerve.shrink import Parted, shrunk_of
 from swerve.spec import build_change
 from swerve.store import JOURNAL, Run
@@ -251,8 +251,6 @@ def test_fewer_beams_make_weaker() -> None:
 def test_what_no_label_knows_is_left_alone() -> None:
     """A ghost is easily hidden, and it is no loss; without labels every obstacle counts."""
     said_boxes, truth = boxes((10, 0, 0.1), (40, 0, 0.9)), boxes((40.5, 0, 1.0))
-    assert labelled(said_boxes, truth).tolist() == [False, True]
-    assert labelled(said_boxes, None).tolist() == [True, True]
     seen = {"a": Observation("a", "", truth=(truth,), said=(said_boxes,))}
     for known, rows in ((True, [1]), (False, [0, 1])):
         session = replace(SEARCH, known=known).start(Plan(["a"], campaign(Sound()).rules, 0, seen, 8))

@@ -15,12 +15,13 @@ import numpy as np
 
 from swerve.region import outside
 from swerve.relations.matching import Boxes, Differences, Pairs, Same, box_shares, differences, match, same_kinds
-from swerve.values import Boxes3D, Region
+from swerve.values import Array, Boxes3D, Region, Value
 
 SMALL = ("pedestrian", "cyclist")
 OBSTACLES = Same(overlap=0.5, near=0.1, within=1.0, small=SMALL)  # D-17
 COVERED = 0.1  # the share of a lost box that another may cover before something is said to stand there still
 PIECE = 0.5  # the share of a box that lies within a lost one, from which on it is a piece of it
+BESIDE = 0.5  # metres from the footprint of somebody within which a box's middle must lie to stand for them
 ALL = "all"
 
 
@@ -85,6 +86,25 @@ def in_region(boxes: Boxes3D, region: Region | None) -> Boxes3D:
     if region is None or not len(boxes.kinds):
         return boxes
     return replace(boxes, care=np.asarray(boxes.care) & ~outside(region, boxes.xyzlwhy[:, :2]))
+
+
+def stand_on(truth: Boxes3D, said: Boxes3D) -> Array:
+    """Which boxes' middles lie on whose footprint or `BESIDE` it, a row per box of the truth.
+
+    A LiDAR sees one side, and a box around that is a thin slice of the whole: overlap would not know it.
+    """
+    away = said.xyzlwhy[None, :, :2] - truth.xyzlwhy[:, None, :2]
+    length, width, yaw = truth.xyzlwhy[:, [3, 4, 6]].T[..., None]
+    along = away[..., 0] * np.cos(yaw) + away[..., 1] * np.sin(yaw)
+    across = away[..., 1] * np.cos(yaw) - away[..., 0] * np.sin(yaw)
+    return np.asarray((np.abs(along) <= length / 2 + BESIDE) & (np.abs(across) <= width / 2 + BESIDE))
+
+
+def labelled(said: Boxes3D, truth: Value | None) -> Array:
+    """Which boxes stand on a label of any kind; all where there are no labels."""
+    if not isinstance(truth, Boxes3D):
+        return np.ones(len(said.kinds), bool)
+    return np.asarray(stand_on(truth, said).any(axis=0))
 
 
 def _renamed(before: Boxes, after: Boxes, between: Differences, same: Same) -> Pairs:

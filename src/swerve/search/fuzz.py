@@ -12,10 +12,10 @@ import numpy as np
 from swerve.campaign import Plan, Record, Trial
 from swerve.errors import InputError
 from swerve.relation import Status
-from swerve.relations.obstacles import OBSTACLES, changes
+from swerve.relations.obstacles import OBSTACLES, changes, labelled
 from swerve.seeding import rng_for
 from swerve.transformations.offer import OfferPoints
-from swerve.values import Array, Boxes3D, Value, find
+from swerve.values import Array, Boxes3D, find
 
 ANSWERS, CHANCE = "answers", "chance"
 TALL = 2.0  # metres above and below an obstacle's middle that points are tried at
@@ -42,8 +42,8 @@ class Fuzz:
         tries: sets for each of these at most.
         width: sets asked for at a time for one of these.
         follow: `answers`, or `chance`: every set drawn anew, which is what breeding has to beat.
-        known: whether only obstacles count that a label knows, in cases that have 3-D boxes as labels: to hide what is not
-            there is no feat.
+        known: whether only obstacles count that stand on a label, in cases that have 3-D boxes as labels: to hide what is
+            not there is no feat.
     """
 
     points: int = 60
@@ -189,13 +189,6 @@ def beams(said: Boxes3D) -> Array:
     """In proportion to how many beams of a sensor in the origin meet each box, whatever stands between."""
     x, y, _, length, width, height, _ = np.asarray(said.xyzlwhy).T
     return np.asarray(height * (length + width) / np.maximum(x**2 + y**2, NEAREST**2))
-
-
-def labelled(said: Boxes3D, truth: Value | None) -> Array:
-    """Which boxes stand for a label of any kind: IoU 0.1, or 2 m for pedestrians and cyclists; all where there is none."""
-    if not isinstance(truth, Boxes3D):
-        return np.ones(len(said.kinds), bool)
-    return np.asarray(OBSTACLES.likeness(said, truth).near.any(axis=1))
 
 
 def left_of(record: Record, row: int) -> float | None:
