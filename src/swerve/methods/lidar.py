@@ -73,7 +73,7 @@ def rule_name(n: int, near: float | None = None) -> str:
 
 
 def _relation(check: str, overlap: float, within: float) -> Relation:
-    subset, count = Superset(overlap=overlap, within=within), NoFewer()
+    subset, count = Superset(overlap=overlap, within=within), NoFewer(overlap=overlap, within=within)
     every: Mapping[str, Relation] = {SUBSET: subset, COUNT: count, BOTH: subset & count}
     if check not in every:
         raise InputError(f"check '{check}' is not known; {did_you_mean(check, every)}")

@@ -6,7 +6,7 @@ Pure functions over two sets of boxes, so that relations judge one pair with the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -62,6 +62,7 @@ class Changes:
         return {key: count for name, kinds in told.items() for key, count in _per_type(name, kinds).items()}
 
 
+@lru_cache(maxsize=32)  # two relations ask it of one pair
 def changes(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Changes:
     """What became of `before` in `after`, by the assignment that keeps the most of it."""
     between = differences(before, after, same)
@@ -139,15 +140,19 @@ class Count(NamedTuple):
         return "lost" if self.after < self.before else "gained" if self.after > self.before else "equal"
 
 
-def counted(before: Boxes, after: Boxes) -> Mapping[str, Count]:
-    """The numbers of `all` obstacles and of each type that occurs (LM-8), of those one cares about."""
-    was, now = (Counter(_cared_for(boxes)) for boxes in (before, after))
+def counted(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str, Count]:
+    """The numbers of `all` obstacles and of each type that occurs (LM-8), of those one cares about.
+
+    By the assignment of `changes`: a demanded obstacle that is found again counts wherever it stands now, and whatever
+    stands for one that nobody demands counts for none. So a subset that holds is never a smaller number (MR1 implies
+    LM-6), and where one cares about all, these are the plain numbers of boxes.
+    """
+    became = changes(before, after, same)
+    again = [column for _, column in (*became.kept, *became.type_changed, *became.moved)]
+    was = Counter(kind.casefold() for kind, care in zip(before.kinds, np.asarray(before.care), strict=True) if care)
+    now = Counter(after.kinds[column].casefold() for column in (*again, *became.gained))
     types = {kind: Count(was[kind], now[kind]) for kind in sorted(was | now)}
     return {ALL: Count(was.total(), now.total()), **types}
-
-
-def _cared_for(boxes: Boxes) -> Iterable[str]:
-    return (kind.casefold() for kind, care in zip(boxes.kinds, np.asarray(boxes.care), strict=True) if care)
 
 
 def _per_type(name: str, kinds: list[str]) -> dict[str, float]:
