@@ -61,14 +61,14 @@ def test_changed_type_is_a_loss() -> None:
     given_pair = pair(obstacles(0), obstacles(0, kind="unknown"))
     assert Superset().check(given_pair).status is Status.VIOLATED
     counts = {"lost": 0.0, "type_changed": 1.0, "type_changed.car": 1.0, "moved": 0.0, "gained": 0.0, "vanished": 0.0}
-    assert Superset().check(given_pair).facts == counts
+    assert Superset().check(given_pair).facts == {"demanded": 1.0, **counts}
 
 
 def test_losses_are_told_per_type() -> None:
     before = Boxes3D(obstacles(0, 20, 40).xyzlwhy, ("car", "Pedestrian", "car"))
     facts = Superset().check(pair(before, obstacles(60, kind="cyclist"))).facts
     assert {name: count for name, count in facts.items() if count} == {
-        **{"lost": 3, "lost.car": 2, "lost.pedestrian": 1},
+        **{"demanded": 3, "lost": 3, "lost.car": 2, "lost.pedestrian": 1},
         **{"vanished": 3, "vanished.car": 2, "vanished.pedestrian": 1},
         **{"gained": 1, "gained.cyclist": 1},
     }
@@ -78,7 +78,7 @@ def test_numbers_are_told_per_type() -> None:
     before = Boxes3D(obstacles(0, 20, 40).xyzlwhy, ("car", "pedestrian", "car"))
     after = Boxes3D(obstacles(0, 20).xyzlwhy, ("car", "unknown"))
     assert NoFewer().check(pair(before, after)).facts == {
-        **{"before": 3, "after": 2, "before.car": 2, "after.car": 1},
+        **{"demanded": 3, "before": 3, "after": 2, "before.car": 2, "after.car": 1},
         **{"before.pedestrian": 1, "after.pedestrian": 0, "before.unknown": 0, "after.unknown": 1},
     }
     undemanded = NoFewer().check(pair(obstacles(0, 20, care="+-"), obstacles(20)))

@@ -14,6 +14,7 @@ from swerve.relations.obstacles import ALL, SMALL, Count, changes, counted, in_r
 from swerve.values import Boxes2D, Boxes3D, Value, find
 
 SLOTS = (Boxes2D.slot, Boxes3D.slot)
+DEMANDED = "demanded"  # the fact of how many objects there was to lose
 TOLD = ("lost", "type_changed", "moved", "gained")  # LM-7's four kinds
 
 
@@ -38,13 +39,14 @@ class _Sets(Algebra):
         return checked if self.slot == Boxes3D.slot else Same(checked.overlap, checked.near)
 
     def check(self, pair: Pair) -> Verdict:
-        """The verdict on what is expected and what is seen; of boxes in metres only those in the region are demanded."""
+        """The verdict on what is expected and what is seen; of boxes in metres only those in the region are `demanded`."""
         expected, seen = (_demanded(find(answer, self.slot), pair) for answer in (pair.expected, pair.after))
         if expected is None or seen is None:
             return Verdict.error(f"the system said no {self.slot}")
         if why := expected.fault() or seen.fault():
             return Verdict.error(why)
-        return self._judged(expected, seen)
+        verdict = self._judged(expected, seen)
+        return replace(verdict, facts={DEMANDED: float(np.asarray(expected.care).sum()), **verdict.facts})
 
     def untouched(self, alone: Pair) -> None:
         """Nothing can be said: labels are whole boxes, and a loss takes two answers."""
