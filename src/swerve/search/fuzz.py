@@ -35,7 +35,8 @@ class Fuzz:
     bred: their points mixed, some moved, some drawn anew.
 
     Args:
-        points: of a set; those that fall into the region are not added.
+        points: of a set, and no more than the rule's `n`; those that fall into the region, or farther from its border than
+            the rule's `near`, are not added.
         reach: metres around an obstacle that points lie within.
         per_case: obstacles of each case that are looked at.
         targets: obstacles besieged.
@@ -99,6 +100,9 @@ class FuzzSession:
 
     def __init__(self, search: Fuzz, plan: Plan) -> None:
         self._search, self._plan = search, plan
+        told = getattr(plan.rules[0].change, "domains", {})
+        self._near, self._outside = told.get("near"), told.get("outside")
+        self._points = min(search.points, number) if isinstance(number := told.get("n"), int) else search.points
         self.scouted = sorted(_weakest(search, plan), key=lambda siege: (siege.weakness, siege.case, siege.row))
         self.besieged: list[Siege] = []
         self._waiting = iter(self._asks())
@@ -109,7 +113,7 @@ class FuzzSession:
         sieges = next(self._waiting, ())
         self._asked = [(siege, *self._drawn(siege)) for siege in sieges]
         rule = self._plan.rules[0].name
-        return [Trial(siege.case, rule, draw, _offer(points)) for siege, draw, points in self._asked]
+        return [Trial(siege.case, rule, draw, self._offer(points)) for siege, draw, points in self._asked]
 
     def tell(self, records: Sequence[Record]) -> None:
         for (siege, draw, points), record in zip(self._asked, records, strict=True):
@@ -148,15 +152,14 @@ class FuzzSession:
 
     def _fresh(self, siege: Siege, rng: np.random.Generator) -> Array:
         """Points at random in a disc around an obstacle."""
-        count = self._search.points
+        count = self._points
         far, turn = self._search.reach * np.sqrt(rng.random(count)), rng.uniform(-np.pi, np.pi, count)
         x, y, z = siege.box[:3]
         places = [x + far * np.cos(turn), y + far * np.sin(turn), z + rng.uniform(-TALL, TALL, count), rng.random(count)]
         return np.stack(places, axis=1)
 
-
-def _offer(points: Array) -> OfferPoints:
-    return OfferPoints(tuple(map(tuple, points.tolist())))
+    def _offer(self, points: Array) -> OfferPoints:
+        return OfferPoints(tuple(map(tuple, points.tolist())), near=self._near, outside=self._outside)
 
 
 def _child(parents: Sequence[Array], fresh: Array, rng: np.random.Generator) -> Array:
