@@ -48,9 +48,14 @@ class Line:
         return self.held + self.violated
 
     @property
-    def no_label(self) -> int:
+    def untold(self) -> int:
         """Violations nobody can call introduced or already wrong."""
         return self.violated - self.introduced - self.already_wrong
+
+    @property
+    def blame(self) -> tuple[int | None, int | None]:
+        """How many violations were introduced, and how many already wrong; None where there is nothing to tell by."""
+        return (None, None) if self.violated and self.untold == self.violated else (self.introduced, self.already_wrong)
 
     @property
     def rate(self) -> float:
