@@ -212,7 +212,7 @@ MIXED = [
     *(held(f"h{index}") for index in range(6)),
     finding("a", off=12.0),
     finding("b", off=50.0),
-    replace(finding("c", off=20.0), introduced=None),
+    replace(finding("c", off=20.0), introduced=None, truth=()),
     *(skipped(f"s{index}", f"{index + 50}.5% of the image is border fill, more than 50.0%") for index in range(4)),
     failed("e", "RuntimeError: shapes do not match"),
     failed("f", "too slow", kind=Fault.TIMEOUT),

@@ -23,7 +23,10 @@ from swerve.engine import Hands
 from swerve.errors import InputError, printable
 from swerve.evaluation import Evaluator, checked, read_case
 from swerve.journal import seal
+from swerve.region import region_of
 from swerve.relation import Pair, Rule, Status
+from swerve.relations.obstacles import in_region
+from swerve.relations.sets import DEMANDED
 from swerve.rows import record_row
 from swerve.store import KEPT_PER_RULE
 from swerve.system import Answer
@@ -35,6 +38,8 @@ NO_EFFECT, NOTHING = "no effect", "nothing to find"
 NOISE_CASES, NOISE_ROUNDS = 8, 2
 SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
 MOST_SKIPPED = 0.5
+LOOKED_AT = 16  # cases whose region is read to see whether anybody is demanded there
+MOST_EMPTY = 0.5
 FEWEST_FOR_SIGN, ENOUGH_FOR_SIGN = 10, 30  # labels to warn by, and to refuse by
 EXPLAINED = 0.5  # of the error is left at most if a sign or unit is to be held for wrong
 TOGETHER = 0.5  # correlation at least, with or against the labels
@@ -128,6 +133,7 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
         *_skipped(baseline.values()),
         *_repeated(usable),
         *_constant(usable, tried),
+        *_blind(campaign, usable, tried),
         *_unit_and_sign(usable),
         *_noise(campaign, hands, baseline, _spread(usable, NOISE_CASES)),
         *_idle(campaign, records),
@@ -187,6 +193,37 @@ def _constant(usable: Sequence[Observation], tried: Sequence[Record]) -> Iterato
     else:
         why += ", and of the follow-ups tried; no change can make it contradict itself"
         yield Concern("constant answers", Level.REFUSAL, f"{why}: check its preprocessing and weights")
+
+
+def _blind(campaign: Campaign, usable: Sequence[Observation], tried: Sequence[Record]) -> Iterator[Concern]:
+    """R28 for sets of objects: a system that sees none, or none where one demands them, cannot lose any."""
+    judged = [record for record in tried if record.verdict.status in (Status.HELD, Status.VIOLATED)]
+    of_sets = [record for record in judged if DEMANDED in record.facts]
+    if not of_sets:
+        return
+    looked = _spread(usable, LOOKED_AT)
+    empty = sum(not _demands(campaign, seen) for seen in looked)
+    placed = any(record.facts[DEMANDED] for record in of_sets)  # a change may bring its own object
+    if empty == len(looked) and not placed and not any(_demands(campaign, seen) for seen in usable):
+        looked, empty = list(usable), len(usable)
+    if not empty:
+        return
+    some = " looked at" if len(looked) < len(usable) else ""
+    why = f"no object is seen, or none in the region, in {empty} of {len(looked)} cases{some}"
+    if empty < len(usable) or placed or len(of_sets) < len(judged):
+        yield Concern("nobody there", Level.WARNING if empty > MOST_EMPTY * len(looked) else Level.NOTE, why)
+    else:
+        why += ": who is not seen cannot be lost; check the system's weights and limits, and the region"
+        yield Concern("nobody there", Level.REFUSAL, why)
+
+
+def _demands(campaign: Campaign, seen: Observation) -> bool:
+    """Whether an answer holds an object that one cares about, in the case's region if it has one."""
+    boxes = [value for value in seen.said if isinstance(value, Boxes2D | Boxes3D) and np.any(value.care)]
+    if not boxes or any(isinstance(value, Boxes2D) for value in boxes):
+        return bool(boxes)
+    region = region_of(read_case(campaign, seen.case))
+    return any(np.any(in_region(value, region).care) for value in boxes if isinstance(value, Boxes3D))
 
 
 def _unit_and_sign(usable: Sequence[Observation]) -> Iterator[Concern]:

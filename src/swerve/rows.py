@@ -121,8 +121,10 @@ class Finding:
 
     @property
     def origin(self) -> str:
-        """Whether the change introduced the failure or it was there before (X-13)."""
-        return {True: "introduced", False: "already wrong", None: "no label"}[self.introduced]
+        """Whether the change introduced the failure or it was there before (X-13); a rule may not go by the labels there."""
+        labelled = {value.slot for value in self.truth} & {value.slot for value in self.after}
+        unknown = "not told by labels" if labelled else "no label"
+        return {True: "introduced", False: "already wrong", None: unknown}[self.introduced]
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain JSON."""

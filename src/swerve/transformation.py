@@ -42,11 +42,13 @@ class Param:
     unit: str = ""
     step: int = 1  # of whole numbers: 2 leaves the odd or the even ones out
     integer: bool = False
+    drawn: tuple[float, float] | None = None
 
     @property
     def usual(self) -> tuple[float, float]:
-        """The span of the paper's table, or the whole range without one: where draws come from unless told otherwise."""
-        return (min(self.grid), max(self.grid)) if len(set(self.grid)) > 1 else (self.low, self.high)
+        """Where draws come from unless told otherwise: as declared, the span of the paper's table, or the whole range."""
+        whole = (min(self.grid), max(self.grid)) if len(set(self.grid)) > 1 else (self.low, self.high)
+        return self.drawn or whole
 
     def take(self, name: str, value: object) -> float:
         """`value` as a number of the declared type; ValueError unless it is one in the range."""
@@ -78,18 +80,22 @@ def param(
     resolution: float | None = None,
     unit: str = "",
     step: int = 1,
+    usual: tuple[float, float] | None = None,
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A dataclass field for a number in [`low`, `high`]; at `neutral` the change does nothing.
 
-    Draws and shrinking go in steps of `resolution`; left out, it is about a thousandth of the range.
+    Draws and shrinking go in steps of `resolution`; left out, it is about a thousandth of the range. A rule that does not
+    name the number draws it from `usual`; left out, that is the span of `grid`, or the whole range.
     """
     if not low < high:
         raise ValueError(f"param({low!r}, {high!r}): the range must rise")
     fine = 10.0 ** math.floor(math.log10((high - low) / 1000))
     if resolution is not None and not 0 < resolution <= (high - low) / 2:
         raise ValueError(f"param({low!r}, {high!r}): resolution {resolution!r} is too coarse for the range")
-    facts = Param(low, high, neutral, tuple(grid), resolution or fine, unit, step)
+    if usual is not None and not low <= usual[0] < usual[1] <= high:
+        raise ValueError(f"param({low!r}, {high!r}): the usual range {usual!r} must rise within it")
+    facts = Param(low, high, neutral, tuple(grid), resolution or fine, unit, step, drawn=usual)
     return dataclasses.field(default=default, metadata={"param": facts})
 
 

@@ -19,12 +19,12 @@ from swerve.files import json_bytes
 from swerve.report import html as report_html
 from swerve.report import numbers as report_numbers
 from swerve.report.html import write_report
-from swerve.report.numbers import numbers_of
+from swerve.report.numbers import Line, numbers_of
 from swerve.report.words import answer_words, in_words
 from swerve.rows import record_row
 from swerve.store import Run
 from swerve.transformations.affine import Rotate
-from swerve.values import Boxes2D, Group, Signal, Steering, Value
+from swerve.values import Boxes2D, Group, Region, Signal, Steering, Value
 from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held, keep_file, keep_pictures, noise, skipped
 
 VOID = {"meta", "link", "img", "input", "br"}
@@ -302,6 +302,21 @@ def test_endless_reasons_stay_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     records = [skipped(f"c{index}", f"reason {'x' * index}") for index in range(30)]
     reasons = numbers_of(Made(records).write(tmp_path / "run")).reasons
     assert (reasons[0].why, reasons[0].count, len(reasons)) == ("other reasons", 25, 6)
+
+
+def test_labels_that_a_rule_does_not_go_by_are_not_denied(tmp_path: Path) -> None:
+    """Nobody says 'no label' beside a label, and what cannot be told is no 0."""
+    truths: dict[str, tuple[Value, ...]] = {"a": (Steering(1.0),), "b": (), "c": (Region(()),)}
+    told = [replace(finding(case), introduced=None, truth=truth) for case, truth in truths.items()]
+    run = Made(told, SEEN).write(tmp_path / "run")
+    origins = {one.case: one.origin for one in run.findings()}
+    assert origins == {"a": "not told by labels", "b": "no label", "c": "no label"}
+    row = page_of(run).one("table", class_="rules").one("tbody").all("tr")[0]
+    cells = [cell.text.strip() for cell in row.all("td")]
+    assert cells[3:6] == ["–", "–", "3"]
+    assert numbers_of(run).overall.blame == (None, None)
+    assert Line("none", held=5).blame == (0, 0)
+    assert Line("some", violated=5, introduced=1).blame == (1, 0)
 
 
 def test_cards_go_by_margin(mixed: Run) -> None:

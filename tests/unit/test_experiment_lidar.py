@@ -28,13 +28,16 @@ from swerve.experiments.lidar.tested import Frame
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject
 from swerve.region import inside
+from swerve.relation import Pair
 from swerve.relations.obstacles import changes, counted
+from swerve.relations.sets import NoFewer
 from swerve.report.experiment import Page
 from swerve.search.fuzz import Fuzz, Siege
 from swerve.seeding import rng_for
 from swerve.sources.kitti import Kitti
 from swerve.spec import build_change
 from swerve.store import Run
+from swerve.transformation import Unchanged
 from swerve.transformations.scatter import PlacePoints
 from swerve.values import Boxes3D, Image, PointCloud, Value
 from swerve.world.lidar_source import LidarWorld
@@ -365,6 +368,17 @@ def test_a_box_beside_the_region_may_stand_for_a_demanded_one() -> None:
     assert (frame.facts["lost"], frame.facts["gained"], len(frame.changes.kept)) == (0, 0, 1)
     assert Frame.of("one", (after,), (Boxes3D(np.zeros((0, 7)), ()),), (), ROAD).facts["lost"] == 0
     assert Frame.of("one", (after,), (Boxes3D(np.zeros((0, 7)), ()),), (), None).facts["lost"] == 1
+
+
+def test_table_counts_as_the_relation_does() -> None:
+    """At the border both count an obstacle that is found again, and nobody who was not demanded."""
+    case = Case("one", {"region": ROAD})
+    left = float(ROAD.polygons[0][:, 1].max())
+    car = [0.0, 0.0, 0.0, 4.0, 2.0, 1.5, 0.0]
+    inner, outer = (Boxes3D(np.array([car]) + np.eye(7)[1] * (left + step), ("car",)) for step in (0.0, 0.6))
+    for before, after, numbers in ((inner, outer, (1, 1)), (outer, inner, (0, 0)), (inner, inner, (1, 1))):
+        told = NoFewer().check(Pair(case, case, Unchanged(), (before,), (after,))).facts
+        assert (told["before"], told["after"]) == Frame.of("one", (before,), (after,), (), ROAD).counts["all"] == numbers
 
 
 class Unlabelled(Sweeps):

@@ -18,9 +18,10 @@ from swerve.codec import encode_change
 from swerve.engine import run
 from swerve.errors import InputError, NotApplicable
 from swerve.methods.lidar import lidar
-from swerve.region import inside, outside
+from swerve.region import distance, inside, outside
 from swerve.relation import Status, Verdict
-from swerve.search.fuzz import Fuzz, FuzzSession, beams, labelled, left_of
+from swerve.report.numbers import numbers_of
+from swerve.search.fuzz import Fuzz, FuzzSession, beams, left_of
 from swerve.shrink import Parted, shrunk_of
 from swerve.spec import build_change
 from swerve.store import JOURNAL, Run
@@ -73,6 +74,21 @@ def test_placed_points_are_the_very_same(at: list[tuple[float, float, float, flo
     assert points_of(again(case)).tobytes() == points_of(made).tobytes()
 
 
+@given(st.lists(places, min_size=1, max_size=30), st.sampled_from((0.5, 2.0, 10.0)))
+@settings(deadline=None)
+def test_offered_points_lie_as_near_as_they_must(at: list[tuple[float, float, float, float]], near: float) -> None:
+    case = sweep_case()
+    xy = np.array(at, np.float32)[:, :2].astype(np.float64)
+    free = outside(road(), xy) & (distance(road(), xy) <= near)
+    if not free.any():
+        with pytest.raises(NotApplicable, match=f"points offered lies outside the region, at most {near:g} m from it"):
+            OfferPoints(tuple(at), near=near)(case)
+        return
+    made = OfferPoints(tuple(at), near=near)(case)
+    assert (points_of(made)[len(points_of(case)) :, :2] == xy[free].astype(np.float32)).all()
+    assert made.facts["added"] == free.sum()
+
+
 def test_shares_span_the_intensities() -> None:
     case = sweep_case()
     low, high = points_of(case)[:, 3].min(), points_of(case)[:, 3].max()
@@ -88,10 +104,11 @@ def test_offers_shrink_by_their_points() -> None:
     assert [len(easier.at) for easier in offer.simpler()] == [2, 1]  # type: ignore[attr-defined]
     assert offer.words() == "3 points offered outside the region"
     assert OfferPoints(offer.at[:1]).words() == "1 point offered outside the region"
+    assert replace(offer, near=5).words() == "3 points offered outside the region, at most 5 m from it"
 
 
 def test_offer_reads_back_from_the_journal() -> None:
-    offer = OfferPoints(((0.1, 30.2, 0.3, 0.4),), outside=road())
+    offer = OfferPoints(((0.1, 30.2, 0.3, 0.4),), outside=road(), near=2.5)
     assert build_change(encode_change(offer)) == offer
 
 
@@ -211,6 +228,20 @@ def test_breeding_beats_chance() -> None:
     assert hidden[0] > hidden[1]
 
 
+def test_search_keeps_to_the_rule_s_number_and_border() -> None:
+    given_campaign = lidar(Sweeps(3), Fading(), n=8, near=2.0, search=SEARCH, seed=1)
+    assert given_campaign.rules[0].name == "up to 8 points outside, within 2 m"
+    found, _ = searched(given_campaign)
+    made = [item for item in found if item.verdict.status is not Status.SKIPPED]
+    assert made
+    for item in made:
+        assert isinstance(item.change, OfferPoints)
+        assert (len(item.change.at), item.change.near) == (8, 2.0)
+        assert 1 <= item.facts["added"] <= 8  # type: ignore[operator]
+        placed = item.change.placed(Sweeps(3)[item.trial.case])
+        assert (distance(ROAD, np.array(placed.at)[:, :2]) <= 2).all()
+
+
 def test_sound_system_is_searched_in_vain() -> None:
     found, session = searched(campaign(Sound()))
     assert {item.verdict.status for item in found} <= {Status.HELD, Status.SKIPPED}
@@ -251,8 +282,6 @@ def test_fewer_beams_make_weaker() -> None:
 def test_what_no_label_knows_is_left_alone() -> None:
     """A ghost is easily hidden, and it is no loss; without labels every obstacle counts."""
     said_boxes, truth = boxes((10, 0, 0.1), (40, 0, 0.9)), boxes((40.5, 0, 1.0))
-    assert labelled(said_boxes, truth).tolist() == [False, True]
-    assert labelled(said_boxes, None).tolist() == [True, True]
     seen = {"a": Observation("a", "", truth=(truth,), said=(said_boxes,))}
     for known, rows in ((True, [1]), (False, [0, 1])):
         session = replace(SEARCH, known=known).start(Plan(["a"], campaign(Sound()).rules, 0, seen, 8))
@@ -322,6 +351,13 @@ def test_fewest_points_of_a_find_are_as_many_as_it_takes(tmp_path: Path) -> None
     assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(folder), "--workers", "0", "--anyway"]) == 1
     whole = (folder / JOURNAL).read_bytes()
     findings = list(Run(folder).findings())
+    told = numbers_of(Run(folder))
+    assert not told.overall.sampled  # an adaptive search is no sample: no interval anywhere
+    assert told.headline.endswith(
+        "judged trials violated their rule; the search chose them by what it was told, so this is no rate."
+    )
+    assert main(["report", str(folder)]) == 0
+    assert "Wilson" not in (folder / "report" / "index.html").read_text()
     assert main(["shrink", str(folder), "--all", "--workers", "0"]) == 0
     for finding in findings:
         made = shrunk_of(Run(folder), finding.id)

@@ -18,8 +18,10 @@ from swerve.engine import Here, observe
 from swerve.errors import InputError, UnreadableCase
 from swerve.execute.local import run_into
 from swerve.health import Health, Level, examine
+from swerve.methods.lidar import lidar
 from swerve.relation import Rule
 from swerve.relations.boxes import same_boxes
+from swerve.relations.sets import Superset
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
 from swerve.space import Over, Range
@@ -33,7 +35,8 @@ from swerve.testing.fakes import brightness
 from swerve.transformation import Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
-from swerve.values import Array, Boxes2D, Image, Steering
+from swerve.values import Array, Boxes2D, Boxes3D, Image, Steering
+from tests.quality.test_lidar_identity import Sweeps
 
 TURNED = """
 [source]
@@ -165,6 +168,59 @@ def test_empty_answers_are_no_sign_of_idle_changes() -> None:
     assert named(health_of(campaign(system=Seldom(), rules=(rule,)))) == {}
     blind = FunctionSystem(lambda case: Boxes2D(np.zeros((0, 4)), ()), "blind")
     assert named(health_of(campaign(system=blind, rules=(rule,)))) == {"constant answers": Level.REFUSAL}
+
+
+NO_LOSS = Rule("none lost", Over(Brighten, beta=Range(15, 40)), Superset("boxes2d"))
+
+
+def test_detector_that_sees_nothing_is_refused() -> None:
+    """Two cases are too few to call it constant; nothing before and nothing after would hold for ever."""
+    blind = FunctionSystem(lambda case: Boxes2D(np.zeros((0, 4)), ()), "blind")
+    health = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS,)))
+    assert named(health) == {"nobody there": Level.REFUSAL}
+    with pytest.raises(InputError, match=r"no object is seen, or none in the region, in 2 of 2 cases: .*--anyway"):
+        health.refuse()
+    besides = replace(NO_LOSS, name="same", expect=same_boxes())  # may find what is seen on follow-ups alone
+    some = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS, besides)))
+    assert named(some) == {"nobody there": Level.WARNING}
+
+
+def test_cases_without_an_object_are_counted() -> None:
+    health = health_of(campaign(system=Seldom(), rules=(NO_LOSS,)))
+    (concern,) = (one for one in health.concerns if one.name == "nobody there")
+    looked = [FakeSource(24)[f"{key}"] for key in FakeSource(24).keys()]
+    seen = [bool(Seldom()._count(looked[place])) for place in np.unique(np.linspace(0, 23, 16).astype(int))]
+    assert concern.why == f"no object is seen, or none in the region, in {seen.count(False)} of 16 cases looked at"
+    assert 0 < seen.count(False) < 16
+    assert concern.level is (Level.WARNING if seen.count(False) > 8 else Level.NOTE)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Sees one car, 30 m beside the road, or on it from the case `until` on."""
+
+    until: int = 1000
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [
+            (Boxes3D(np.array([[place, self._across(case), 0, 4, 2, 1.5, 0]]), ("car",)),)
+            for place, case in enumerate(cases)
+        ]
+
+    def _across(self, case: Case) -> float:
+        return 30.0 if int(case.key.rpartition("-")[2]) < self.until else 0.0
+
+    def fingerprint(self) -> str:
+        return f"beside {self.until}"
+
+
+@pytest.mark.parametrize(("until", "level"), [(40, Level.REFUSAL), (39, Level.WARNING), (1, Level.NOTE)])
+def test_obstacles_beside_the_region_are_nobody_to_lose(until: int, level: Level) -> None:
+    """One car on the road in the last of 40 cases is enough to run, and none is not."""
+    health = health_of(lidar(Sweeps(40), Beside(until), n=10))
+    (concern,) = (one for one in health.concerns if one.name == "nobody there")
+    assert concern.level is level
+    assert ("in 40 of 40 cases: " in concern.why) == (level is Level.REFUSAL)
 
 
 def test_few_labels_tell_no_sign() -> None:

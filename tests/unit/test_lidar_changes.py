@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from swerve.case import Case
 from swerve.errors import InputError, NotApplicable, UnmappedError
-from swerve.testing import sample_case
+from swerve.space import Over, Range
+from swerve.testing import FakeSystem, sample_case
 from swerve.testing.contracts import TransformationContract
 from swerve.transformation import Transformation
 from swerve.transformations.lidar import MirrorScene, Shift, Yaw
@@ -137,6 +138,19 @@ def test_moved_lidar_meets_the_camera_s_points(x: float, y: float, z: float) -> 
     moved = np.column_stack([points_of(change(case)), np.ones(60)])
     np.testing.assert_allclose(moved @ after.T, points @ before.T, atol=1e-4)
     np.testing.assert_array_equal(change.map(case.truth[2]).matrices["P2"], np.eye(3, 4))  # type: ignore[attr-defined]
+
+
+def test_unnamed_steps_are_those_of_a_mount() -> None:
+    """Who names one number does not move the LiDAR onto a roof by the others; who names it may."""
+    rng, seen = np.random.default_rng(1), sweep()
+    drawn = [Over(Shift, x=0.2).propose(seen, rng, FakeSystem()) for _ in range(200)]
+    steps = np.array([(one.x, one.y, one.z) for one in drawn if isinstance(one, Shift)])
+    assert len(steps) == 200
+    assert (steps[:, 0] == 0.2).all()
+    assert (np.abs(steps[:, 1:]) <= [0.3, 0.1]).all()
+    assert (np.abs(steps[:, 1:]).max(axis=0) > [0.25, 0.08]).all()
+    far = [Over(Shift, x=Range(5, 10)).propose(seen, rng, FakeSystem()) for _ in range(20)]
+    assert all(isinstance(one, Shift) and one.x >= 5 for one in far)
 
 
 def test_steering_by_a_moved_lidar_is_not_known() -> None:

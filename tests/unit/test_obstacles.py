@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swerve.relations.matching import Same, same_kinds
-from swerve.relations.obstacles import ALL, OBSTACLES, Changes, Count, changes, counted
+from swerve.relations.obstacles import ALL, OBSTACLES, Changes, Count, changes, counted, labelled, stand_on
 from swerve.values import Array, Boxes2D, Boxes3D
 
 KINDS = ("car", "pedestrian", "cyclist", "unknown")
@@ -203,3 +203,46 @@ def test_neighbour_of_another_kind_is_not_the_lost_one() -> None:
     walker, rider = ("pedestrian", 0.0, 0.0), ("cyclist", 1.5, 0.0)
     found = changes(boxes(walker, rider), boxes(rider))
     assert (found.lost, found.type_changed, found.kept) == ((0,), (), ((1, 0),))
+
+
+# --- labels --------------------------------------------------------------------------------------------------------------
+
+
+def placed(*rows: tuple[float, float, float, float, float]) -> Boxes3D:
+    """Cars at (x, y) of some length and width, turned by degrees."""
+    numbers = [[x, y, 0, length, width, 1.5, np.radians(turn)] for x, y, length, width, turn in rows]
+    return Boxes3D(np.array(numbers, float).reshape(-1, 7), ("car",) * len(rows))
+
+
+def test_thin_box_at_the_rear_of_a_car_stands_on_its_label() -> None:
+    """Of a car ahead one sees the rear: a box 0.2 m deep, with an IoU of 0.04, is that car all the same."""
+    truth, rear = placed((20, 0, 4.2, 1.8, 0)), placed((18, 0, 0.2, 1.6, 0))
+    assert OBSTACLES.likeness(rear, truth).affinity[0, 0] < 0.05
+    assert labelled(rear, truth).tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "known"),
+    [
+        *((12.5, 0, True), (7.5, 0, True), (12.51, 0, False), (7.49, 0, False)),
+        *((10, 1.5, True), (10, -1.51, False), (12.5, 1.5, True), (12.5, 1.51, False)),
+    ],
+)
+def test_middle_may_lie_half_a_metre_beside_the_footprint(x: float, y: float, known: bool) -> None:
+    assert labelled(placed((x, y, 0.2, 0.2, 0)), placed((10, 0, 4, 2, 0))).tolist() == [known]
+
+
+@pytest.mark.parametrize(
+    ("turn", "known"), [(0, [True, False, False]), (90, [False, True, False]), (45, [False, False, True])]
+)
+def test_footprint_of_a_label_turns_with_it(turn: float, known: list[bool]) -> None:
+    said = placed((12.4, 0, 1, 1, 0), (10, 2.4, 1, 1, 0), (11.7, 1.7, 1, 1, 0))
+    assert labelled(said, placed((10, 0, 4, 2, turn))).tolist() == known
+
+
+def test_who_stands_on_whom_is_told_label_by_label() -> None:
+    truth, said = placed((10, 0, 4, 2, 0), (13, 0, 4, 2, 0)), placed((9, 0, 1, 1, 0), (11.5, 0, 1, 1, 0), (30, 0, 1, 1, 0))
+    assert stand_on(truth, said).tolist() == [[True, True, False], [False, True, False]]
+    assert stand_on(placed(), said).shape == (0, 3)
+    assert labelled(said, placed()).tolist() == [False] * 3
+    assert labelled(said, None).tolist() == [True] * 3

@@ -61,14 +61,14 @@ def test_changed_type_is_a_loss() -> None:
     given_pair = pair(obstacles(0), obstacles(0, kind="unknown"))
     assert Superset().check(given_pair).status is Status.VIOLATED
     counts = {"lost": 0.0, "type_changed": 1.0, "type_changed.car": 1.0, "moved": 0.0, "gained": 0.0, "vanished": 0.0}
-    assert Superset().check(given_pair).facts == counts
+    assert Superset().check(given_pair).facts == {"demanded": 1.0, **counts}
 
 
 def test_losses_are_told_per_type() -> None:
     before = Boxes3D(obstacles(0, 20, 40).xyzlwhy, ("car", "Pedestrian", "car"))
     facts = Superset().check(pair(before, obstacles(60, kind="cyclist"))).facts
     assert {name: count for name, count in facts.items() if count} == {
-        **{"lost": 3, "lost.car": 2, "lost.pedestrian": 1},
+        **{"demanded": 3, "lost": 3, "lost.car": 2, "lost.pedestrian": 1},
         **{"vanished": 3, "vanished.car": 2, "vanished.pedestrian": 1},
         **{"gained": 1, "gained.cyclist": 1},
     }
@@ -78,7 +78,7 @@ def test_numbers_are_told_per_type() -> None:
     before = Boxes3D(obstacles(0, 20, 40).xyzlwhy, ("car", "pedestrian", "car"))
     after = Boxes3D(obstacles(0, 20).xyzlwhy, ("car", "unknown"))
     assert NoFewer().check(pair(before, after)).facts == {
-        **{"before": 3, "after": 2, "before.car": 2, "after.car": 1},
+        **{"demanded": 3, "before": 3, "after": 2, "before.car": 2, "after.car": 1},
         **{"before.pedestrian": 1, "after.pedestrian": 0, "before.unknown": 0, "after.unknown": 1},
     }
     undemanded = NoFewer().check(pair(obstacles(0, 20, care="+-"), obstacles(20)))
@@ -220,3 +220,63 @@ def test_labels_say_nothing_of_a_loss() -> None:
     """A box around the points that one sees is smaller than the label's: no answer to a lone case is right or wrong."""
     for relation in (NoFewer(), Superset(), NoFewer() & Superset()):
         assert judge_source(relation, pair(obstacles(0, 20), obstacles(0))) is None
+
+
+# --- a subset is never fewer ---------------------------------------------------------------------------------------------
+
+
+def test_obstacle_that_drifts_over_the_border_is_not_fewer() -> None:
+    rows = np.array([[0, 5.2, 0, 4, 2, 1.5, 0], [0, 5.6, 0, 4, 2, 1.5, 0]])  # clear of the region from 5.5 m on
+    inner, outer = (Boxes3D(rows[row : row + 1], ("car",)) for row in (0, 1))
+    for relation in (Superset(), NoFewer()):
+        assert relation.check(on_road(inner, outer)).status is Status.HELD
+    facts = NoFewer().check(on_road(inner, outer)).facts
+    assert (facts["before"], facts["after"]) == (1, 1)
+    facts = NoFewer().check(on_road(outer, inner)).facts  # nobody demanded it, and it makes up for nobody
+    assert (facts["before"], facts["after"]) == (0, 0)
+
+
+def test_count_takes_the_limits_of_the_subset() -> None:
+    rows = np.array([[0, 5.2, 0, 4, 2, 1.5, 0], [0, 6.4, 0, 4, 2, 1.5, 0]])  # an IoU of a quarter
+    given_pair = on_road(*(Boxes3D(rows[row : row + 1], ("pedestrian",)) for row in (0, 1)))
+    for relation in (Superset, NoFewer):
+        assert relation(within=1.5).check(given_pair).status is Status.HELD
+        assert relation(within=0.5).check(given_pair).status is Status.VIOLATED
+
+
+near_the_border = st.tuples(
+    st.sampled_from(("car", "pedestrian", "unknown")), st.integers(0, 6), st.integers(20, 28), st.booleans()
+)
+beside_each_other = st.lists(near_the_border, max_size=5)
+
+
+def crowd(things: list[tuple[str, int, int, bool]]) -> Boxes3D:
+    """Boxes at the road's left border, on a grid of 0.7 by 0.25 m."""
+    rows = [[0.7 * x, 0.25 * y, 0, 2, 1, 1.5, 0] for _, x, y, _ in things]
+    return Boxes3D(np.array(rows).reshape(-1, 7), tuple(kind for kind, *_ in things), care=np.array([t[3] for t in things]))
+
+
+@given(beside_each_other, beside_each_other, st.booleans(), st.sampled_from((0.1, 0.5, 0.9)))
+def test_subset_that_holds_is_never_fewer(
+    before: list[tuple[str, int, int, bool]], after: list[tuple[str, int, int, bool]], region: bool, overlap: float
+) -> None:
+    """In all and of every type, with a region or without, whoever is demanded."""
+    for more in ((), before):  # two crowds seldom hold one another; one and its own with others always do
+        given_pair = (on_road if region else pair)(crowd(before), crowd([*more, *after]))
+        if Superset(overlap=overlap).check(given_pair).status is Status.HELD:
+            count = NoFewer(overlap=overlap).check(given_pair)
+            assert count.status is Status.HELD
+            assert all(count.facts[f"after{name[6:]}"] >= had for name, had in count.facts.items() if name[:6] == "before")
+
+
+@given(beside_each_other, beside_each_other)
+def test_count_is_the_plain_count_where_everybody_is_demanded(
+    before: list[tuple[str, int, int, bool]], after: list[tuple[str, int, int, bool]]
+) -> None:
+    """What the authors compare (LM-6)."""
+    was, now = ([(*thing[:3], True) for thing in things] for things in (before, after))
+    count = NoFewer().check(pair(crowd(was), crowd(now)))
+    assert (count.facts["before"], count.facts["after"]) == (len(was), len(now))
+    assert (count.status is Status.VIOLATED) == (len(now) < len(was))
+    for kind in {thing[0] for thing in (*was, *now)}:
+        assert count.facts[f"after.{kind}"] == sum(thing[0] == kind for thing in now)

@@ -124,6 +124,13 @@ def test_chain_maps_in_order() -> None:
     assert chain(camera(Steering(1), Signal("x", 1))).truth[0] == Steering(2)
 
 
+def test_usual_range_lies_within_the_range() -> None:
+    assert param(-9, 9, neutral=0, grid=(1, 4), usual=(-1, 1)).metadata["param"].usual == (-1, 1)
+    for usual in ((-10, 1), (1, -1), (2, 2)):
+        with pytest.raises(ValueError, match="the usual range"):
+            param(-9, 9, neutral=0, usual=usual)
+
+
 def test_chain_drops_steps_to_simplify() -> None:
     easier = list(Chain((Mirror(), Nudge(8.0))).simpler())
     assert easier[:2] == [Nudge(8.0), Mirror()]

@@ -53,11 +53,12 @@ def lidar(
         area: where points may lie at all: the sweep's bounding `box`, or a `disc` of 120 m (D-18).
         series: `paired`: all series on the same frames; `independent`: each on frames of its own, as printed (D-19).
         frames: of each series, drawn at random; 0 for all there are, which independent series share out among them.
-        search: another search than the series, such as `fuzz`, on the rule of a single n.
+        search: another search than the series, such as `fuzz`, on the rule of a single n: up to n points.
         overlap, within: when two obstacles are one (D-17): bird's-eye IoU, or metres between pedestrians and cyclists.
     """
     relation = _relation(check, overlap, within)
-    rules = tuple(Rule(rule_name(number, near), _scattered(number, near, area), relation) for number in _numbers(n))
+    called = {number: ("" if search is None else "up to ") + rule_name(number, near) for number in _numbers(n)}
+    rules = tuple(Rule(name, _scattered(number, near, area), relation) for number, name in called.items())
     if series not in (PAIRED, INDEPENDENT):
         raise InputError(f"series '{series}' are not known; {did_you_mean(series, (PAIRED, INDEPENDENT))}")
     if search is not None and series == INDEPENDENT:
@@ -73,7 +74,7 @@ def rule_name(n: int, near: float | None = None) -> str:
 
 
 def _relation(check: str, overlap: float, within: float) -> Relation:
-    subset, count = Superset(overlap=overlap, within=within), NoFewer()
+    subset, count = Superset(overlap=overlap, within=within), NoFewer(overlap=overlap, within=within)
     every: Mapping[str, Relation] = {SUBSET: subset, COUNT: count, BOTH: subset & count}
     if check not in every:
         raise InputError(f"check '{check}' is not known; {did_you_mean(check, every)}")

@@ -6,7 +6,7 @@ Pure functions over two sets of boxes, so that relations judge one pair with the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,12 +15,13 @@ import numpy as np
 
 from swerve.region import outside
 from swerve.relations.matching import Boxes, Differences, Pairs, Same, box_shares, differences, match, same_kinds
-from swerve.values import Boxes3D, Region
+from swerve.values import Array, Boxes3D, Region, Value
 
 SMALL = ("pedestrian", "cyclist")
 OBSTACLES = Same(overlap=0.5, near=0.1, within=1.0, small=SMALL)  # D-17
 COVERED = 0.1  # the share of a lost box that another may cover before something is said to stand there still
 PIECE = 0.5  # the share of a box that lies within a lost one, from which on it is a piece of it
+BESIDE = 0.5  # metres from the footprint of somebody within which a box's middle must lie to stand for them
 ALL = "all"
 
 
@@ -61,6 +62,7 @@ class Changes:
         return {key: count for name, kinds in told.items() for key, count in _per_type(name, kinds).items()}
 
 
+@lru_cache(maxsize=32)  # two relations ask it of one pair
 def changes(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Changes:
     """What became of `before` in `after`, by the assignment that keeps the most of it."""
     between = differences(before, after, same)
@@ -85,6 +87,25 @@ def in_region(boxes: Boxes3D, region: Region | None) -> Boxes3D:
     if region is None or not len(boxes.kinds):
         return boxes
     return replace(boxes, care=np.asarray(boxes.care) & ~outside(region, boxes.xyzlwhy[:, :2]))
+
+
+def stand_on(truth: Boxes3D, said: Boxes3D) -> Array:
+    """Which boxes' middles lie on whose footprint or `BESIDE` it, a row per box of the truth.
+
+    A LiDAR sees one side, and a box around that is a thin slice of the whole: overlap would not know it.
+    """
+    away = said.xyzlwhy[None, :, :2] - truth.xyzlwhy[:, None, :2]
+    length, width, yaw = truth.xyzlwhy[:, [3, 4, 6]].T[..., None]
+    along = away[..., 0] * np.cos(yaw) + away[..., 1] * np.sin(yaw)
+    across = away[..., 1] * np.cos(yaw) - away[..., 0] * np.sin(yaw)
+    return np.asarray((np.abs(along) <= length / 2 + BESIDE) & (np.abs(across) <= width / 2 + BESIDE))
+
+
+def labelled(said: Boxes3D, truth: Value | None) -> Array:
+    """Which boxes stand on a label of any kind; all where there are no labels."""
+    if not isinstance(truth, Boxes3D):
+        return np.ones(len(said.kinds), bool)
+    return np.asarray(stand_on(truth, said).any(axis=0))
 
 
 def _renamed(before: Boxes, after: Boxes, between: Differences, same: Same) -> Pairs:
@@ -119,15 +140,19 @@ class Count(NamedTuple):
         return "lost" if self.after < self.before else "gained" if self.after > self.before else "equal"
 
 
-def counted(before: Boxes, after: Boxes) -> Mapping[str, Count]:
-    """The numbers of `all` obstacles and of each type that occurs (LM-8), of those one cares about."""
-    was, now = (Counter(_cared_for(boxes)) for boxes in (before, after))
+def counted(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str, Count]:
+    """The numbers of `all` obstacles and of each type that occurs (LM-8), of those one cares about.
+
+    By the assignment of `changes`: a demanded obstacle that is found again counts wherever it stands now, and whatever
+    stands for one that nobody demands counts for none. So a subset that holds is never a smaller number (MR1 implies
+    LM-6), and where one cares about all, these are the plain numbers of boxes.
+    """
+    became = changes(before, after, same)
+    again = [column for _, column in (*became.kept, *became.type_changed, *became.moved)]
+    was = Counter(kind.casefold() for kind, care in zip(before.kinds, np.asarray(before.care), strict=True) if care)
+    now = Counter(after.kinds[column].casefold() for column in (*again, *became.gained))
     types = {kind: Count(was[kind], now[kind]) for kind in sorted(was | now)}
     return {ALL: Count(was.total(), now.total()), **types}
-
-
-def _cared_for(boxes: Boxes) -> Iterable[str]:
-    return (kind.casefold() for kind, care in zip(boxes.kinds, np.asarray(boxes.care), strict=True) if care)
 
 
 def _per_type(name: str, kinds: list[str]) -> dict[str, float]:

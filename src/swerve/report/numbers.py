@@ -19,6 +19,7 @@ from swerve.store import Run
 SUMMARY, HEALTH, PAGE = "summary.json", "health.json", "report/index.html"
 MOST_REASONS = 1000  # kept apart at a time; the rest are counted together
 OTHER = "other reasons"
+LEARNING = ("fuzz", "greedy")  # searches that choose trials by what they were told: their trials are no sample
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 
@@ -34,6 +35,7 @@ class Line:
     introduced: int = 0
     already_wrong: int = 0
     untouched: tuple[int, int] | None = None  # already wrong, of how many cases
+    sampled: bool = True  # whether the trials are a sample, so that their rate has an interval
 
     @property
     def trials(self) -> int:
@@ -46,9 +48,14 @@ class Line:
         return self.held + self.violated
 
     @property
-    def no_label(self) -> int:
+    def untold(self) -> int:
         """Violations nobody can call introduced or already wrong."""
         return self.violated - self.introduced - self.already_wrong
+
+    @property
+    def blame(self) -> tuple[int | None, int | None]:
+        """How many violations were introduced, and how many already wrong; None where there is nothing to tell by."""
+        return (None, None) if self.violated and self.untold == self.violated else (self.introduced, self.already_wrong)
 
     @property
     def rate(self) -> float:
@@ -94,6 +101,10 @@ class Numbers:
         if not whole.judged:
             told = f"{whole.skipped:,} skipped, {whole.errors:,} errors"
             return f"No trial could be judged ({told}): this run says nothing about the system."
+        if not whole.sampled:
+            found = f"{whole.violated:,} of {whole.judged:,} judged trials violated their rule" if whole.violated else ""
+            none = f"No findings: all {whole.judged:,} judged trials held"
+            return f"{found or none}; the search chose them by what it was told, so this is no rate."
         if not whole.violated:
             return f"No findings: all {whole.judged:,} judged trials held (at most {high:.1%} may fail, 95% Wilson)."
         share = f"{whole.rate:.1%} (95% Wilson {low:.1%} to {high:.1%})"
@@ -120,9 +131,9 @@ class _Tally:
         if status == Status.VIOLATED.value and row["introduced"] is not None:
             self.counts["introduced" if row["introduced"] else "already_wrong"] += 1
 
-    def line(self, name: str, untouched: tuple[int, int] | None = None) -> Line:
+    def line(self, name: str, untouched: tuple[int, int] | None = None, *, sampled: bool = True) -> Line:
         plain = {key: self.counts[key] for key in ("held", "violated", "skipped", "introduced", "already_wrong")}
-        return Line(name, **plain, errors=self.counts[Status.ERROR.value], untouched=untouched)
+        return Line(name, **plain, errors=self.counts[Status.ERROR.value], untouched=untouched, sampled=sampled)
 
 
 def numbers_of(run: Run) -> Numbers:
@@ -140,11 +151,12 @@ def numbers_of(run: Run) -> Numbers:
         rules.setdefault(row["rule"], _Tally()).add(row)
         if row["status"] in (Status.SKIPPED.value, Status.ERROR.value):
             reasons.add(f"{row['error']} error" if row["error"] else row["status"], row["why"], row["case"])
-    whole = overall.line("all rules")
+    sampled = (campaign.get("search") or {}).get("use") not in LEARNING
+    whole = overall.line("all rules", sampled=sampled)
     summary = _derived(run, SUMMARY)
     finished = summary.get("trials") == whole.trials
     untouched = _untouched(summary) if finished else {}
-    lines = tuple(tally.line(name, untouched.get(name)) for name, tally in rules.items())
+    lines = tuple(tally.line(name, untouched.get(name), sampled=sampled) for name, tally in rules.items())
     return Numbers(
         str(campaign.get("method", "custom")),
         int(campaign.get("seed", 0)),

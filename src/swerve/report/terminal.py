@@ -104,15 +104,15 @@ def _aligned(row: Sequence[str], widths: Sequence[int], style: str) -> Text:
 
 def _cells(line: Line) -> tuple[str, ...]:
     low, high = line.interval
-    rate = (f"{line.rate:.1%}", f"{100 * low:.1f}–{100 * high:.1f}") if line.judged else ("–", "–")
+    rate = (f"{line.rate:.1%}", f"{100 * low:.1f}–{100 * high:.1f}" if line.sampled else "–") if line.judged else ("–", "–")
     untouched = "{:,}/{:,}".format(*line.untouched) if line.untouched else "–"
-    counts = map(_count, (line.trials, line.violated, line.introduced, line.already_wrong, line.skipped, line.errors))
+    counts = map(_count, (line.trials, line.violated, *line.blame, line.skipped, line.errors))
     trials, violated, introduced, already, skipped, errors = counts
     return printable(line.name, NARROW), trials, violated, *rate, introduced, already, untouched, skipped, errors
 
 
-def _count(number: int) -> str:
-    return f"{number:,}"
+def _count(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
 
 
 def _told(finding: Finding, run: Run) -> Text:

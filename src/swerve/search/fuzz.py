@@ -12,10 +12,10 @@ import numpy as np
 from swerve.campaign import Plan, Record, Trial
 from swerve.errors import InputError
 from swerve.relation import Status
-from swerve.relations.obstacles import OBSTACLES, changes
+from swerve.relations.obstacles import OBSTACLES, changes, labelled
 from swerve.seeding import rng_for
 from swerve.transformations.offer import OfferPoints
-from swerve.values import Array, Boxes3D, Value, find
+from swerve.values import Array, Boxes3D, find
 
 ANSWERS, CHANCE = "answers", "chance"
 TALL = 2.0  # metres above and below an obstacle's middle that points are tried at
@@ -35,15 +35,16 @@ class Fuzz:
     bred: their points mixed, some moved, some drawn anew.
 
     Args:
-        points: of a set; those that fall into the region are not added.
+        points: of a set, and no more than the rule's `n`; those that fall into the region, or farther from its border than
+            the rule's `near`, are not added.
         reach: metres around an obstacle that points lie within.
         per_case: obstacles of each case that are looked at.
         targets: obstacles besieged.
         tries: sets for each of these at most.
         width: sets asked for at a time for one of these.
         follow: `answers`, or `chance`: every set drawn anew, which is what breeding has to beat.
-        known: whether only obstacles count that a label knows, in cases that have 3-D boxes as labels: to hide what is not
-            there is no feat.
+        known: whether only obstacles count that stand on a label, in cases that have 3-D boxes as labels: to hide what is
+            not there is no feat.
     """
 
     points: int = 60
@@ -99,6 +100,9 @@ class FuzzSession:
 
     def __init__(self, search: Fuzz, plan: Plan) -> None:
         self._search, self._plan = search, plan
+        told = getattr(plan.rules[0].change, "domains", {})
+        self._near, self._outside = told.get("near"), told.get("outside")
+        self._points = min(search.points, number) if isinstance(number := told.get("n"), int) else search.points
         self.scouted = sorted(_weakest(search, plan), key=lambda siege: (siege.weakness, siege.case, siege.row))
         self.besieged: list[Siege] = []
         self._waiting = iter(self._asks())
@@ -109,7 +113,7 @@ class FuzzSession:
         sieges = next(self._waiting, ())
         self._asked = [(siege, *self._drawn(siege)) for siege in sieges]
         rule = self._plan.rules[0].name
-        return [Trial(siege.case, rule, draw, _offer(points)) for siege, draw, points in self._asked]
+        return [Trial(siege.case, rule, draw, self._offer(points)) for siege, draw, points in self._asked]
 
     def tell(self, records: Sequence[Record]) -> None:
         for (siege, draw, points), record in zip(self._asked, records, strict=True):
@@ -148,15 +152,14 @@ class FuzzSession:
 
     def _fresh(self, siege: Siege, rng: np.random.Generator) -> Array:
         """Points at random in a disc around an obstacle."""
-        count = self._search.points
+        count = self._points
         far, turn = self._search.reach * np.sqrt(rng.random(count)), rng.uniform(-np.pi, np.pi, count)
         x, y, z = siege.box[:3]
         places = [x + far * np.cos(turn), y + far * np.sin(turn), z + rng.uniform(-TALL, TALL, count), rng.random(count)]
         return np.stack(places, axis=1)
 
-
-def _offer(points: Array) -> OfferPoints:
-    return OfferPoints(tuple(map(tuple, points.tolist())))
+    def _offer(self, points: Array) -> OfferPoints:
+        return OfferPoints(tuple(map(tuple, points.tolist())), near=self._near, outside=self._outside)
 
 
 def _child(parents: Sequence[Array], fresh: Array, rng: np.random.Generator) -> Array:
@@ -189,13 +192,6 @@ def beams(said: Boxes3D) -> Array:
     """In proportion to how many beams of a sensor in the origin meet each box, whatever stands between."""
     x, y, _, length, width, height, _ = np.asarray(said.xyzlwhy).T
     return np.asarray(height * (length + width) / np.maximum(x**2 + y**2, NEAREST**2))
-
-
-def labelled(said: Boxes3D, truth: Value | None) -> Array:
-    """Which boxes stand for a label of any kind: IoU 0.1, or 2 m for pedestrians and cyclists; all where there is none."""
-    if not isinstance(truth, Boxes3D):
-        return np.ones(len(said.kinds), bool)
-    return np.asarray(OBSTACLES.likeness(said, truth).near.any(axis=1))
 
 
 def left_of(record: Record, row: int) -> float | None:

@@ -20,6 +20,7 @@ TO_LIDAR = ("Tr_imu_to_velo",)  # those that lead to it
 PIXELS = ("camera", "P0", "P1", "P2", "P3")  # those that lead to pixels
 WITHIN_CAMERA = ("R0_rect",)  # those that lead from one camera's frame to another's
 FROM_WORLD = ("world_to_camera",)
+MOUNT, UPRIGHT = (-0.3, 0.3), (-0.1, 0.1)  # metres that a mount may be off
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,13 @@ class Yaw(_Moved):
 class Shift(_Moved):
     """The LiDAR moved by metres ahead, to the left and up: all it sees moves the other way.
 
-    What only the new place could see is not there, so it is sound for the little that a mount is off, not for a drive.
+    What only the new place could see is not there, so it is sound for the little that a mount is off, not for a drive:
+    what a rule does not name is drawn from ±0.3 m, upright ±0.1 m.
     """
 
-    x: float = param(-10, 10, neutral=0, resolution=0.01, unit=" m", default=0.0)
-    y: float = param(-10, 10, neutral=0, resolution=0.01, unit=" m", default=0.0)
-    z: float = param(-10, 10, neutral=0, resolution=0.01, unit=" m", default=0.0)
+    x: float = param(-10, 10, neutral=0, resolution=0.01, unit=" m", usual=MOUNT, default=0.0)
+    y: float = param(-10, 10, neutral=0, resolution=0.01, unit=" m", usual=MOUNT, default=0.0)
+    z: float = param(-10, 10, neutral=0, resolution=0.01, unit=" m", usual=UPRIGHT, default=0.0)
 
     def words(self) -> str:
         return f"LiDAR moved {self.x:g} m ahead, {self.y:g} m to the left, {self.z:g} m up"

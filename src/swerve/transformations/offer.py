@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from swerve.case import Case
 from swerve.errors import NotApplicable
 from swerve.region import outside
 from swerve.transformation import Transformation
+from swerve.transformations.placing import within
 from swerve.transformations.points import Span, clouds_of, span
-from swerve.transformations.scatter import MorePoints, PlacePoints, Point
+from swerve.transformations.scatter import MorePoints, PlacePoints, Point, metres
 from swerve.values import Array, Region
 
 
@@ -20,15 +21,18 @@ from swerve.values import Array, Region
 class OfferPoints(MorePoints):
     """Points (x, y, z, share) `at` these places, without those that would lie inside the region (LM-4).
 
-    Heights beyond the sweep's are brought to its least or greatest; the share says where between its least and its greatest
-    intensity a point lies. It does not apply where all of them would lie inside.
+    With `near`, also without those that lie more than so many metres from its border. Heights beyond the sweep's are brought
+    to its least or greatest; the share says where between its least and its greatest intensity a point lies. It does not
+    apply where none of them is left.
     """
 
     at: tuple[Point, ...]
+    near: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "at", PlacePoints(self.at).at)
+        object.__setattr__(self, "near", metres(self.near))
         if any(not 0 <= share <= 1 for *_, share in self.at):
             raise ValueError("at holds a share of the intensities that is not from 0 to 1")
 
@@ -46,8 +50,9 @@ class OfferPoints(MorePoints):
         yield from (self.with_parts(half) for half in (self.at[:middle], self.at[middle:]) if 0 < len(half) < len(self.at))
 
     def words(self) -> str:
-        """Such as "3 points offered outside the region"."""
-        return f"{len(self.at):,} point{'' if len(self.at) == 1 else 's'} offered outside the region"
+        """Such as "3 points offered outside the region, at most 5 m from it"."""
+        where = "" if self.near is None else f", at most {self.near:g} m from it"
+        return f"{len(self.at):,} point{'' if len(self.at) == 1 else 's'} offered outside the region{where}"
 
     def placed(self, case: Case) -> PlacePoints:
         """The change that adds the very same points to `case` and says where each lies."""
@@ -63,8 +68,11 @@ class OfferPoints(MorePoints):
     def _placed(self, reach: Span, region: Region) -> Array:
         xyzs = np.array(self.at, np.float32).reshape(-1, 4)
         kept: Array = xyzs[outside(region, xyzs[:, :2])]
+        if self.near is not None:
+            kept = kept[within(self.near, region, kept[:, :2].astype(np.float64))]
         if not len(kept):
-            raise NotApplicable(f"none of the {len(self.at):,} points offered lies outside the region")
+            where = "" if self.near is None else f", at most {self.near:g} m from it"
+            raise NotApplicable(f"none of the {len(self.at):,} points offered lies outside the region{where}")
         low, high = reach.low[2:].astype(np.float32), reach.high[2:].astype(np.float32)
         kept[:, 2] = np.clip(kept[:, 2], low[0], high[0])
         kept[:, 3] = np.clip(low[1] + kept[:, 3] * (high[1] - low[1]), low[1], high[1])

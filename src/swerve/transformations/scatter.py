@@ -112,7 +112,7 @@ class AddPoints(MorePoints):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "near", _metres(self.near))
+        object.__setattr__(self, "near", metres(self.near))
         object.__setattr__(self, "keep", _chosen(self.keep, self.n))
         if self.area not in AREAS:
             raise ValueError(f"area must be {' or '.join(AREAS)}, got {self.area!r}")
@@ -262,7 +262,8 @@ def _rounded(given: object) -> tuple[Point, ...]:
     return tuple((float(x), float(y), float(z), float(i)) for x, y, z, i in points)
 
 
-def _metres(near: object) -> float | None:
+def metres(near: object) -> float | None:
+    """How near to a border points must lie, checked; None: anywhere."""
     if near is None:
         return None
     if isinstance(near, bool) or not isinstance(near, int | float) or not 0 < near < math.inf:

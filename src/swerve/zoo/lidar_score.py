@@ -10,15 +10,15 @@ import numpy as np
 
 from swerve.case import Case
 from swerve.errors import InputError
-from swerve.relations.matching import match
+from swerve.relations.matching import box_distances, match
+from swerve.relations.obstacles import stand_on
 from swerve.system import System
-from swerve.values import Array, Boxes3D, find
+from swerve.values import Boxes3D, find
 from swerve.zoo.clusters import KINDS
 
 WITHIN = 30.0  # metres from the sensor
 GOAL = {"car": 0.95, "pedestrian": 0.9, "cyclist": 0.9}  # recall
 PRECISION, TYPES = 0.9, 0.85
-BESIDE = 0.5  # metres from the footprint of somebody within which a box's middle must lie
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ def compared(truth: Boxes3D, said: Boxes3D, within: float = WITHIN) -> Tally:
     """
     near = np.hypot(*said.xyzlwhy[:, :2].T) < within
     demanded = np.asarray(truth.care) & (np.hypot(*truth.xyzlwhy[:, :2].T) < within)
-    on, apart = _on(truth.xyzlwhy, said.xyzlwhy)
-    matching = match(1 / (1 + apart), on, demanded)
+    on = stand_on(truth, said)
+    matching = match(1 / (1 + box_distances(truth, said)), on, demanded)
     pairs = [(row, column) for row, column in matching.pairs if demanded[row]]
     tolerated = on[~demanded].any(axis=0)
     made_up = [column for column in matching.extra if near[column] and not tolerated[column]]
@@ -110,15 +110,6 @@ def compared(truth: Boxes3D, said: Boxes3D, within: float = WITHIN) -> Tally:
         sweeps=1,
         within=within,
     )
-
-
-def _on(truth: Array, said: Array) -> tuple[Array, Array]:
-    """Which boxes' middles lie on whom, and metres between the middles; a row per box of the truth."""
-    away = said[None, :, :2] - truth[:, None, :2]
-    cosine, sine = np.cos(truth[:, 6])[:, None], np.sin(truth[:, 6])[:, None]
-    along, across = away[..., 0] * cosine + away[..., 1] * sine, away[..., 1] * cosine - away[..., 0] * sine
-    on = (np.abs(along) <= truth[:, 3, None] / 2 + BESIDE) & (np.abs(across) <= truth[:, 4, None] / 2 + BESIDE)
-    return on, np.hypot(away[..., 0], away[..., 1])
 
 
 def _by_kind(truth: Boxes3D, rows: Iterable[int]) -> tuple[int, ...]:

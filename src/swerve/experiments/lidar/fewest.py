@@ -19,12 +19,12 @@ from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import lidar
 from swerve.region import region_of
 from swerve.relation import Verdict
-from swerve.relations.obstacles import Changes, changes, in_region
+from swerve.relations.obstacles import Changes, changes, in_region, labelled
 from swerve.report.birdseye import around, before_after
 from swerve.report.cells import Row
 from swerve.report.experiment import Pictures, Section, Sheet
 from swerve.rows import Finding, finding_of, record_of
-from swerve.search.fuzz import Fuzz, FuzzSession, Siege, labelled
+from swerve.search.fuzz import Fuzz, FuzzSession, Siege
 from swerve.shrink import Shrunk, shrink, shrunk_of
 from swerve.sources.some import Some
 from swerve.spec import build_change
@@ -215,7 +215,7 @@ def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
 
 
 TEXT = (
-    "Sets of points are placed beside the weakest obstacles (low scores, few beams), of those that a label knows; the sets "
+    "Sets of points are placed beside the weakest obstacles (low scores, few beams), those that stand on a label; the sets "
     "are bred that leave least of their obstacle, and what hides one is shrunk by delta debugging until no single point can "
     "be left out. Then the points are placed one by one and the whole frame is answered once more. All points lie outside "
     "the region, or the change does not apply. Obstacles clear of the region are left out."

@@ -8,7 +8,7 @@ from swerve.analysis.statistics import wilson
 from swerve.experiments.lidar.losses import kinds_of, outcomes
 from swerve.experiments.lidar.tested import NOTHING, Frame, Tested
 from swerve.experiments.setting import Setting
-from swerve.relations.obstacles import ALL, COVERED, OBSTACLES, PIECE
+from swerve.relations.obstacles import ALL, BESIDE, COVERED, OBSTACLES, PIECE
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
 from swerve.report.experiment import Chart, Section, Sheet
@@ -41,8 +41,9 @@ TEXT = (
     f"overlapping by an IoU of {OBSTACLES.overlap:g} or more seen from above, or, for pedestrians and cyclists, within "
     f"{OBSTACLES.within:g} m. What is not there is of another type, moved (IoU {OBSTACLES.near:g} or more, or less than "
     f"{2 * OBSTACLES.within:g} m away), or lost; of the lost, those have vanished that no other box covers by more than "
-    f"{COVERED:.0%} nor is for {PIECE:.0%} a piece of: they were not merged into a neighbour. lost_real: the lost that a "
-    "label knows, told of frames with labels only. Obstacles clear of the region are neither demanded nor forbidden."
+    f"{COVERED:.0%} nor is for {PIECE:.0%} a piece of: they were not merged into a neighbour. lost_real: the lost whose "
+    f"middle lies on a true box or at most {BESIDE:g} m beside it, told of frames with labels only. "
+    "Obstacles clear of the region are neither demanded nor forbidden."
 )
 NOTE = (
     "missing: lost, of another type or moved, which the subset forbids; rate: of obstacles, frame rate: of frames with one "

@@ -14,8 +14,7 @@ from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import SERIES, rule_name
 from swerve.region import region_of
 from swerve.relation import Status
-from swerve.relations.obstacles import Changes, Count, changes, counted, in_region
-from swerve.search.fuzz import labelled
+from swerve.relations.obstacles import Changes, Count, changes, counted, in_region, labelled
 from swerve.store import Run
 from swerve.system import Answer, System
 from swerve.values import Boxes3D, Region, Value, find
