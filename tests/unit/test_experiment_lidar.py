@@ -20,6 +20,7 @@ from swerve.case import Case
 from swerve.cli import main
 from swerve.codec import decode_values
 from swerve.experiments.cli import EXPERIMENTS
+from swerve.experiments.lidar.examples import chosen
 from swerve.experiments.lidar.experiment import SIZES, Size, estimate, experiment
 from swerve.experiments.lidar.fewest import Besieged, Hunt, Seen, shown
 from swerve.experiments.lidar.field import REACHES
@@ -427,6 +428,35 @@ def test_a_bit_that_differs_is_counted(tmp_path: Path) -> None:
     page = (tmp_path / "report" / "index.html").read_text()
     assert f"{6 * FRAMES} of its {6 * FRAMES} answers differ, though no point outside should reach it" in page
     assert "exactly 0" not in page
+
+
+# --- which frames are shown ----------------------------------------------------------------------------------------------
+
+
+def trial(rule: str, case: str, vanished: int, lost: int | None = None, status: str = "violated") -> dict[str, Any]:
+    lost = vanished if lost is None else lost
+    return {"rule": rule, "case": case, "status": status, "facts": {"vanished": vanished, "lost": lost}}
+
+
+def names(found: list[Mapping[str, Any]]) -> list[tuple[str, str, float]]:
+    return [(row["rule"], row["case"], row["facts"]["vanished"]) for row in found]
+
+
+def test_strongest_series_is_shown_and_each_frame_once() -> None:
+    series, cases = {"10": 1, "100": 3, "1,000": 9}, {"a": 1, "b": 3, "c": 2}
+    trials = [trial(rule, case, series[rule] * cases[case]) for rule, case in itertools.product(series, cases)]
+    assert names(chosen(trials, 3)) == [("1,000", "b", 27), ("100", "c", 6), ("10", "a", 1)]
+
+
+def test_series_come_first_and_then_the_next_worst() -> None:
+    trials = [trial("10", "a", 1), trial("1,000", "a", 5), trial("1,000", "b", 4), trial("1,000", "c", 3)]
+    assert names(chosen(trials, 2)) == [("1,000", "a", 5), ("10", "a", 1)]
+    assert names(chosen(trials, 3)) == [("1,000", "a", 5), ("1,000", "b", 4), ("10", "a", 1)]
+
+
+def test_vanished_are_shown_before_merged_and_held_never() -> None:
+    trials = [trial("10", "a", 0, 9), trial("10", "b", 1, 1), trial("10", "c", 7, 7, "held"), trial("10", "d", 0, 0)]
+    assert names(chosen(trials, 4)) == [("10", "b", 1), ("10", "a", 0)]
 
 
 # --- merged, not vanished ------------------------------------------------------------------------------------------------
