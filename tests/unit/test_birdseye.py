@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,7 +31,7 @@ from swerve.report.birdseye import (
 )
 from swerve.transformations.lidar import Yaw
 from swerve.transformations.scatter import PlacePoints
-from swerve.values import Array, Boxes3D, Image, PointCloud, Region
+from swerve.values import Array, Boxes3D, Calibration, Image, PointCloud, Region
 from tests.fixture_sweeps import road
 
 SQUARE = Region((np.array([[0.0, -5], [10, -5], [10, 5], [0, 5]]),))
@@ -170,6 +172,44 @@ def test_camera_stands_beside_where_there_is_one() -> None:
     bare = pair()
     lent = before_after(*bare, cars(), cars(), view=view, pictured=case)
     assert (lent == wide).all()
+
+
+AHEAD = np.array([[0.0, -1, 0, 0], [0, 0, -1, 0], [1, 0, 0, 0]])  # a camera where the LiDAR is
+
+
+def calibrated(case: Case) -> Case:
+    """A camera of 160 x 90 pixels that sees as wide as it is far."""
+    lens = np.array([[160.0, 0, 80], [0, 160, 45], [0, 0, 1]])
+    return replace(case, truth=(Calibration({"camera": lens, "Tr_velo_to_cam": AHEAD}, (160, 90)),))
+
+
+def test_lost_box_is_dashed_in_the_camera_s_frame() -> None:
+    case, followup = map(calibrated, pair(pictured=True))
+    picture = before_after(case, followup, cars((12, 1), (20, -30)), cars(), view=View(side=90))
+    assert picture.shape == (90, 160 + 2 * 90 + 2 * GAP, 3)
+    rows, columns = np.nonzero(has(picture[:, :160], GONE))
+    # 10 to 14 m ahead, 2 m wide about 1 m to the left, 1.5 m high: its nearest face spans 0 to 2 m left, 0.75 m up and down.
+    assert (columns.min(), columns.max()) == (pytest.approx(80 - 160 * 2 / 10, abs=2), pytest.approx(80, abs=2))
+    assert (rows.min(), rows.max()) == (
+        pytest.approx(45 - 160 * 0.75 / 10, abs=2),
+        pytest.approx(45 + 160 * 0.75 / 10, abs=2),
+    )
+
+
+@pytest.mark.parametrize("place", [(20, -30), (-12, 1)])
+def test_frame_that_shows_nothing_lost_is_left_out(place: tuple[float, float]) -> None:
+    case, followup = map(calibrated, pair(pictured=True))
+    assert before_after(case, followup, cars(place), cars(), view=View(side=90)).shape == (90, 2 * 90 + GAP, 3)
+
+
+def test_edges_end_at_the_camera() -> None:
+    """A box that reaches behind the camera is drawn as far as it lies ahead, not mirrored."""
+    case, followup = map(calibrated, pair(pictured=True))
+    picture = before_after(case, followup, cars((1, 1.2)), cars(), view=View(side=90))
+    assert picture.shape == (90, 2 * 90 + GAP, 3)  # its middle is beside the frame
+    picture = before_after(case, followup, cars((1, 0.3)), cars(), view=View(side=90))
+    _, columns = np.nonzero(has(picture[:, :160], GONE))
+    assert columns.min() <= 80 < columns.max() < 160
 
 
 def test_same_picture_every_time() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,12 @@ from swerve.case import Case
 from swerve.cli import main
 from swerve.codec import decode_values
 from swerve.experiments.cli import EXPERIMENTS
+from swerve.experiments.lidar.examples import chosen
 from swerve.experiments.lidar.experiment import SIZES, Size, estimate, experiment
 from swerve.experiments.lidar.fewest import Besieged, Hunt, Seen, shown
 from swerve.experiments.lidar.field import REACHES
 from swerve.experiments.lidar.printed import TABLE
-from swerve.experiments.lidar.retraining import Lessons, Noisy, learn, retrained
+from swerve.experiments.lidar.retraining import ARMS, Lessons, Twice, learn, retrained
 from swerve.experiments.lidar.sweeps import Kept, kept
 from swerve.experiments.lidar.tested import Frame
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
@@ -441,6 +444,35 @@ def test_a_bit_that_differs_is_counted(tmp_path: Path) -> None:
     assert "exactly 0" not in page
 
 
+# --- which frames are shown ----------------------------------------------------------------------------------------------
+
+
+def trial(rule: str, case: str, vanished: int, lost: int | None = None, status: str = "violated") -> dict[str, Any]:
+    lost = vanished if lost is None else lost
+    return {"rule": rule, "case": case, "status": status, "facts": {"vanished": vanished, "lost": lost}}
+
+
+def names(found: list[Mapping[str, Any]]) -> list[tuple[str, str, float]]:
+    return [(row["rule"], row["case"], row["facts"]["vanished"]) for row in found]
+
+
+def test_strongest_series_is_shown_and_each_frame_once() -> None:
+    series, cases = {"10": 1, "100": 3, "1,000": 9}, {"a": 1, "b": 3, "c": 2}
+    trials = [trial(rule, case, series[rule] * cases[case]) for rule, case in itertools.product(series, cases)]
+    assert names(chosen(trials, 3)) == [("1,000", "b", 27), ("100", "c", 6), ("10", "a", 1)]
+
+
+def test_series_come_first_and_then_the_next_worst() -> None:
+    trials = [trial("10", "a", 1), trial("1,000", "a", 5), trial("1,000", "b", 4), trial("1,000", "c", 3)]
+    assert names(chosen(trials, 2)) == [("1,000", "a", 5), ("10", "a", 1)]
+    assert names(chosen(trials, 3)) == [("1,000", "a", 5), ("1,000", "b", 4), ("10", "a", 1)]
+
+
+def test_vanished_are_shown_before_merged_and_held_never() -> None:
+    trials = [trial("10", "a", 0, 9), trial("10", "b", 1, 1), trial("10", "c", 7, 7, "held"), trial("10", "d", 0, 0)]
+    assert names(chosen(trials, 4)) == [("10", "b", 1), ("10", "a", 0)]
+
+
 # --- merged, not vanished ------------------------------------------------------------------------------------------------
 
 
@@ -497,7 +529,7 @@ def test_kept_sweep_is_the_world_s(tmp_path: Path) -> None:
 
 
 def test_noise_is_added_to_every_other_sweep() -> None:
-    noisy = Noisy(Sweeps(3), seed=1)
+    noisy = Twice(Sweeps(3), seed=1)
     assert len(noisy) == 6
     for number in range(3):
         case = Sweeps(3)[f"sweep-{number}"]
@@ -513,6 +545,13 @@ def test_noise_is_added_to_every_other_sweep() -> None:
         noisy[6]
 
 
+def test_control_learns_from_as_many_sweeps_without_a_point_added() -> None:
+    clean = Twice(Sweeps(3), seed=1, noisy=False)
+    assert len(clean) == len(Twice(Sweeps(3), seed=1))
+    for number in range(6):
+        assert clean[number].xyzi.tobytes() == points_of(Sweeps(3)[f"sweep-{number // 2}"]).tobytes()
+
+
 def tiny(path: Path, seed: int = 0) -> Lidar:
     """A network of the zoo's kind, as small as it can be, with weights drawn at random."""
     with torch.random.fork_rng(devices=[]):
@@ -524,7 +563,7 @@ def tiny(path: Path, seed: int = 0) -> Lidar:
 def test_network_learns_and_the_given_one_stays(tmp_path: Path) -> None:
     system = tiny(tmp_path / "tiny.safetensors")
     before = {name: part.clone() for name, part in system.net.state_dict().items()}
-    noisy = Noisy(Sweeps(2), seed=0)
+    noisy = Twice(Sweeps(2), seed=0)
     tuned = [learn(system.net, Grid(32), noisy, noisy[:2], 2, seed=5) for _ in range(2)]
     assert all(torch.equal(part, before[name]) for name, part in system.net.state_dict().items())
     assert any(not torch.equal(part, before[name]) for name, part in tuned[0].state_dict().items())
@@ -533,15 +572,18 @@ def test_network_learns_and_the_given_one_stays(tmp_path: Path) -> None:
 
 
 def test_retrained_weights_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    system = tiny(tmp_path / "tiny.safetensors")
     monkeypatch.setattr("swerve.experiments.lidar.retraining.kept", lambda setting, count, split: Sweeps(count))
-    setting = Setting(tmp_path / "into", QUICK)
-    first = retrained(setting, Subject("lidar", system, Sweeps(2)), SMALL.lessons)
+    setting, subject = Setting(tmp_path / "into", QUICK), Subject("lidar", tiny(tmp_path / "tiny.safetensors"), Sweeps(2))
+    lessons = replace(SMALL.lessons, passes=3)
+    first = retrained(setting, subject, lessons)
     assert first.weights is not None
     stamp = first.weights.stat().st_mtime_ns
-    assert retrained(setting, Subject("lidar", system, Sweeps(2)), SMALL.lessons).weights == first.weights
+    assert retrained(setting, subject, lessons).weights == first.weights
     assert first.weights.stat().st_mtime_ns == stamp
     assert (first.cells, first.width, first.roi_first) == (32, 4, False)
+    clean = retrained(setting, subject, lessons, "clean sweeps")
+    assert clean.weights is not None
+    assert clean.weights.read_bytes() != first.weights.read_bytes()
 
 
 def test_region_first_gives_exactly_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -568,12 +610,17 @@ def test_retraining_is_told_before_and_after(tmp_path: Path, monkeypatch: pytest
     system = tiny(tmp_path / "tiny.safetensors")
     experiment(Setting(tmp_path / "into", QUICK), system, Sweeps(FRAMES), "tiny", retrain=True)
     table = rows(tmp_path / "into", "retrained")
-    assert [row["placement"] for row in table] == list(PLACEMENTS)
+    arms = ("none", "clean sweeps", "noise points")
+    assert [(row["placement"], row["further training"]) for row in table] == list(itertools.product(PLACEMENTS, arms))
     for row in table:
-        run = Run(tmp_path / "into" / "runs" / "tiny" / f"retrained, {row['placement']}")
+        assert int(row["frames"]) == SMALL.lessons.frames
+        if row["further training"] == "none":
+            assert (row["p against none"], row["p against clean"]) == ("", "")
+            continue
+        run = Run(tmp_path / "into" / "runs" / "tiny" / f"{ARMS[row['further training']]}, {row['placement']}")
         found = [one for one in run.trials() if one["status"] in ("held", "violated")]
-        assert int(row["frames"]) == len(found) == SMALL.lessons.frames
-        assert int(row["missing after"]) == sum(one["status"] == "violated" for one in found)
+        assert len(found) == SMALL.lessons.frames
+        assert int(row["missing"]) == sum(one["status"] == "violated" for one in found)
         series = Run(tmp_path / "into" / "runs" / "tiny" / row["placement"])
         same = {one["case"]: one["change"] for one in series.trials() if one["facts"].get("added") == 1000}
         assert all(same[one["case"]] == one["change"] for one in found)  # the very same points, before and after

@@ -12,7 +12,8 @@ import numpy as np
 from swerve.case import Case
 from swerve.region import Bitmap, region_of
 from swerve.relations.obstacles import changes
-from swerve.transformations.photometric import images_of
+from swerve.report.dashes import dash
+from swerve.report.frontview import outlined
 from swerve.transformations.points import clouds_of
 from swerve.values import Array, Boxes3D, Region
 
@@ -28,7 +29,6 @@ ADDED: Colour = (255, 200, 40)
 GONE: Colour = (255, 60, 50)
 SIDE = 420  # pixels
 GAP = 6
-DASH = 6  # pixels
 CROWD = 200  # added points, beyond which each is but a dot
 BROAD = 40.0  # metres each way of a view that nothing asks to be nearer
 LEAST = 12.0
@@ -107,8 +107,7 @@ def views(source: Seen, followup: Seen, expected: Boxes3D | None = None, *, view
     `expected` is what should be said of the follow-up: the answer on the source as the change maps it. Left out, it is that
     answer itself where the change did nothing but add points; after any other change nobody can tell what was lost.
     """
-    added = appended(source.xyzi, followup.xyzi)
-    wanted = expected if expected is not None or added is None else source.boxes
+    added, wanted = appended(source.xyzi, followup.xyzi), _wanted(source, followup, expected)
     lost, wrong = _gone(wanted, followup.boxes)
     near, far = (view, view) if view else _both_views(source.boxes, wanted, wrong, added)
     kept = followup.xyzi if added is None else source.xyzi
@@ -135,12 +134,20 @@ def before_after(
 ) -> Array:
     """A case and its follow-up side by side, as `views` has them; left of them the camera's frame, if any.
 
-    `pictured` is the case with its camera where `case` has none.
+    `pictured` is the case with its camera where `case` has none. What was lost is dashed in the frame too, if a calibration
+    says where; a frame that shows none of it is left out.
     """
     sides = ((case, before), (followup, after))
     source, changed = (Seen(next(clouds_of(one)).xyzi, said, region_of(one)) for one, said in sides)
     panels = views(source, changed, expected, view=view)
-    return _beside([*_frames(pictured or case, panels[0].shape[0]), *panels])
+    lost, _ = _gone(_wanted(source, changed, expected), after)
+    frame = outlined(pictured or case, lost, panels[0].shape[0], GONE)
+    return _beside(panels if frame is None else [frame, *panels])
+
+
+def _wanted(source: Seen, followup: Seen, expected: Boxes3D | None) -> Boxes3D | None:
+    """What should be said of the follow-up, if anybody can tell."""
+    return source.boxes if expected is None and appended(source.xyzi, followup.xyzi) is not None else expected
 
 
 def _gone(expected: Boxes3D | None, after: Boxes3D) -> tuple[Boxes3D | None, list[int]]:
@@ -159,13 +166,6 @@ def _both_views(before: Boxes3D, expected: Boxes3D | None, rows: Sequence[int], 
     near = around(before, rows, added)
     reach = max(near.reach, far.reach)
     return replace(near, reach=reach), replace(far, reach=reach)
-
-
-def _frames(case: Case, high: int) -> list[Array]:
-    for image in images_of(case):
-        wide = round(image.pixels.shape[1] * high / image.pixels.shape[0])
-        return [cv2.resize(image.pixels, (wide, high), interpolation=cv2.INTER_AREA)]
-    return []
 
 
 def _beside(panels: Sequence[Array]) -> Array:
@@ -223,8 +223,4 @@ def _drawn(corners: Array, view: View) -> Array:
 
 def _dashed(canvas: Array, corners: Array) -> None:
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-        steps = max(2, int(np.hypot(*(end - start)) / DASH))
-        marks = np.linspace(start, end, 2 * (steps // 2) + 1)
-        for first, last in zip(marks[:-1:2], marks[1::2], strict=True):
-            ends = [tuple(int(part) for part in np.rint(np.clip(mark, -9999, 9999))) for mark in (first, last)]
-            cv2.line(canvas, ends[0], ends[1], GONE, 2, cv2.LINE_AA)
+        dash(canvas, start, end, GONE)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from swerve.case import Case
 from swerve.errors import InputError, printable
 from swerve.files import png_bytes
-from swerve.values import Boxes2D, Group, Image, Value, find
+from swerve.values import Boxes2D, Group, Image, PointCloud, Value, find
 
 LONGEST_SLUG = 60
+
+Sensed = TypeVar("Sensed", Image, PointCloud)
 
 
 class Box(NamedTuple):
@@ -49,12 +51,26 @@ class Entry:
     @property
     def image(self) -> Image:
         """The picture: of several cameras the one named 'camera' or else the first, of a window its last frame."""
-        inputs = self.case.inputs
-        ordered = [inputs["camera"], *inputs.values()] if "camera" in inputs else inputs.values()
-        found = next((image for image in map(_image, ordered) if image is not None), None)
+        found = self._last("camera", Image)
         if found is None:
-            raise InputError(f"'{self.case.key}' has no picture to write, only {', '.join(inputs) or 'nothing'}")
+            raise InputError(f"'{self.case.key}' has no picture to write, only {', '.join(self.case.inputs) or 'nothing'}")
         return found
+
+    @property
+    def pictured(self) -> bool:
+        """Whether there is a picture."""
+        return self._last("camera", Image) is not None
+
+    @property
+    def cloud(self) -> PointCloud | None:
+        """The point cloud, if any: the one named 'lidar' or else the first, of a window its last."""
+        return self._last("lidar", PointCloud)
+
+    def _last(self, name: str, kind: type[Sensed]) -> Sensed | None:
+        inputs: Mapping[str, Value] = self.case.inputs
+        ordered = [inputs[name], *inputs.values()] if name in inputs else inputs.values()
+        last = (value.values[-1] if isinstance(value, Group) and value.values else value for value in ordered)
+        return next((value for value in last if isinstance(value, kind)), None)
 
     def write_picture(self, folder: Path, name: str | None = None) -> Path:
         """Write the picture losslessly to `folder`."""
@@ -92,11 +108,6 @@ def put(path: Path, data: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
-
-
-def _image(value: Value) -> Image | None:
-    last = value.values[-1] if isinstance(value, Group) and value.values else value
-    return last if isinstance(last, Image) else None
 
 
 def _inverted(label: Boxes2D) -> str | None:

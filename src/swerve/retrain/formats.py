@@ -27,7 +27,7 @@ class Writer(Protocol):
     def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None: ...
 
     def add(self, entry: Entry) -> Path:
-        """Write one case; returns its picture's path."""
+        """Write one case; returns the path of its picture, or of its sweep where there is none."""
 
     def close(self) -> None:
         """Write what can only be told at the end."""

@@ -1,4 +1,7 @@
-"""KITTI's object folders: `SPLIT/image_2`, `label_2`, and `velodyne` and `calib` where there is something to write.
+"""KITTI's object folders: `SPLIT/label_2`, and `image_2`, `velodyne` and `calib` where there is something to write.
+
+A sweep without a picture needs a calibration all the same, as KITTI tells boxes in the camera's frame: that of a camera in
+the LiDAR's place that looks straight ahead. Regions go to `SPLIT/regions.geojson`.
 
 A box without care is a `DontCare`. What nobody has told is written as KITTI's own results do: truncation -1, angle -10,
 size -1, place -1000; occlusion is 3 then, KITTI's word for unknown, or else 0 to 2. Truncation is told where a box in
@@ -14,8 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from swerve.errors import InputError
+from swerve.files import whole_file
+from swerve.region import region_of
 from swerve.retrain.entry import Box, Entry, Spools, put
-from swerve.values import Array, Boxes2D, Boxes3D, Calibration, PointCloud, find
+from swerve.retrain.regions import REGIONS, collected, feature
+from swerve.values import Array, Boxes2D, Boxes3D, Calibration, find
 
 PARTLY, LARGELY = 0.1, 0.5  # shares hidden, where the levels of KITTI begin
 NEAREST = 0.1  # metres ahead of the camera: what is nearer is seen as if it were there
@@ -27,6 +33,8 @@ KINDS = {
 }
 AXES = np.array([[0.0, -1, 0, 0], [0, 0, -1, 0], [1, 0, 0, 0], [0, 0, 0, 1]])  # x ahead, y left, z up to right, down, ahead
 
+BLIND = Calibration({"camera": np.eye(3)})  # of a sweep that no camera goes with
+
 Place = tuple[float, tuple[float, ...], tuple[float, ...], float]
 
 
@@ -34,30 +42,47 @@ class Kitti:
     """One line per object in `label_2`, with its 3-D box where there is one."""
 
     def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
-        del spools, kinds
-        self._folder = folder
+        del kinds
+        self._folder, self._regions = folder, spools
 
     def add(self, entry: Entry) -> Path:
         home, name = self._folder / entry.split, f"{entry.number:06d}"
         put(home / "label_2" / f"{name}.txt", "".join(_lines(entry)).encode())
-        for value in entry.case.inputs.values():
-            if isinstance(value, PointCloud):
-                put(home / "velodyne" / f"{name}.bin", value.xyzi.astype("<f4").tobytes())
-        known = find(entry.case.truth, Calibration.slot)
-        if isinstance(known, Calibration) and camera_of(known) is not None:
+        sweep, region = entry.cloud, region_of(entry.case)
+        if sweep is not None:
+            put(home / "velodyne" / f"{name}.bin", sweep.xyzi.astype("<f4").tobytes())
+        if sweep is not None and region is not None:
+            self._regions[entry.split].add(feature(region, name))
+        if (known := _known(entry)) is not None:
             put(home / "calib" / f"{name}.txt", _calibration(known).encode())
+        if sweep is not None and not entry.pictured:
+            return home / "velodyne" / f"{name}.bin"
         return entry.write_picture(home / "image_2", name)
 
     def close(self) -> None:
-        """Nothing is left to write."""
+        for split, spool in self._regions.items():
+            with whole_file(self._folder / split / REGIONS) as file:
+                file.writelines(part.encode() for part in collected(spool.texts()))
 
     @staticmethod
     def place(folder: Path, split: str) -> Path:
         return folder / split
 
 
+def _known(entry: Entry) -> Calibration | None:
+    """The calibration to write: that of the camera, or for a sweep alone one that tells where its boxes are."""
+    known = find(entry.case.truth, Calibration.slot)
+    told = known if isinstance(known, Calibration) else None
+    if told is not None and camera_of(told) is not None:
+        return told
+    if entry.pictured or entry.cloud is None:
+        return None
+    return Calibration({**(told.matrices if told else {}), **BLIND.matrices})
+
+
 def _lines(entry: Entry) -> Iterator[str]:
     flat, solid = find(entry.case.truth, Boxes2D.slot), find(entry.case.truth, Boxes3D.slot)
+    flat = flat if entry.pictured or not isinstance(solid, Boxes3D) else None
     places = _places(entry, solid) if isinstance(solid, Boxes3D) else None
     if flat is None and isinstance(solid, Boxes3D):
         unseen = (-1.0, -1.0, -1.0, -1.0)
@@ -75,7 +100,7 @@ def _truncation(entry: Entry, place: Place | None) -> float:
     """The share of a box, as its corners in space appear, that lies outside the picture; -1 where nobody can tell."""
     known = find(entry.case.truth, Calibration.slot)
     camera = camera_of(known) if isinstance(known, Calibration) else None
-    if place is None or camera is None:
+    if place is None or camera is None or not entry.pictured:
         return -1.0
     _, (height, width, length), foot, turned = place
     cos, sin = math.cos(turned), math.sin(turned)

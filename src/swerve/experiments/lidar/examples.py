@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from heapq import nlargest
+from itertools import chain
 
 from swerve.codec import decode_values
 from swerve.experiments.lidar.fewest import pictured
@@ -17,7 +19,7 @@ EACH = 4  # of a system
 
 
 def section(all_tested: Sequence[Tested]) -> Section:
-    """Of every series the frame that lost most."""
+    """Of each system the frames in which most vanished."""
     parts = tuple(made for tested in all_tested if (made := _pictures(tested)).items)
     return Section("What lost obstacles look like", (TEXT,), parts, "" if parts else "no obstacle was lost")
 
@@ -25,28 +27,34 @@ def section(all_tested: Sequence[Tested]) -> Section:
 TEXT = (
     "Left the frame with what was seen in it, right the same with the added points, yellow. The region is "
     "shaded: no point lies in it. Cars are green, pedestrians pink, cyclists blue, all else purple; what was lost is "
-    "dashed in red. Ahead is up, the triangle is the sensor."
+    "dashed in red, also in the camera's frame, which is left out where it shows none of it. Ahead is up, the triangle is "
+    "the sensor."
 )
 
 
 def _pictures(tested: Tested) -> Pictures:
-    rows = sorted(_worst(tested), key=lambda row: row["facts"]["added"])[:EACH]
+    rows = chosen(row for run in tested.runs.values() for row in run.trials())
     return Pictures(tested.name, tuple((_caption(row), _drawn(tested, row)) for row in rows), across=1)
 
 
-def _worst(tested: Tested) -> Iterator[Trial]:
-    """Of each rule the frame that lost most, those that vanished before those merged with a neighbour."""
-    for run in tested.runs.values():
-        best: dict[str, Trial] = {}
-        for row in run.trials():
-            if row["status"] != "violated" or not row["facts"]["lost"]:
-                continue
-            if row["rule"] not in best or _loss(row) > _loss(best[row["rule"]]):
-                best[row["rule"]] = row
-        yield from best.values()
+def chosen(rows: Iterable[Trial], most: int = EACH) -> list[Trial]:
+    """The frames in which most vanished: one of each series first, each another case where that is possible."""
+    best: dict[str, list[Trial]] = {}
+    for row in rows:
+        if row["status"] == "violated" and row["facts"]["lost"]:
+            best[row["rule"]] = nlargest(most, [*best.get(row["rule"], ()), row], key=_loss)
+    left = sorted(chain.from_iterable(best.values()), key=_loss, reverse=True)
+    found: list[Trial] = []
+    for names in (("rule", "case"), ("rule",), ("case",), ()):
+        for row in left:
+            fresh = all(row[name] != one[name] for name in names for one in found)
+            if len(found) < most and fresh and row not in found:
+                found.append(row)
+    return sorted(found, key=_loss, reverse=True)
 
 
 def _loss(row: Trial) -> tuple[float, float]:
+    """What vanished counts before what was merged with a neighbour."""
     return row["facts"]["vanished"], row["facts"]["lost"]
 
 

@@ -1,7 +1,7 @@
 """How far does one point reach? The effective receptive field of the zoo's networks, measured on sweeps with one more point.
 
-The field that the layers allow says how far a point may reach, the effective one how far it does; the latter explains why
-a local network loses obstacles only beside added points.
+The field that the layers allow says how far a point may reach, the effective one how far this point did. It is measured at
+one height and one intensity, and tells of objectness alone: obstacles are also lost through offsets and clusters.
 """
 
 from __future__ import annotations
@@ -122,12 +122,14 @@ def farthest(some: Sequence[Reach]) -> Row:
 
 
 def _told(summary: Sequence[Row]) -> str:
-    """What the field says of losses, such as `lidar: 2.1 m, of 38.5 m that its layers allow`."""
+    """What was measured and what it leaves open, such as `lidar: 0.8 m, while something changes as far as 38.5 m`."""
     told = "; ".join(f"{row[0]}: {_far(row[5])}, while something changes as far as {_far(row[2])}" for row in summary)
     return (
-        f"up to {PLACES} points outside the region in each of {FRAMES} frames, beside obstacles; objectness of "
-        "cells that hold points, from 0 to 1. Only a change by tenths takes a sure cell across the threshold, so one point "
-        f"hides what stands as near as that, however far its traces go: {told}. Many points may add up"
+        f"up to {PLACES} points outside the region in each of {FRAMES} frames, beside obstacles, each alone, as high as the "
+        f"sensor and of intensity {INTENSITY:g}; objectness of cells that hold points, from 0 to 1. Such a point moves it "
+        f"by {LIMITS[2]:g} within: {told}. Losses may reach farther: points of other heights and intensities, many points "
+        "together, and obstacles that are lost through the offsets of their cells or by clustering. Distances in the other "
+        "tables are to an obstacle's middle, not to its nearest cell"
     )
 
 

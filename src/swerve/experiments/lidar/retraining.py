@@ -1,7 +1,8 @@
 """Does it help to train with such points? The Apollo team's answer was to fine-tune with augmented data (LM-12).
 
-The network goes on learning from sweeps that share no scene with the tested ones, every other one with points added outside
-its region; then the very frames of the series are answered again. Violating frames are written as training data besides.
+The network goes on learning twice from sweeps that share no scene with the tested ones: as they are, and with points added
+outside the region of every other one. The first tells what further training does by itself. Then the very frames of the
+series are answered again. Violating frames are written as training data besides.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from swerve.experiments.lidar.fewest import pictured
 from swerve.experiments.lidar.subset import MISSING, fates
 from swerve.experiments.lidar.sweeps import kept
 from swerve.experiments.lidar.tested import CLOSE, PLACEMENTS, Frame, Tested, Trial, boxes_of, frames_of
-from swerve.experiments.setting import DATA, Setting
+from swerve.experiments.setting import DATA, RUNS, Setting
 from swerve.experiments.subjects import Subject
 from swerve.files import make_folder
 from swerve.methods.lidar import SERIES, lidar
@@ -47,16 +48,21 @@ from swerve.zoo.lidar_score import GOAL, Tally, compared
 from swerve.zoo.train import save_weights
 
 TITLE = "Does training with such points help?"
-RETRAINED, VIOLATING = "retrained", "violating"
+VIOLATING = "violating"
 RATE = 5e-4  # an eighth of the first training's
 PIECE = 160  # cells a side
 MOST = max(SERIES)
+BEFORE, CLEAN, NOISE = "none", "clean sweeps", "noise points"
+ARMS = {CLEAN: "retrained clean", NOISE: "retrained"}  # what is learnt from, and the name of its weights and runs
+TOLD = "no further training → clean sweeps → noise points"
 COLUMNS = (
-    *("system", "placement", "n", "frames", "missing before", "missing after", "rate before", "low before", "high before"),
-    *("rate after", "low after", "high after", "p"),
+    *("system", "placement", "n", "further training", "frames", "missing", "rate", "low", "high"),
+    *("p against none", "p against clean"),
 )
-SCORES = ("system", "", "precision", "types right", *(f"{kind} recall" for kind in GOAL))
-SHARES = {name: ".1%" for name in COLUMNS if name.startswith(("rate", "low", "high"))}
+SCORES = ("system", "further training", "precision", "types right", *(f"{kind} recall" for kind in GOAL))
+FORMATS = {"rate": ".1%", "low": ".1%", "high": ".1%", "p against none": ".2g", "p against clean": ".2g"}
+
+Again = Mapping[str, Mapping[str, list[Frame]]]  # the same frames by placement and by training
 
 
 @dataclass(frozen=True)
@@ -70,11 +76,11 @@ class Lessons:
     exported: int
 
 
-class Noisy(Sequence[Labelled]):
-    """Every sweep of a source twice: as it is, and with points added outside its region as in one of the series."""
+class Twice(Sequence[Labelled]):
+    """Every sweep of a source twice: as it is and, if `noisy`, with points added outside its region as in one series."""
 
-    def __init__(self, source: Source, seed: int) -> None:
-        self._source, self._keys, self._seed = source, source.keys(), seed
+    def __init__(self, source: Source, seed: int, *, noisy: bool = True) -> None:
+        self._source, self._keys, self._seed, self._noisy = source, source.keys(), seed, noisy
 
     def __len__(self) -> int:
         return 2 * len(self._keys)
@@ -90,7 +96,7 @@ class Noisy(Sequence[Labelled]):
         if not 0 <= number < len(self):
             raise IndexError(number)
         case = self._source[self._keys[number // 2]]
-        return labelled(self.change(number)(case) if number % 2 else case)
+        return labelled(self.change(number)(case) if self._noisy and number % 2 else case)
 
     def change(self, number: int) -> AddPoints:
         """The points of a noisy sweep."""
@@ -108,22 +114,22 @@ def section(setting: Setting, all_tested: Sequence[Tested], lessons: Lessons, *,
     if chosen is None:
         why = "None of the systems is one of the zoo's networks with losses of its own, so none was retrained here."
         return Section(TITLE, (*said, why), answer="it cannot be retrained here")
-    before, after = _again(setting, chosen, lessons)
-    rows = tuple(_compared(chosen, *both) for both in zip(before.items(), after.items(), strict=True))
-    scores = tuple(_scores(setting, chosen, lessons))
+    again = _again(setting, chosen, lessons)
+    rows = tuple(row for placement, frames in again.items() for row in _compared(chosen, placement, frames))
+    scores = tuple(_scores(setting, chosen))
     parts = (
-        Sheet("Frames with an obstacle missing, before and after", COLUMNS, rows, NOTE, formats={**SHARES, "p": ".2g"},
+        Sheet("Frames with an obstacle missing, before and after", COLUMNS, rows, NOTE, formats=FORMATS,
               csv=setting.table("retrained", COLUMNS, rows)),
         Sheet("What it finds in untouched frames", SCORES, scores, "within the region and 30 m",
               formats=dict.fromkeys(SCORES[2:], ".1%")),
-        Chart("Frames with an obstacle missing", bars(_bars(rows), percent=True)),
+        Chart("Frames with an obstacle missing", bars(_bars(again), percent=True)),
     )  # fmt: skip
-    return Section(TITLE, said, parts, _answer(chosen, rows))
+    return Section(TITLE, said, parts, _answer(chosen, again))
 
 
 NOTE = (
-    "missing: lost, of another type or moved; p: McNemar's test of the same frames in pairs. What further training does by "
-    "itself, without such points, is not told apart"
+    f"missing: lost, of another type or moved; p: McNemar's test of the same frames in pairs. {CLEAN}: the same passes, "
+    f"rate, steps and seed without any added point, so what {NOISE} do beyond that is theirs"
 )
 
 
@@ -137,34 +143,34 @@ def _missing(frame: Frame) -> bool:
     return fates(frame, MISSING) > 0
 
 
-def _again(setting: Setting, chosen: Tested, lessons: Lessons) -> tuple[dict[str, list[Frame]], dict[str, list[Frame]]]:
-    """The frames of the longest series, by placement, before and after."""
-    system = retrained(setting, chosen.subject, lessons)
+def _again(setting: Setting, chosen: Tested, lessons: Lessons) -> Again:
+    """The frames of the longest series, by placement and by training; those that were judged every time."""
     some = Some(chosen.subject.source, lessons.frames)
-    before: dict[str, list[Frame]] = {}
-    after: dict[str, list[Frame]] = {}
+    systems = {arm: retrained(setting, chosen.subject, lessons, arm) for arm in ARMS}
+    found: dict[str, dict[str, list[Frame]]] = {}
     for placement, near in PLACEMENTS.items():
-        run = setting.run(_run(chosen, placement), lidar(some, system, n=MOST, near=near, seed=setting.seed))
-        now = {frame.case: frame for _, frame in frames_of(run, chosen.regions)}
-        was = {frame.case: frame for frame in chosen.series[placement, MOST]}
-        both = [key for key in was if key in now]
-        before[placement], after[placement] = [was[key] for key in both], [now[key] for key in both]
-    return before, after
+        told = {BEFORE: {frame.case: frame for frame in chosen.series[placement, MOST]}}
+        for arm, system in systems.items():
+            run = setting.run(_run(chosen, arm, placement), lidar(some, system, n=MOST, near=near, seed=setting.seed))
+            told[arm] = {frame.case: frame for _, frame in frames_of(run, chosen.regions)}
+        every = [key for key in told[BEFORE] if all(key in frames for frames in told.values())]
+        found[placement] = {arm: [frames[key] for key in every] for arm, frames in told.items()}
+    return found
 
 
-def _run(chosen: Tested, placement: str) -> str:
-    return f"{chosen.name}/{RETRAINED}, {placement}"
+def _run(chosen: Tested, arm: str, placement: str) -> str:
+    return f"{chosen.name}/{ARMS[arm]}, {placement}"
 
 
-def retrained(setting: Setting, subject: Subject, lessons: Lessons) -> Lidar:
-    """The system with weights that have seen such points; they are kept, so that this is done once."""
+def retrained(setting: Setting, subject: Subject, lessons: Lessons, arm: str = NOISE) -> Lidar:
+    """The system with weights that have learnt on; they are kept, so that this is done once."""
     system = subject.system
     assert isinstance(system, Lidar)
-    file = setting.into.absolute() / DATA / RETRAINED / f"{system.name}.safetensors"
+    file = setting.into.absolute() / DATA / ARMS[arm] / f"{system.name}.safetensors"
     if not file.exists():
         make_folder(file.parent, parents=True)
         train, aside = (
-            Noisy(kept(setting, count, split), setting.seed)
+            Twice(kept(setting, count, split), setting.seed, noisy=arm == NOISE)
             for count, split in ((lessons.sweeps, "train"), (lessons.aside, "val"))
         )
         save_weights(learn(system.net, system.grid, train, aside, lessons.passes, setting.seed), file)
@@ -172,7 +178,7 @@ def retrained(setting: Setting, subject: Subject, lessons: Lessons) -> Lidar:
 
 
 def learn(net: BirdNet, grid: Grid, train: Sequence[Labelled], aside: Sequence[Labelled], passes: int, seed: int) -> BirdNet:
-    """The network after some more passes; the best of them by the loss on sweeps kept aside, or as it was."""
+    """The network after some more passes; the best of them by the loss on sweeps kept aside."""
     tuned, rng = deepcopy(net), rng_for(seed, "retrain")
     pieces = Pieces(train, grid, rng, min(PIECE, grid.cells))
 
@@ -199,40 +205,53 @@ def _error_on(net: BirdNet, aside: Sequence[Labelled], grid: Grid) -> Callable[[
     return of
 
 
-def _compared(chosen: Tested, before: tuple[str, list[Frame]], after: tuple[str, list[Frame]]) -> Row:
-    placement, was = before
-    pairs = [(_missing(one), _missing(other)) for one, other in zip(was, after[1], strict=True)]
-    counts = [sum(pair[end] for pair in pairs) for end in (0, 1)]
-    shares = [(count / len(pairs), *wilson(count, len(pairs))) if pairs else (None,) * 3 for count in counts]
-    only = [sum(pair == way for pair in pairs) for way in ((True, False), (False, True))]
-    return (chosen.name, placement, MOST, len(pairs), *counts, *shares[0], *shares[1], mcnemar(*only).p)
+def _compared(chosen: Tested, placement: str, again: Mapping[str, list[Frame]]) -> Iterator[Row]:
+    """A row for each training, with tests against those before it."""
+    missing = {arm: [_missing(frame) for frame in frames] for arm, frames in again.items()}
+    for arm, flags in missing.items():
+        share = (sum(flags) / len(flags), *wilson(sum(flags), len(flags))) if flags else (None,) * 3
+        tests = (
+            None if arm == BEFORE else _p(missing[BEFORE], flags),
+            _p(missing[CLEAN], flags) if arm == NOISE else None,
+        )
+        yield (chosen.name, placement, MOST, arm, len(flags), sum(flags), *share, *tests)
 
 
-def _scores(setting: Setting, chosen: Tested, lessons: Lessons) -> Iterator[Row]:
-    """Recall and precision on the untouched frames of both, from the answers in the journals."""
-    del lessons
+def _p(one: Sequence[bool], other: Sequence[bool]) -> float | None:
+    """McNemar's test of the same frames; None where none differs."""
+    pairs = list(zip(one, other, strict=True))
+    return mcnemar(pairs.count((True, False)), pairs.count((False, True))).p
+
+
+def _scores(setting: Setting, chosen: Tested) -> Iterator[Row]:
+    """Recall and precision on the same untouched frames, from the answers in the journals."""
     first = next(iter(PLACEMENTS))
-    now = Run(setting.into / "runs" / _run(chosen, first))
-    keys = {seen.case for seen in now.baseline()}
-    for name, run in (("before", chosen.runs[first]), ("after", now)):
+    runs = {arm: Run(setting.into / RUNS / _run(chosen, arm, first)) for arm in ARMS}
+    keys = {seen.case for seen in runs[NOISE].baseline()}
+    for arm, run in {BEFORE: chosen.runs[first], **runs}.items():
         total = Tally()
         for seen in run.baseline():
             truth = find(seen.truth, Boxes3D.slot)
             if seen.case in keys and not seen.fault and isinstance(truth, Boxes3D):
                 total += compared(truth, boxes_of(seen.said))
-        yield (chosen.name, name, total.precision, total.typed, *(total.recall(kind) for kind in GOAL))
+        yield (chosen.name, arm, total.precision, total.typed, *(total.recall(kind) for kind in GOAL))
 
 
-def _bars(rows: Sequence[Row]) -> dict[str, dict[str, Bar]]:
+def _bars(again: Again) -> dict[str, dict[str, Bar]]:
     return {
-        str(row[1]): {"before": Bar.rate(int(row[4]), int(row[3])), "after": Bar.rate(int(row[5]), int(row[3]))}  # type: ignore[arg-type]
-        for row in rows
+        placement: {arm: Bar.rate(sum(map(_missing, frames)), len(frames)) for arm, frames in arms.items()}
+        for placement, arms in again.items()
     }
 
 
-def _answer(chosen: Tested, rows: Sequence[Row]) -> str:
-    told = ", ".join(f"{row[4]} → {row[5]} of {row[3]} frames {row[1]}" for row in rows)
-    return f"{chosen.name}, {MOST:,} points, frames with an obstacle missing before → after: {told}"
+def _answer(chosen: Tested, again: Again) -> str:
+    """Such as `lidar, 1,000 points, …: 30 → 28 → 12 of 200 frames anywhere`."""
+    counts = {
+        placement: " → ".join(str(sum(map(_missing, frames))) for frames in arms.values())
+        for placement, arms in again.items()
+    }
+    told = (f"{counts[placement]} of {len(arms[BEFORE])} frames {placement}" for placement, arms in again.items())
+    return f"{chosen.name}, {MOST:,} points, frames with an obstacle missing ({TOLD}): {', '.join(told)}"
 
 
 def _exported(setting: Setting, tested: Tested, most: int) -> str:

@@ -1,0 +1,78 @@
+"""What the camera saw of boxes in space: its frame with their edges dashed, where the two are tied by a calibration."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import cv2
+import numpy as np
+
+from swerve.case import Case
+from swerve.report.dashes import dash
+from swerve.retrain.kitti import camera_of, to_camera
+from swerve.transformations.photometric import images_of
+from swerve.values import Array, Boxes3D, Calibration, find
+
+NEAREST = 0.1  # metres ahead of the camera
+LONGEST = 4000.0  # pixels beyond the frame to which an edge is drawn
+CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
+EDGES = [(one, other) for one, other in combinations(range(8), 2) if (CORNERS[one] != CORNERS[other]).sum() == 1]
+
+
+def frame_of(case: Case, high: int) -> Array | None:
+    """The camera's frame, `high` pixels high; None without a camera."""
+    for image in images_of(case):
+        wide = round(image.pixels.shape[1] * high / image.pixels.shape[0])
+        return cv2.resize(image.pixels, (wide, high), interpolation=cv2.INTER_AREA)
+    return None
+
+
+def outlined(case: Case, boxes: Boxes3D | None, high: int, colour: tuple[int, int, int]) -> Array | None:
+    """The frame with the edges of the boxes in view; None without a camera, or where it looks past all of them.
+
+    Without boxes, or a calibration that says where they are, it is the frame alone.
+    """
+    frame, known = frame_of(case, high), find(case.truth, Calibration.slot)
+    if frame is None or not isinstance(known, Calibration) or boxes is None or not len(boxes.kinds):
+        return frame
+    if (matrix := camera_of(known)) is None:
+        return frame
+    scale = high / next(images_of(case)).pixels.shape[0]
+    lines = [line for row in boxes.xyzlwhy for line in _lines(row, to_camera(known), matrix, scale, frame.shape[:2])]
+    for start, end in lines:
+        dash(frame, start, end, colour)
+    return frame if lines else None
+
+
+def _lines(row: Array, turn: Array, camera: Array, scale: float, shape: tuple[int, ...]) -> list[tuple[Array, Array]]:
+    """The edges of a box as columns and rows of the frame; none where its middle is not in view."""
+    middle, *corners = np.vstack([row[:3], _corners(row)]) @ turn[:3, :3].T + turn[:3, 3]
+    column, line = _pixel(middle, camera) * scale if middle[2] > NEAREST else (-1.0, -1.0)
+    if not (0 <= column < shape[1] and 0 <= line < shape[0]):
+        return []
+    edges = (_ahead(corners[one], corners[other]) for one, other in EDGES)
+    return [(_pixel(start, camera) * scale, _pixel(end, camera) * scale) for start, end in filter(None, edges)]
+
+
+def _ahead(start: Array, end: Array) -> tuple[Array, Array] | None:
+    """The part of an edge that lies ahead of the camera."""
+    near, far = sorted((start, end), key=lambda place: float(place[2]))
+    if far[2] <= NEAREST:
+        return None
+    if near[2] < NEAREST:
+        near = near + (far - near) * (NEAREST - near[2]) / (far[2] - near[2])
+    return near, far
+
+
+def _pixel(place: Array, camera: Array) -> Array:
+    """Column and row of a place in the camera's frame."""
+    seen = camera[:, :3] @ place + (camera[:, 3] if camera.shape[1] > 3 else 0.0)
+    found: Array = np.clip(seen[:2] / seen[2], -LONGEST, LONGEST)
+    return found
+
+
+def _corners(row: Array) -> Array:
+    x, y, z, length, width, height, yaw = row
+    turn = np.array([[np.cos(yaw), np.sin(yaw), 0], [-np.sin(yaw), np.cos(yaw), 0], [0, 0, 1]])
+    corners: Array = (CORNERS * [length, width, height]) @ turn + [x, y, z]
+    return corners
