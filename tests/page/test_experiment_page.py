@@ -143,6 +143,22 @@ def test_series_have_colours_of_their_own(page: Path, visit: Opener, scheme: Any
 
 
 @pytest.mark.parametrize("width", [1360, 420])
+def test_short_cells_stay_on_one_line_and_their_table_scrolls(tmp_path: Path, visit: Opener, width: int) -> None:
+    words = ("lidar, region first", "none (A/A)", "within 5 m", "x y " * 6)
+    told = "a reason of many words that is much too long to stand on a single line of any table"
+    row = (*words, told, *(f"within {place} m" for place in range(16)))
+    sheet = Sheet("Wide", tuple(f"column {place}" for place in range(len(row))), (row,))
+    seen = visit(write_page(Page("p", (), (Section("One", (), (sheet,)),)), tmp_path), width=width)
+    lines = "nodes => nodes.map(node => [node.textContent, node.getClientRects().length])"
+    found = seen.page.eval_on_selector_all(".sheet tbody bdi", lines)
+    assert [count for text, count in found if text != told] == [1] * (len(row) - 1)
+    assert dict(found)[told] > 1
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    frame = seen.page.locator(".sheet .scroll")
+    assert frame.evaluate("node => node.scrollWidth > node.clientWidth")
+
+
+@pytest.mark.parametrize("width", [1360, 420])
 def test_page_is_no_wider_than_the_window(page: Path, visit: Opener, width: int) -> None:
     assert visit(page, width=width).page.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -28,6 +28,7 @@ from swerve.report.thumbnails import PICTURES, Shown, clear, keep
 from swerve.values import Array
 
 LONG = 24  # rows, before a table scrolls in itself
+SHORT = 24  # characters of a cell that stays on one line
 MOST_ACROSS = 6
 WIDEST_NAME = 40  # characters of a cell in the terminal
 
@@ -150,6 +151,7 @@ def _render(page: Page, shown: Mapping[int, list[Shown]]) -> str:
             page=page,
             sections=[(section, _blocks(section, shown)) for section in page.sections],
             long=LONG,
+            short=SHORT,
             style=style,
             style_hash="sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
             version=version("swerve"),
