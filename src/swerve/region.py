@@ -160,14 +160,19 @@ class Bitmap:
 
     def holds(self, xy: Array) -> Array:
         """Whether each point of n x 2 metres lies in a set cell; beyond the bitmap none is set."""
-        x, y = _points(xy).T
+        points = _points(xy)
+        known, numbers = self.numbers(points)
+        held = np.zeros(len(points), bool)
+        held[known] = self.cells.take(numbers)
+        return held
+
+    def numbers(self, points: Array) -> tuple[Array, Array]:
+        """Which points lie within the bitmap's extent, and the numbers of their cells, row by row."""
         tall, wide = self.cells.shape
         with np.errstate(invalid="ignore"):
-            column, row = np.floor((x - self.low[0]) / self.cell), np.floor((y - self.low[1]) / self.cell)
+            column, row = ((points - self.low) / self.cell).T
             known = np.flatnonzero((column >= 0) & (column < wide) & (row >= 0) & (row < tall))
-        held = np.zeros(len(x), bool)
-        held[known] = self.cells[row[known].astype(np.intp), column[known].astype(np.intp)]
-        return held
+        return known, row[known].astype(np.intp) * wide + column[known].astype(np.intp)
 
     def grown(self, by: int = 1) -> Bitmap:
         """Also every cell within `by` cells of a set one, corner to corner too; the extent stays."""
@@ -218,11 +223,13 @@ def outside(region: Region, xy: Array, cell: float = CELL) -> Array:
     clear: Array = np.isfinite(farther)
     covered = farther < REACH - 2 * cell
     near, far = np.flatnonzero(covered), np.flatnonzero(clear & ~covered)
-    grown, border = _bitmaps(region, cell)
-    clear[near] = ~grown.holds(points[near])
+    grown, border = _bitmaps(region, cell)  # of the same extent
+    known, numbers = grown.numbers(points if len(near) == len(points) else points[near])
+    held = grown.cells.take(numbers)
+    clear[near[known]] = ~held
     clear[far] = ~_near_centre(region, points[far], cell)
     # A cell that no edge touches is wholly outside where its centre is: only the others are asked about exactly.
-    doubtful = np.concatenate([near[clear[near] & border.holds(points[near])], far[clear[far]]])
+    doubtful = np.concatenate([near[known[~held & border.cells.take(numbers)]], far[clear[far]]])
     clear[doubtful] = ~inside(region, points[doubtful])
     return clear
 

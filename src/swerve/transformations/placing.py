@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import cv2
 import numpy as np
 
 from swerve.case import Fact
@@ -17,7 +18,7 @@ TRIES = 10_000  # for one point (D-18)
 LEAST, MOST = 64, 16_384  # candidates looked at together
 SPACING = 0.5  # metres between the places on the border by which points are told apart before any is measured
 MOST_PLACES = 20_000
-COARSE = 1.0  # metres: the cells by which most points are told to be far
+COARSE = 1.0  # metres: the cells by which most points are told to be far or near
 MOST_CELLS, MOST_STEPS = 500, 20  # across the region; from a border
 FEW = 16  # points that are measured to know how near the nearest is at least
 ROUNDING = 1e-6  # metres
@@ -52,30 +53,46 @@ def _candidates(number: int, between: Span, rng: np.random.Generator) -> Array:
 
 def within(metres: float, region: Region, xy: Array) -> Array:
     """Whether each point lies at most `metres` from the border; only those that this leaves open are measured exactly."""
+    near = vicinity(region, metres)[1].holds(xy)
     tree, slack = _places(region)
-    about = tree.query(xy, distance_upper_bound=metres + 2 * slack)[0]
-    near = about <= metres - ROUNDING
-    still_open = ~near & (about <= metres + slack)
+    unsure = np.flatnonzero(~near)
+    about = tree.query(xy[unsure], distance_upper_bound=metres + 2 * slack)[0]
+    near[unsure] = about <= metres - ROUNDING
+    still_open = unsure[(about > metres - ROUNDING) & (about <= metres + slack)]
     near[still_open] = distance(region, xy[still_open]) <= metres
     return np.asarray(near)
 
 
 @lru_cache(maxsize=8)
-def vicinity(region: Region, metres: float) -> Bitmap:
-    """Cells beyond which every point lies more than `metres` from the border: quicker to ask than `within`."""
+def vicinity(region: Region, metres: float) -> tuple[Bitmap, Bitmap]:
+    """Cells beyond which every point lies more than `metres` from the border, and cells in which none does."""
     tree, slack = _places(region)
     if not tree.n:
-        return Bitmap(np.zeros((0, 0), bool), (0.0, 0.0))
+        return (Bitmap(np.zeros((0, 0), bool), (0.0, 0.0)),) * 2
     low, high = tree.data.min(axis=0), tree.data.max(axis=0)
     reach = metres + slack + ROUNDING
     cell = max(COARSE, reach / MOST_STEPS, float((high - low).max()) / MOST_CELLS)
     steps = int(np.ceil(reach / cell))
     corner = low - (steps + 1) * cell
     wide, tall = np.ceil((high - corner) / cell).astype(np.intp) + steps + 1
-    cells = np.zeros((tall, wide), bool)
+    cells = np.zeros((tall, wide), np.uint8)
     column, row = np.floor((tree.data - corner) / cell).astype(np.intp).T
-    cells[row, column] = True
-    return Bitmap(cells, (float(corner[0]), float(corner[1])), cell).grown(steps)
+    cells[row, column] = 1
+    # Between points of two cells that are so many rows and columns apart lies a cell less at least, and one more at most.
+    at = (float(corner[0]), float(corner[1]))
+    far, sure = (
+        _spread(cells, steps, (reach + ROUNDING) / cell, -1),
+        _spread(cells, steps, (metres - 2 * ROUNDING) / cell, 1),
+    )
+    return Bitmap(far, at, cell), Bitmap(sure, at, cell)
+
+
+def _spread(cells: Array, steps: int, reach: float, more: int) -> Array:
+    """Cells up to `steps` from a set one that are no farther than `reach` with `more` rows and columns between."""
+    away = np.maximum(np.abs(np.arange(-steps, steps + 1)) + more, 0)
+    disc = (np.hypot(away[:, None], away) <= reach).astype(np.uint8)
+    # OpenCV takes an empty disc for one of any shape.
+    return np.asarray(cv2.dilate(cells, disc) > 0) if disc.any() else np.zeros(cells.shape, bool)
 
 
 def nearest(region: Region, xy: Array) -> float:

@@ -166,7 +166,7 @@ class AddPoints(MorePoints):
         xy = xyzi[:, :2].astype(np.float64)
         left = np.flatnonzero(np.hypot(*xy.T) <= DISC) if self.area == "disc" else np.arange(len(xy))
         if self.near is not None:
-            left = left[vicinity(region, self.near).holds(xy[left])]
+            left = left[vicinity(region, self.near)[0].holds(xy[left])]
         left = left[outside(region, xy[left])]
         if self.near is not None:
             left = left[within(self.near, region, xy[left])]
