@@ -141,7 +141,7 @@ def estimate(
     if retrain or level != QUICK:
         lessons = size.lessons
         total += sweep * (lessons.sweeps + lessons.aside) + Cost(0, points * (lessons.sweeps + lessons.aside))
-        total += trials[0] * (2 * lessons.sweeps * lessons.passes * LEARNING + 4 * lessons.frames)
+        total += trials[0] * 2 * (2 * lessons.sweeps * lessons.passes * LEARNING + 4 * lessons.frames)  # clean, and with points
     return total + (sweep + Cost(0, points + PICTURE)) * (2 * size.lessons.exported)
 
 
