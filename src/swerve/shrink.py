@@ -232,13 +232,13 @@ def shrink(
     findings: Sequence[Finding],
     hands: Hands,
     *,
-    fault: Callable[[Finding], object] = type,
+    same: Callable[[Finding, Finding], bool] = lambda _, __: True,
     trusted: Collection[Path] = (),
     progress: Progress | None = None,
 ) -> Iterator[Shrunk]:
     """Shrink findings, those of one case side by side, and keep each in the run folder.
 
-    A smaller change counts only if what is wrong stays the same `fault`, such as the direction of the error.
+    A smaller change counts only if what is wrong is the `same` as with the whole one, such as the direction of the error.
     """
     watch = progress or Silent()
     watch.begin(SHRUNK, len(findings))
@@ -246,7 +246,7 @@ def shrink(
     for _, same_case in groupby(sorted(findings, key=lambda item: (item.case, item.id)), key=lambda item: item.case):
         together = list(same_case)
         for start in range(0, len(together), SIDE_BY_SIDE):
-            for made, row in _side_by_side(together[start : start + SIDE_BY_SIDE], hands, run.base, fault, trusted):
+            for made, row in _side_by_side(together[start : start + SIDE_BY_SIDE], hands, run.base, same, trusted):
                 _keep(run, made, row or run.row(made.of))
                 watch.advance(1, 0)
                 yield made
@@ -256,10 +256,10 @@ def _side_by_side(
     findings: Sequence[Finding],
     hands: Hands,
     base: Path,
-    fault: Callable[[Finding], object],
+    same: Callable[[Finding, Finding], bool],
     trusted: Collection[Path],
 ) -> Iterator[tuple[Shrunk, Row | None]]:
-    conversations = [_Conversation(finding, build_change(finding.change, base, trusted), fault) for finding in findings]
+    conversations = [_Conversation(finding, build_change(finding.change, base, trusted), same) for finding in findings]
     while waiting := [one for one in conversations if one.asked is not None]:
         # One trial a batch: a verdict on the edge must be the one that a replay, alone, will give.
         batches = hands.evaluate([[one.trial] for one in waiting])
@@ -272,8 +272,8 @@ def _side_by_side(
 class _Conversation:
     """One finding being shrunk."""
 
-    def __init__(self, finding: Finding, change: Transformation, fault: Callable[[Finding], object]) -> None:
-        self._finding, self._fault = finding, fault
+    def __init__(self, finding: Finding, change: Transformation, same: Callable[[Finding, Finding], bool]) -> None:
+        self._finding, self._same = finding, same
         self._asking = self._whole(change)
         self._again: list[bool] = []  # whether it failed, each time it was asked as it was
         self._last = ""
@@ -302,7 +302,7 @@ class _Conversation:
         return UNJUDGED if edge.beyond is None else self._outcomes[_key(edge.beyond)]
 
     def _same_fault(self, record: Record) -> bool:
-        return self._fault(finding_of(_plain(record_row(record)))) == self._fault(self._finding)
+        return self._same(self._finding, finding_of(_plain(record_row(record))))
 
     def _whole(self, change: Transformation) -> Asking[Smallest | None]:
         """The smallest change; None where the system is not of one mind about the one it comes from."""

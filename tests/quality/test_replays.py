@@ -79,7 +79,7 @@ def shrunk(run: Run, findings: Sequence[Finding]) -> list[Shrunk]:
     """The findings made as small as they still fail, in the order of their ids."""
     here, read = Here(rebuild(run)), reader_of(run)
     here.begin({seen.case: seen for seen in run.baseline()})
-    made = shrink(run, findings, here, fault=lambda finding: read(finding).direction)
+    made = shrink(run, findings, here, same=lambda first, second: read(first).direction == read(second).direction)
     return sorted(made, key=lambda one: one.of)
 
 

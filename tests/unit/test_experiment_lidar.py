@@ -310,7 +310,11 @@ class Flickering(Sound):
 def test_flicker_shows_in_the_a_a_row(tmp_path: Path) -> None:
     """D-20: what an unchanged frame gives stands beside every rate, so that noise is not taken for an effect."""
     Flickering.asked = 0
-    made(tmp_path, Flickering(), source=Sweeps(FRAMES))
+    page = made(tmp_path, Flickering(), source=Sweeps(FRAMES))
+    assert [section.title for section in page.sections[:2]] == [
+        "Do points outside the region hide obstacles within it?",
+        "What lost obstacles look like",
+    ]
     again = rows(tmp_path, "table")[0]
     assert int(again["lost"]) + int(again["gained"]) > 0
     first, second = ({seen.case: seen for seen in Run(tmp_path / "runs" / "small" / name).baseline()} for name in PLACEMENTS)

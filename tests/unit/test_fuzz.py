@@ -30,7 +30,7 @@ from swerve.transformations.offer import OfferPoints
 from swerve.transformations.scatter import PlacePoints
 from swerve.values import Boxes3D, PointCloud
 from tests.fixture_sweeps import points_of, road, sweep_case
-from tests.quality.test_lidar_identity import ABOVE, ROAD, Sound, Sweeps, said, without
+from tests.quality.test_lidar_identity import ABOVE, BACKGROUND, ROAD, Sound, Sweeps, said, without
 
 places = st.tuples(*[st.floats(-60, 60, width=32)] * 2, st.floats(-9, 9, width=32), st.floats(0, 1, width=32))
 
@@ -365,6 +365,31 @@ def test_fewest_points_of_a_find_are_as_many_as_it_takes(tmp_path: Path) -> None
         assert (made.finding.facts["added"], made.finding.facts["inside"], made.finding.facts["lost"]) == (2, 0, 1)
     assert main(["replay", str(folder), findings[0].id, "--shrunk"]) == 0
     cut_and_resumed(folder, tmp_path / "campaign.toml", whole)
+
+
+@dataclass(frozen=True)
+class Distracted(Sound):
+    """Loses its last obstacle to five points or more, and its first to fewer: less of a change is another loss."""
+
+    def says(self, case: Case, boxes: Boxes3D) -> Boxes3D:
+        added = len(points_of(case)) - BACKGROUND - 8 * len(boxes.kinds)
+        return boxes if added <= 0 else without(boxes, len(boxes.kinds) - 1 if added >= 5 else 0)
+
+
+def test_shrunk_points_lose_the_same_obstacle(tmp_path: Path) -> None:
+    """One point would do for another obstacle; the one that was lost takes five."""
+    text = CAMPAIGN[: CAMPAIGN.index("[system]")] + '[system]\nuse = "tests.unit.test_fuzz:Distracted"\n'
+    (tmp_path / "campaign.toml").write_text(text)
+    folder = tmp_path / "run"
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(folder), "--workers", "0", "--anyway"]) == 1
+    assert main(["shrink", str(folder), "--all", "--workers", "0"]) == 0
+    findings = list(Run(folder).findings())
+    assert len(findings) == 3
+    for finding in findings:
+        made = shrunk_of(Run(folder), finding.id)
+        assert made is not None
+        assert finding.facts["lost_rows"] == made.finding.facts["lost_rows"] != "0"
+        assert made.finding.facts["added"] == 5
 
 
 def cut_and_resumed(folder: Path, campaign_file: Path, whole: bytes) -> None:

@@ -61,7 +61,7 @@ def test_changed_type_is_a_loss() -> None:
     given_pair = pair(obstacles(0), obstacles(0, kind="unknown"))
     assert Superset().check(given_pair).status is Status.VIOLATED
     counts = {"lost": 0.0, "type_changed": 1.0, "type_changed.car": 1.0, "moved": 0.0, "gained": 0.0, "vanished": 0.0}
-    assert Superset().check(given_pair).facts == {"demanded": 1.0, **counts}
+    assert Superset().check(given_pair).facts == {"demanded": 1.0, **counts, "type_changed_rows": "0"}
 
 
 def test_losses_are_told_per_type() -> None:
@@ -70,7 +70,7 @@ def test_losses_are_told_per_type() -> None:
     assert {name: count for name, count in facts.items() if count} == {
         **{"demanded": 3, "lost": 3, "lost.car": 2, "lost.pedestrian": 1},
         **{"vanished": 3, "vanished.car": 2, "vanished.pedestrian": 1},
-        **{"gained": 1, "gained.cyclist": 1},
+        **{"gained": 1, "gained.cyclist": 1, "lost_rows": "0 1 2"},
     }
 
 

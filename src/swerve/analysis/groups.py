@@ -18,6 +18,7 @@ import numpy as np
 from swerve.errors import StoreError
 from swerve.keep import SHA_DIGITS
 from swerve.relations.boxes import Flaw
+from swerve.relations.sets import rows_fact
 from swerve.rows import Finding
 from swerve.shrink import shrunk_of
 from swerve.store import Run
@@ -216,10 +217,24 @@ def reader_of(run: Run) -> Callable[[Finding], Symptom]:
     return lambda finding: symptom(finding, expects.get(finding.rule))
 
 
-def direction_of(run: Run) -> Callable[[Finding], str]:
-    """Which way a finding of a run is wrong: what shrinking must not change."""
+def same_fault(run: Run) -> Callable[[Finding, Finding], bool]:
+    """Whether a finding of a run is wrong the same way as another of its case: what shrinking must not change.
+
+    Where the facts tell which objects are lost, of another type or moved, at least one of them must be so in both.
+    """
     read = reader_of(run)
-    return lambda finding: read(finding).direction
+
+    def same(first: Finding, second: Finding) -> bool:
+        direction = read(first).direction
+        return direction == read(second).direction and _same_objects(first.facts, second.facts, direction)
+
+    return same
+
+
+def _same_objects(first: Mapping[str, Any], second: Mapping[str, Any], direction: str) -> bool:
+    fact = next((rows_fact(name) for name, told in COUNTED.items() if told == direction), "")
+    rows, others = (set(str(facts.get(fact, "")).split()) for facts in (first, second))
+    return not rows or bool(rows & others)
 
 
 def _ways_of(kind: Symptom, unseen: _Tally, seen: Sequence[Sequence[Finding]], cases: Mapping[str, int]) -> Iterator[Group]:

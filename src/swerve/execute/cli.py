@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from swerve.analysis.groups import direction_of
+from swerve.analysis.groups import same_fault
 from swerve.analysis.tables import write_groups
 from swerve.engine import NothingUsable, observe
 from swerve.errors import InputError, printable
@@ -111,7 +111,7 @@ def shrink_findings(options: argparse.Namespace) -> int:
     with locked(run.folder), hired as hands:
         hands.begin({seen.case: seen for seen in run.baseline()})
         with RichProgress(Console(stderr=True)) as progress:
-            for made in shrink(run, findings, hands, fault=direction_of(run), trusted=options.trust, progress=progress):
+            for made in shrink(run, findings, hands, same=same_fault(run), trusted=options.trust, progress=progress):
                 print_shrunk(made, run, console)
                 flaky += made.flaky
         write_groups(run)

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swerve.analysis.groups import direction_of
+from swerve.analysis.groups import same_fault
 from swerve.campaign import Campaign, Observation
 from swerve.engine import Here, observe, run
 from swerve.errors import InputError, StoreError, SwerveError, printable
@@ -164,7 +164,7 @@ class Shared:
         try:
             with locked(folder):
                 run = Run(folder)
-                (made,) = shrink(run, [finding], self.hands(rule), fault=direction_of(run), trusted=self.trusted)
+                (made,) = shrink(run, [finding], self.hands(rule), same=same_fault(run), trusted=self.trusted)
         except StoreError as error:  # the system is not of one mind about it
             return str(error)
         return f"{made.words}: {made.finding.why}"

@@ -46,6 +46,14 @@ class Changes:
         """How many boxes before have no box after that is the same: what a subset forbids."""
         return len(self.lost) + len(self.type_changed) + len(self.moved)
 
+    def rows(self) -> dict[str, tuple[int, ...]]:
+        """Which boxes before have no box after that is the same, by what became of them."""
+        return {
+            "lost": self.lost,
+            "type_changed": tuple(row for row, _ in self.type_changed),
+            "moved": tuple(row for row, _ in self.moved),
+        }
+
     def counts(self) -> dict[str, float]:
         """How many of each, as facts: `lost`, and where there are any, per type `lost.car`.
 

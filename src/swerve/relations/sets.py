@@ -81,7 +81,8 @@ class Superset(_Sets):
     centres, at most `within` metres apart. Held: the margin is minus the least likeness to spare. Violated: it is the number
     of lost objects. What is gained is told but allowed. The facts tell objects apart that are lost, of another type, moved
     or gained, and of the lost those that `vanished`: in whose place nothing stands, so that they were not merged into a
-    neighbour either. Each also per type, as `lost.car`.
+    neighbour either. Each also per type, as `lost.car`; `lost_rows`, `type_changed_rows` and `moved_rows` tell which, by
+    their numbers among the objects expected.
     """
 
     def _judged(self, expected: Boxes, seen: Boxes) -> Verdict:
@@ -90,7 +91,14 @@ class Superset(_Sets):
         why = ", ".join(f"{facts[name]:.0f} {name.replace('_', ' ')}" for name in TOLD)
         demanded = int(np.asarray(expected.care).sum())
         status = Status.VIOLATED if became.missing else Status.HELD
-        return Verdict(status, became.missing or -became.spare, f"of {demanded} objects {why}", facts=facts)
+        rows = {rows_fact(name): " ".join(map(str, rows)) for name, rows in became.rows().items() if rows}
+        margin = became.missing or -became.spare
+        return Verdict(status, margin, f"of {demanded} objects {why}", facts={**facts, **rows})
+
+
+def rows_fact(name: str) -> str:
+    """The fact that tells which objects were counted by another, such as `lost_rows`."""
+    return f"{name}_rows"
 
 
 def _numbers(numbers: Mapping[str, Count]) -> dict[str, float]:

@@ -68,11 +68,11 @@ def experiment(
     told = retraining.section(setting, tested, size.lessons, retrain=retrain or setting.level != QUICK)
     sections = (
         losses.section(setting, tested),
+        examples.section(tested),  # people look first
         subset.section(setting, tested),
         reach.section(setting, tested),
         fewest.section(setting, hunts),
         told,
-        examples.section(tested),
     )
     facts = _facts(setting, tested, hunts, INDEPENDENT if independent else PAIRED)
     page = Page(f"LiDAR on {', '.join(one.name for one in tested)}", (LEAD, *_lead(tested)), sections, facts)

@@ -179,12 +179,12 @@ def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | Non
 def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, hands: Here) -> Shrunk | None:
     """The fewest points with which this very obstacle is still lost; None where a system that flickers has it back."""
 
-    def still_lost(one: Finding) -> bool:
+    def still_lost(_: Finding, one: Finding) -> bool:
         return row in within(boxes_of(one.before), boxes_of(one.after), region).lost
 
     with locked(run.folder):
         try:
-            (made,) = shrink(run, [finding], hands, fault=still_lost)
+            (made,) = shrink(run, [finding], hands, same=still_lost)
         except StoreError:
             return None
     return made
