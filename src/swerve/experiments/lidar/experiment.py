@@ -141,7 +141,8 @@ def estimate(
     if retrain or level != QUICK:
         lessons = size.lessons
         total += sweep * (lessons.sweeps + lessons.aside) + Cost(0, points * (lessons.sweeps + lessons.aside))
-        total += trials[0] * 2 * (2 * lessons.sweeps * lessons.passes * LEARNING + 4 * lessons.frames)  # clean, and with points
+        both = 2 * (2 * lessons.sweeps * lessons.passes * LEARNING + 4 * lessons.frames)  # clean, and with points
+        total += trials[0] * both
     return total + (sweep + Cost(0, points + PICTURE)) * (2 * size.lessons.exported)
 
 
