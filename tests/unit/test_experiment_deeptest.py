@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swerve.analysis.statistics import rank_sum
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
 from swerve.errors import InputError
+from swerve.experiments.deeptest import guidance
 from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
 from swerve.experiments.estimate import Cost, Stills
-from swerve.experiments.setting import QUICK, Setting
+from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Frames
 from swerve.store import Run
 from swerve.testing import FakeSource, FakeSystem
@@ -159,23 +161,51 @@ def _walked(run: Run, seeds: set[int], goal: int) -> tuple[int, int, tuple[int, 
     return len(covered), kept, reached
 
 
+def made(folder: Path, name: str) -> list[tuple[str, int, str]]:
+    """Case, number of changes and words of each try of a search that the gate let through."""
+    trials = [row for row in Run(folder / "runs" / "small" / name).trials() if row["gain"] is not None]
+    return [(row["case"], len(row["change"]["steps"]), row["words"]) for row in trials]
+
+
 def test_twins_have_the_same_budget(folder: Path) -> None:
-    runs = folder / "runs" / "small"
     for number, guided in enumerate(("guided", "guided-1")):
-        tries = sum(1 for _ in Run(runs / guided).trials())
         for name in ("alike", "pairs"):
-            assert sum(1 for _ in Run(runs / f"{name}-{number}").trials()) == tries
+            assert len(made(folder, f"{name}-{number}")) == len(made(folder, guided))
     table = rows(folder, "guidance")
     assert [(row["rival"], row["searches"]) for row in table] == [("alike", "2"), ("pairs", "2")]
     assert {row["p"] for row in table} == {""}  # two searches tell nothing
+    assert "Against alike: too few searches to tell." in (folder / "report" / "index.html").read_text()
 
 
 def test_twin_has_the_shape_of_the_guided_search_and_other_changes(folder: Path) -> None:
-    runs = folder / "runs" / "small"
-    guided, alike = (list(Run(runs / name).trials()) for name in ("guided", "alike-0"))
-    both = list(zip(guided, alike, strict=True))
-    assert [one["case"] for one in guided] == [one["case"] for one in alike]
-    assert sum(one["words"] == other["words"] for one, other in both) < len(both) / 4
+    refused = [row for row in Run(folder / "runs" / "small" / "alike-0").trials() if row["gain"] is None]
+    assert refused, "the gate refused nothing: the test shows little"
+    guided, alike = (made(folder, name) for name in ("guided", "alike-0"))
+    assert [one[:2] for one in guided] == [one[:2] for one in alike]
+    assert sum(one[2] == other[2] for one, other in zip(guided, alike, strict=True)) < len(guided) / 4
+
+
+@pytest.mark.parametrize(
+    ("searches", "tests", "p", "effect", "side"),
+    [
+        (8, 14, 0.01, 1.0, "more"),
+        (8, 14, 0.01, 0.0, "less"),
+        (8, 14, 0.06, 1.0, "no clear difference"),
+        (5, 14, 0.112, 1.0, "too few searches to tell"),  # 14 · 2/252: nothing could be significant
+        (5, 4, 0.032, 1.0, "more"),
+        (2, 14, None, 1.0, "too few searches to tell"),
+    ],
+)
+def test_few_searches_cannot_tell(searches: int, tests: int, p: float | None, effect: float, side: str) -> None:
+    told = {"model": "m", "rival": "alike", "searches": searches, "A12": effect, "p (Holm)": p}
+    assert guidance._sided(tuple(told.get(column) for column in guidance.AGAINST), tests) == side
+
+
+def test_usual_and_full_sizes_can_tell_fourteen_rows() -> None:
+    for level in (USUAL, FULL):
+        best = rank_sum(range(100, 100 + SIZES[level].searches), range(SIZES[level].searches))
+        assert best.p is not None
+        assert best.p * 14 < 0.05
 
 
 def test_jaccard_of_every_pair_of_changes(folder: Path) -> None:

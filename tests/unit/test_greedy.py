@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import base64
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
 from swerve.campaign import Campaign, Gain, Observation, Plan, Record, Trial
 from swerve.case import Case
+from swerve.coverage.bits import Bits
 from swerve.coverage.meter import Meter, bits_of
 from swerve.engine import run
 from swerve.errors import InputError
 from swerve.execute.local import run_into
+from swerve.experiments.deeptest.tested import grown
 from swerve.relation import Rule, Status, Verdict
 from swerve.relations.steering import same_angle
 from swerve.search.greedy import Greedy
@@ -191,12 +196,63 @@ def test_script_repeats_the_shape_of_another_search_with_other_changes() -> None
     assert not any(good for _, _, good in twin)  # coverage does not lead it
 
 
-def test_a_try_that_could_not_be_made_is_a_failure() -> None:
+def refused(search: Greedy, told: Plan, admits: Callable[[int], bool], success: Success) -> list[tuple[str, int, bool]]:
+    """Case, number of changes and outcome of each try that could be made, where `admits` says which draws can."""
+    session, seen, fresh, refusals = search.start(told), [], 100, 0
+    while trials := session.ask():
+        records = []
+        for trial in trials:
+            steps = trial.change.steps if isinstance(trial.change, Chain) else ()
+            if not admits(trial.draw):
+                records.append(Record(trial, Verdict.skipped("too much fill"), trial.change))
+                refusals += 1
+                assert refusals < 5000
+                continue
+            good = success(len(seen), trial)
+            fresh += good
+            seen.append((trial.case, len(steps), good))
+            records.append(Record(trial, HELD, trial.change, gain={"N": {"is": [fresh] if good else []}}))
+        session.tell(records)
+    return seen
+
+
+def test_a_refused_try_is_drawn_anew_and_costs_nothing() -> None:
+    pattern = at(0, 3, 4, 9)
+    shape = watched(Greedy(tries=2), plan("a", "b", "c"), pattern)
+    assert refused(Greedy(tries=2), plan("a", "b", "c"), lambda draw: draw % 3 != 1, pattern) == shape
+    few = refused(Greedy(tries=5, budget=7), plan("a", "b"), lambda draw: draw % 2 == 1, at())
+    assert len(few) == 7
+
+
+@pytest.mark.parametrize("reading", ["paper", "code"])
+def test_twin_keeps_its_shape_under_a_gate_that_refuses_a_third(reading: str) -> None:
+    search = Greedy(tries=3, reading=reading)
+    guided = refused(search, plan("a", "b", "c"), lambda draw: draw % 3 != 0, at(0, 1, 5, 6, 14))
+    script = "".join(str(int(good)) for *_, good in guided)
+    assert script.count("1") == 5
+    session = replace(search, follow="script", script=script).start(plan("a", "b", "c", seed=2))
+    seen = []
+    while trials := session.ask():
+        (trial,) = trials
+        assert isinstance(trial.change, Chain)
+        out = random.Random(trial.draw).random() < 1 / 3  # other draws are refused than those of the guided search
+        seen += [] if out else [(trial.case, len(trial.change.steps))]
+        session.tell([Record(trial, Verdict.skipped("fill")) if out else Record(trial, HELD, trial.change, gain={})])
+    assert seen == [(case, steps) for case, steps, _ in guided]
+    assert session.kept == 5
+
+
+def test_a_search_of_which_nothing_can_be_made_ends() -> None:
     for follow in ("coverage", "chance"):
-        session = Greedy(tries=2, follow=follow, chance=0.99, budget=50).start(plan("a"))
-        trials = session.ask()
-        session.tell([Record(trials[0], Verdict.skipped("too much fill"))])
+        session = Greedy(tries=2, follow=follow, chance=0.99, budget=50).start(plan("a", "b"))
+        asked = []
+        while trials := session.ask():
+            asked += [trial.case for trial in trials]
+            session.tell([Record(trial, Verdict.skipped("too much fill")) for trial in trials])
         assert session.kept == 0
+        # A hundred of each case are drawn anew, the next two are failures.
+        assert asked[:204] == ["a"] * 102 + ["b"] * 102
+        assert len(asked) == (204 if follow == "coverage" else 50 + 25 * 100)
 
 
 def test_an_image_that_never_fails_ends_with_the_budget() -> None:
@@ -273,6 +329,29 @@ def test_killed_search_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     run_into(Loaded(campaign(), tmp_path), tmp_path / "cut", anyway=True)
     assert (tmp_path / "cut" / "journal.jsonl").read_bytes() == journal
     assert Run(tmp_path / "whole").baseline()
+
+
+def gain(*numbers: int) -> Gain:
+    return {"NC": {"covered": base64.b85encode(Bits.of(numbers, 8).to_bytes()).decode()}}
+
+
+@pytest.mark.parametrize(("seeds", "kept"), [("all", [3]), ("each", [0, 3, 5])])
+def test_journal_tells_which_images_were_kept(seeds: str, kept: list[int]) -> None:
+    """A follow-up of a that covers what seed b does is new only if b counts from when the search comes to it."""
+
+    class Told:
+        identity: ClassVar = {"campaign": {"search": {"use": "greedy", "seeds": seeds}}}
+
+        def baseline(self) -> list[Observation]:
+            return [Observation(key, "", gain=gain(number)) for key, number in (("a", 0), ("b", 1), ("c", 2))]
+
+        def trials(self) -> Iterator[dict[str, Any]]:
+            tries = (("a", (0, 1)), ("a", (1,)), ("b", (1,)), ("b", (4,)), ("b", None), ("b", (2, 4)), ("c", (2,)))
+            return iter([{"case": case, "gain": numbers and gain(*numbers)} for case, numbers in tries])
+
+    told = [(row["gain"], new) for row, new in grown(Told())]  # type: ignore[arg-type]
+    assert len(told) == 6  # the refused one is not spent
+    assert [place + (place > 3) for place, (_, new) in enumerate(told) if new] == kept
 
 
 def test_black_box_cannot_be_guided() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from markupsafe import Markup
 from swerve.analysis.neurons import Sets, followups, originals, size_of
 from swerve.analysis.statistics import Outcome, holm, rank_sum
 from swerve.experiments.deeptest.printed import GUIDED_IMAGES, TABLE_6
-from swerve.experiments.deeptest.tested import Tested, part_name
+from swerve.experiments.deeptest.tested import Tested, grown, part_name
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
 from swerve.report.experiment import Chart, Part, Section, Sheet
@@ -23,6 +24,7 @@ from swerve.values import Array
 GOAL = 0.1  # of the cumulative set's images
 SIGNIFICANT = 0.05
 FEWEST = 3  # searches of a kind before an effect has a name
+FOR, AGAINST_IT, ALIKE, TOO_FEW = "more", "less", "no clear difference", "too few searches to tell"
 DRAWN = 60  # spots of a curve
 TABLE = (
     *(
@@ -63,9 +65,9 @@ class Search:
         return followups(self.run.trials())
 
     @cached_property
-    def asked(self) -> int:
-        """How many tries there were, those that could not be made included."""
-        return sum(1 for _ in self.run.trials())
+    def spent(self) -> tuple[tuple[bool, bool], ...]:
+        """Of each try that counts, whether it could be made, and whether it covered something new anywhere."""
+        return tuple((row["gain"] is not None, new) for row, new in grown(self.run))
 
     def growth(self, members: Array) -> Array:
         """Neurons of a (sub-)model covered after each try."""
@@ -77,9 +79,8 @@ class Search:
         return int(growth[-1]) if len(growth) else self.seeds.under(members).covered()
 
     def kept(self) -> Array:
-        """The places of the tries that covered something new anywhere, which are the images it generates."""
-        whole = np.ones(self.seeds.size, bool)
-        return np.flatnonzero(np.diff(np.concatenate([[size_of(self.seeds.union())], self.growth(whole)])) > 0)
+        """The places among `tries` of those that covered something new, which are the images it generates."""
+        return np.flatnonzero([new for made, new in self.spent if made])
 
     def reached(self, members: Array, goal: int) -> tuple[int, int] | None:
         """How many images were kept, and how many run, when a (sub-)model was covered as far as `goal`; None: never."""
@@ -126,22 +127,41 @@ def _answer(rows: Sequence[Row], rivals: Sequence[Row]) -> str:
     )
     told += f"(sub-)models, with at most {GOAL:.0%} of them run on {len(run)}. "
     for rival in ("alike", "pairs"):
-        effects = [_sided(row) for row in rivals if row[1] == rival]
-        told += f"Against {rival}: more on {effects.count('for')}, less on {effects.count('against')}, "
-        told += f"no clear difference on {effects.count('')}. "
+        told += f"Against {rival}: {_sides([row for row in rivals if row[1] == rival], len(_tests(rivals)))}. "
     return told.strip()
+
+
+def _tests(rivals: Sequence[Row]) -> list[Row]:
+    return [row for row in rivals if row[AGAINST.index("p")] is not None]
+
+
+def _sides(rivals: Sequence[Row], tests: int) -> str:
+    """On how many (sub-)models guidance covers more, less, or cannot be told."""
+    found = [_sided(row, tests) for row in rivals]
+    if {*found} == {TOO_FEW}:
+        return TOO_FEW
+    told = f"{FOR} on {found.count(FOR)}, {AGAINST_IT} on {found.count(AGAINST_IT)}, {ALIKE} on {found.count(ALIKE)}"
+    return f"{told}, {TOO_FEW} on {found.count(TOO_FEW)}" if TOO_FEW in found else told
 
 
 def _within(rows: Sequence[Row], column: int) -> list[Row]:
     return [row for row in rows if isinstance(share := row[column], float) and share <= GOAL]
 
 
-def _sided(row: Row) -> str:
-    """Whether a row speaks for guidance, against it, or for neither."""
-    p, effect = row[AGAINST.index("p (Holm)")], row[AGAINST.index("A12")]
-    if not (isinstance(p, float) and isinstance(effect, float) and p < SIGNIFICANT):
-        return ""
-    return "for" if effect > 0.5 else "against"
+def _sided(row: Row, tests: int) -> str:
+    """Whether a row speaks for guidance, against it, for neither, or could not speak among so many tests."""
+    p, effect, searches = (row[AGAINST.index(column)] for column in ("p (Holm)", "A12", "searches"))
+    assert isinstance(searches, int)
+    if not isinstance(p, float) or not isinstance(effect, float) or least_p(searches) * tests > SIGNIFICANT:
+        return TOO_FEW
+    if p >= SIGNIFICANT:
+        return ALIKE
+    return FOR if effect > 0.5 else AGAINST_IT
+
+
+def least_p(searches: int) -> float:
+    """The least p of a rank-sum test of so many searches against as many: one order of all is the most extreme."""
+    return 2 / math.comb(2 * searches, searches)
 
 
 def _goal(tested: Tested, members: Array) -> tuple[int, int]:
@@ -164,7 +184,7 @@ def _rows(tested: Tested) -> Iterator[Row]:
         printed = TABLE_6.get(part_name(tested, part, like=True), (None,) * 4)
         kept, tries = _needed(searches, members, goal)
         told: Row = (part_name(tested, part), int(members.sum()), base, goal, images, guided)
-        counts = _median([len(search.kept()) for search in searches]), _median([search.asked for search in searches])
+        counts = _median([len(search.kept()) for search in searches]), _median([len(search.spent) for search in searches])
         shares = (goal / base - 1 if base else None, guided / goal - 1 if goal else None)
         reached = (kept, _over(kept, images), tries, _over(tries, images))
         paper = GUIDED_IMAGES.get(tested.subject.like) if printed[1] is not None else None

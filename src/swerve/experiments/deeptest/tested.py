@@ -15,6 +15,7 @@ from swerve.analysis.neurons import Parts, Sets, followups, originals
 from swerve.analysis.oracle import MSE, Oracle
 from swerve.campaign import Observation
 from swerve.experiments.subjects import Subject
+from swerve.search.greedy import EACH, Refusals
 from swerve.sources.windows import frames_of
 from swerve.store import Run
 from swerve.values import Array
@@ -96,11 +97,16 @@ class Tested:
 
 
 def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The trials of a search in order, each with whether it covered what neither seeds nor earlier trials had."""
-    covered = originals(seen for seen in run.baseline() if not seen.fault).union()
+    """The tries that a search spent, in order, each with whether it covered what neither seeds nor earlier tries had."""
+    seeds = originals(seen for seen in run.baseline() if not seen.fault)
+    one_by_one = run.identity["campaign"]["search"].get("seeds") == EACH
+    waiting = dict(zip(seeds.keys, seeds.packed, strict=True)) if one_by_one else {}
+    covered, refusals = np.zeros_like(seeds.packed[0]) if one_by_one else seeds.union(), Refusals()
     for row in run.trials():
+        covered = covered | waiting.pop(row["case"], 0)
         bits = Sets.of([(0, row["gain"])]).packed[0] if row["gain"] else covered
-        yield row, bool(np.any(bits & ~covered))
+        if refusals.spends(row["case"], row["gain"] is not None):
+            yield row, bool(np.any(bits & ~covered))
         covered = covered | bits
 
 
