@@ -10,19 +10,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from swerve.analysis.statistics import rank_sum
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
 from swerve.errors import InputError
-from swerve.experiments.deeptest import guidance
+from swerve.experiments.deeptest import guidance, retraining
 from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
 from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Frames
 from swerve.store import Run
+from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
-from swerve.values import Group, Image
+from swerve.values import Group, Image, Steering
 from tests.unit.test_meter import network
 
 TABLES = ("table5", "table6", "table7", "table8", "table9", "fig4", "fig5", "fig6", "guidance", "review")
@@ -264,6 +267,48 @@ def test_reviewed_violations_are_those_that_count(folder: Path) -> None:
     assert table["simple"]["violations"] == {row["change"]: row for row in rows(folder, "table8")}["simple"]["small"]
     assert {row["marked"] for row in table.values()} == {"0"}
     assert {row["false share"] for row in table.values()} == {""}
+
+
+def trainable() -> TorchSystem:
+    """A network of one output, which is what can be fine-tuned here."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 10 * 22, 1))
+    return TorchSystem(net, network().read, lambda row: Steering(row.item() * 100))
+
+
+@pytest.fixture(scope="module")
+def one_drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("one-drive")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SIZES, QUICK, replace(SMALL, frames=Frames(40, 8, 8)))
+        experiment(Setting(into, QUICK, seed=3), trainable(), FakeSource(80, drive=80), "small")
+    return into
+
+
+def test_one_thinned_drive_is_retrained_in_blocks(one_drive: Path) -> None:
+    table = rows(one_drive, "table9")
+    assert [row["split"] for row in table] == ["random, as printed"] * 3 + ["leak-free"] * 3
+    assert [row["images"] for row in table][3:] == ["original", "fog", "rain"]
+    cases = {row["split"]: int(row["cases"]) for row in table}
+    assert cases == {"random, as printed": 14, "leak-free": 12}  # 34% of 40; three blocks of four
+    assert "with 1 images left out between sides" in (one_drive / "report" / "index.html").read_text()
+
+
+def test_way_that_cannot_be_gone_keeps_the_others(one_drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = shutil.copytree(one_drive, tmp_path / "copy")
+    (copy / "runs" / "small" / "retrained-leak-free.json").unlink()
+
+    def refuse(*_: object) -> None:
+        raise InputError("the validation set is empty: 12 of 40 cases are kept for testing; make --gap smaller")
+
+    monkeypatch.setattr(retraining, "_retrained", refuse)
+    monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=Frames(40, 8, 8)))
+    experiment(Setting(copy, QUICK, seed=3), trainable(), FakeSource(80, drive=80), "small")
+    assert {row["split"] for row in rows(copy, "table9")} == {"random, as printed"}
+    page = (copy / "report" / "index.html").read_text()
+    assert "the validation set is empty: 12 of 40 cases are kept for testing." in page
+    assert "--gap" not in page
 
 
 def test_estimate_scales_with_the_size() -> None:
