@@ -170,6 +170,10 @@ def made(folder: Path, name: str) -> list[tuple[str, int, str]]:
     return [(row["case"], len(row["change"]["steps"]), row["words"]) for row in trials]
 
 
+def test_layers_that_count_are_listed(folder: Path) -> None:
+    assert [(row["layer"], row["neurons"]) for row in rows(folder, "layers")] == [("0", "6"), ("3", "12"), ("5", "2")]
+
+
 def test_twins_have_the_same_budget(folder: Path) -> None:
     for number, guided in enumerate(("guided", "guided-1")):
         for name in ("alike", "pairs"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import io
+import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import pytest
+from rich.console import Console
 
+from swerve.analysis.growth import grown
 from swerve.campaign import Campaign, Gain, Observation, Plan, Record, Trial
 from swerve.case import Case
 from swerve.coverage.bits import Bits
@@ -18,10 +22,13 @@ from swerve.coverage.meter import Meter, bits_of
 from swerve.engine import run
 from swerve.errors import InputError
 from swerve.execute.local import run_into
-from swerve.experiments.deeptest.tested import grown
 from swerve.relation import Rule, Status, Verdict
 from swerve.relations.steering import same_angle
+from swerve.report.html import write_report
+from swerve.report.numbers import reached_of
+from swerve.report.terminal import print_summary
 from swerve.search.greedy import Greedy
+from swerve.search.sweep import Sweep
 from swerve.space import OneOf, Over, Range
 from swerve.spec import Loaded
 from swerve.store import Run
@@ -352,6 +359,38 @@ def test_journal_tells_which_images_were_kept(seeds: str, kept: list[int]) -> No
     told = [(row["gain"], new) for row, new in grown(Told())]  # type: ignore[arg-type]
     assert len(told) == 6  # the refused one is not spent
     assert [place + (place > 3) for place, (_, new) in enumerate(told) if new] == kept
+
+
+def test_guided_run_tells_coverage_layers_and_that_it_had_no_rival(tmp_path: Path) -> None:
+    run_into(Loaded(campaign(), tmp_path), tmp_path / "run", anyway=True)
+    done = Run(tmp_path / "run")
+    told = json.loads((done.folder / "summary.json").read_text())
+    counts, layers = told["coverage"]["NC"], told["layers"]
+    assert sum(layers.values()) == counts["total"] == 20
+    assert layers == {"0": 6, "3": 12, "5": 2}
+    images = sum(new for _, new in grown(done))
+    line = f"NC {counts['untouched']} → {counts['covered']} of 20 neurons, {images} images kept"
+    assert images
+    assert counts["untouched"] < counts["covered"]
+    console = Console(file=io.StringIO(), width=200)
+    print_summary(done, console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    page = write_report(done).read_text()
+    for text in (line, "No rival was run: this says nothing of guidance.", "20 neurons are counted: 0 6, 3 12, 5 2"):
+        assert text in printed
+        assert text in page
+
+
+def test_run_led_by_chance_or_without_coverage_tells_of_no_guidance(tmp_path: Path) -> None:
+    run_into(Loaded(campaign(follow="chance", budget=9), tmp_path), tmp_path / "chance", anyway=True)
+    reached = reached_of(Run(tmp_path / "chance"))
+    assert reached
+    (line,) = reached.told
+    assert line.endswith("of 20 neurons")
+    plain = replace(campaign(), coverage=None, search=Sweep(1))
+    run_into(Loaded(plain, tmp_path), tmp_path / "plain", anyway=True)
+    assert reached_of(Run(tmp_path / "plain")) is None
+    assert "layers" not in json.loads((tmp_path / "plain" / "summary.json").read_text())
 
 
 def test_black_box_cannot_be_guided() -> None:

@@ -10,10 +10,11 @@ from functools import cached_property
 import numpy as np
 from markupsafe import Markup
 
+from swerve.analysis.growth import grown
 from swerve.analysis.neurons import Sets, followups, originals, size_of
 from swerve.analysis.statistics import Outcome, holm, rank_sum
 from swerve.experiments.deeptest.printed import GUIDED_IMAGES, TABLE_6
-from swerve.experiments.deeptest.tested import Tested, grown, part_name
+from swerve.experiments.deeptest.tested import Tested, part_name
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
 from swerve.report.experiment import Chart, Part, Section, Sheet
@@ -45,6 +46,11 @@ TABLE = (
 AGAINST = (
     *("model", "rival", "searches", "guided covers", "rival covers", "A12", "p", "p (Holm)", "effect"),
     *("guided: tries to reach", "rival: tries to reach", "guided reached", "rival reached"),
+)
+
+LAYERS = ("model", "layer", "kind", "neurons")
+LAYERS_NOTE = (
+    "a neuron is a channel of a convolution or a unit of another layer, each step of a recurrent one unless averaged"
 )
 
 
@@ -96,11 +102,14 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     rows = tuple(row for tested in looked_into for row in _rows(tested))
     rivals = _corrected([row for tested in looked_into for row in _against(tested)])
     csv, csv_rivals = setting.table("table6", TABLE, rows), setting.table("guidance", AGAINST, rivals)
+    layers = tuple((one.name, layer.name, layer.kind, layer.neurons) for one in looked_into for layer in one.layers)
+    csv_layers = setting.table("layers", LAYERS, layers)
     formats = {"cumulative/seeds": "+.0%", "guided/cumulative": "+.1%", "of images": ".1%", "tries/images": ".1%"}
     numbers = {"guided covers": ",.1f", "rival covers": ",.1f", "A12": ".2f", "p": ".2g", "p (Holm)": ".2g"}
     parts: tuple[Part, ...] = (
         Sheet("Table 6", TABLE, rows, NOTE, printed=TABLE[-4:], csv=csv, formats=formats),
         Sheet("Guidance against chance", AGAINST, rivals, AGAINST_NOTE, csv=csv_rivals, formats=numbers),
+        Sheet("The layers that count", LAYERS, layers, LAYERS_NOTE, csv=csv_layers, main=False),
         *(Chart(f"{tested.name}: covered by the first search of each kind", _curves(tested)) for tested in looked_into),
     )
     return Section("RQ3: does guidance cover more?", (), parts, _answer(rows, rivals))

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
 from swerve.experiments.deeptest.printed import FALSE_POSITIVES
-from swerve.experiments.deeptest.tested import Tested, kept
+from swerve.experiments.deeptest.tested import Tested
 from swerve.experiments.deeptest.violations import EPSILON, FACTOR
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from swerve.analysis.angles import Angles, angles_of, untouched
+from swerve.analysis.growth import kept
 from swerve.analysis.neurons import Parts, Sets, followups, originals
 from swerve.analysis.oracle import MSE, Oracle
 from swerve.campaign import Observation
+from swerve.coverage.layers import Layer
 from swerve.experiments.subjects import Subject
-from swerve.search.greedy import EACH, Refusals
 from swerve.sources.windows import frames_of
 from swerve.store import Run
 from swerve.values import Array
@@ -39,6 +38,7 @@ class Tested:
     weather: Run
     seeds: tuple[str, ...]  # the cases that the search began with
     parts: Parts | None = None
+    layers: tuple[Layer, ...] = ()  # that count
     guidance: Guidance | None = None
     metric: str = MSE  # of Eq. 3 (D-3)
 
@@ -94,25 +94,6 @@ class Tested:
     def followups(self) -> Sets:
         """The neurons that each follow-up of the simple changes activates."""
         return followups(self.simple.trials())
-
-
-def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The tries that a search spent, in order, each with whether it covered what neither seeds nor earlier tries had."""
-    seeds = originals(seen for seen in run.baseline() if not seen.fault)
-    one_by_one = run.identity["campaign"]["search"].get("seeds") == EACH
-    waiting = dict(zip(seeds.keys, seeds.packed, strict=True)) if one_by_one else {}
-    covered, refusals = np.zeros_like(seeds.packed[0]) if one_by_one else seeds.union(), Refusals()
-    for row in run.trials():
-        covered = covered | waiting.pop(row["case"], 0)
-        bits = Sets.of([(0, row["gain"])]).packed[0] if row["gain"] else covered
-        if refusals.spends(row["case"], row["gain"] is not None):
-            yield row, bool(np.any(bits & ~covered))
-        covered = covered | bits
-
-
-def kept(run: Run) -> Iterator[dict[str, Any]]:
-    """The trials of a search that covered something new: the images it generates."""
-    return (row for row, new in grown(run) if new)
 
 
 def part_name(tested: Tested, part: str, *, like: bool = False) -> str:
