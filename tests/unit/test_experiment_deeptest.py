@@ -13,11 +13,12 @@ import pytest
 import torch
 from torch import nn
 
+from swerve.analysis.growth import kept
 from swerve.analysis.statistics import rank_sum
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
 from swerve.errors import InputError
-from swerve.experiments.deeptest import guidance, retraining
+from swerve.experiments.deeptest import guidance, retraining, violations
 from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
 from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
@@ -266,8 +267,46 @@ def test_introduced_violations_are_told_apart(folder: Path) -> None:
     assert [int(table["simple"][name]) for name in ("small", "small, introduced", "small, of")] == counts
 
 
+def test_last_row_of_table_8_is_the_sum_of_the_kinds(folder: Path) -> None:
+    table = {row["change"]: row for row in rows(folder, "table8")}
+    for column in ("small", "small, introduced", "small, of", "all"):
+        parts = [int(table[name][column]) for name in ("simple", "rain", "fog", "guided")]
+        assert int(table["all changes"][column]) == sum(parts), column
+    assert [table[name]["printed all"] for name in ("simple", "fog", "all changes")] == ["330", "4448", "6339"]
+    assert table["untouched"]["printed all"] == ""
+
+
+def test_fig_6_squares_every_violating_follow_up(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    monkeypatch.setattr(violations, "FACTOR", 1)  # at 5 the small network has no violations
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    experiment(Setting(copy, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
+    runs = {name: Run(copy / "runs" / "small" / name) for name in ("simple", "weather", "guided")}
+    original = mse(runs["simple"])
+    means: dict[str, list[float]] = {}
+    for words, error in errors(runs["simple"]):
+        means.setdefault(words, []).append(error)
+    found = [(words, error) for words, error in errors(runs["simple"]) if abs(np.mean(means[words]) - original) <= 0.03]
+    found += errors(runs["weather"])
+    guided = list(kept(runs["guided"]))
+    squares = [math.radians(row["truth"][0]["degrees"] - row["after"][0]["degrees"]) ** 2 for row in guided]
+    wrong = [error for error in [*(error for _, error in found), *squares] if error > original]
+    assert len(wrong) > 20
+    table = {(row["model"], row["of"]): row for row in rows(copy, "fig6")}
+    for model in ("small", "all models"):
+        told = table[model, "violating"]
+        assert int(told["images"]) == len(wrong)
+        assert float(told["MSE, rad²"]) == pytest.approx(np.mean(wrong))
+    assert table["small", "their originals"]["images"] == table["small", "their originals"]["originals"]
+    assert [table["all models", name]["printed MSE"] for name in ("violating", "their originals")] == ["0.41", "0.035"]
+    assert {table["small", name]["printed MSE"] for name in ("violating", "their originals")} == {""}
+
+
 def test_reviewed_violations_are_those_that_count(folder: Path) -> None:
-    table = {row["changes"]: row for row in rows(folder, "review")}
+    whole = {row["changes"]: row for row in rows(folder, "review") if row["model"] == "all models"}
+    assert {name: row["printed false"] for name, row in whole.items()} == dict(simple="27", fog="34", rain="23", guided="46")
+    table = {row["changes"]: row for row in rows(folder, "review") if row["model"] == "small"}
+    assert [row["violations"] for row in whole.values()] == [table[name]["violations"] for name in whole]
     assert table["simple"]["violations"] == {row["change"]: row for row in rows(folder, "table8")}["simple"]["small"]
     assert {row["marked"] for row in table.values()} == {"0"}
     assert {row["false share"] for row in table.values()} == {""}
@@ -356,7 +395,11 @@ def test_eq_3_takes_roots_where_asked(folder: Path, tmp_path: Path, monkeypatch:
     for epsilon in (0.01, 0.02, 0.03, 0.04, 0.05):
         kept = {words for words, some in means.items() if abs(math.sqrt(np.mean(some)) - math.sqrt(original)) <= epsilon}
         assert int(table[1][f"ε {epsilon:g}"]) == sum(error > original for words, error in judged if words in kept)
-    assert "rmse" in (copy / "report" / "index.html").read_text()
+    page = (copy / "report" / "index.html").read_text()
+    assert "rmse" in page
+    assert f"MSE_orig in rad² of the wheel: small {original:.4f}." in page
+    assert f"RMSE_orig in rad, which Eq. 3 takes here: small {math.sqrt(original):.4f}." in page
+    assert "RMSE_orig" not in (folder / "report" / "index.html").read_text()
     with pytest.raises(InputError, match="'mse' or 'rmse', got 'mae'"):
         experiment(Setting(tmp_path / "other", QUICK), network(), FakeSource(12), "small", error="mae")
     assert not (tmp_path / "other").exists()
