@@ -18,7 +18,7 @@ from swerve.analysis.statistics import rank_sum
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
 from swerve.errors import InputError
-from swerve.experiments.deeptest import guidance, retraining, violations
+from swerve.experiments.deeptest import guidance, retraining, tested, violations
 from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
 from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
@@ -149,6 +149,37 @@ def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
         assert float(row["tries to reach"]) == np.median([one[1] for one in reached])
 
 
+def test_table_6_tells_how_it_was_searched(folder: Path) -> None:
+    (row,) = rows(folder, "table6")
+    assert [row[name] for name in ("seed images", "searches", "tries", "ended by")] == ["4", "2", "30.0", "budget"]
+    searches = [Run(folder / "runs" / "small" / name) for name in ("guided", "guided-1")]
+    gains = [seen.gain for seen in searches[0].baseline() if seen.gain]
+    seeds = set().union(*(bits_of(gain["NC"]).numbers() for gain in gains))
+    ends = [_walked(search, seeds, 0)[0] for search in searches]
+    assert float(row["short by"]) == np.median([max(0, int(row["cumulative"]) - end) for end in ends])
+
+
+def table_6_row(**told: object) -> tuple[object, ...]:
+    usual = {"model": "m", "seeds": 5, "cumulative": 9, "short by": 0.0, "ended by": "done", "kept to reach": 2.0}
+    return tuple((usual | {"of images": 0.01, "tries/images": 0.2} | told).get(column) for column in guidance.TABLE)
+
+
+def test_answer_leaves_trivial_wins_out_and_tells_shortfalls() -> None:
+    missed = {"kept to reach": None, "of images": None, "tries/images": None}
+    told = guidance._answer(
+        [
+            table_6_row(),
+            table_6_row(seeds=9, **{"of images": 0.0, "tries/images": 0.0}),  # the seeds cover it all: no merit
+            table_6_row(model="far", **missed, **{"short by": 3.5, "ended by": "budget"}),
+            table_6_row(model="near", **missed),
+        ],
+        [],
+    )  # type: ignore[list-item]
+    assert "images kept on 1 of 3 (sub-)models, with at most 10% of them run on 0." in told
+    assert "1 more are left out: their seeds cover as much already." in told
+    assert "far by 3.5 of 9 neurons (the budget of tries ended); near though not in every search (every image was" in told
+
+
 def _walked(run: Run, seeds: set[int], goal: int) -> tuple[int, int, tuple[int, int] | None]:
     """Neurons covered in the end, images kept, and images kept and run when `goal` was reached."""
     covered, kept, made = set(seeds), 0, 0
@@ -223,6 +254,22 @@ def test_jaccard_of_every_pair_of_changes(folder: Path) -> None:
     steps = [float(row["median"]) for row in rows(folder, "fig4") if row["part"] == "cumulative"]
     assert steps == sorted(steps)
     assert len(steps) == len(CHANGES)
+
+
+def test_no_p_of_windows_that_share_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    assert all(row["p"] for row in rows(folder, "fig5"))
+    monkeypatch.setattr(tested.Tested, "overlapping", True)
+    experiment(Setting(copy, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
+    assert {(row["p"], row["p (Holm)"]) for row in rows(copy, "fig5")} == {("", "")}
+    assert all(row["Cohen's d"] for row in rows(copy, "fig5"))
+
+
+def test_few_drives_are_told_beside_p(folder: Path, one_drive: Path) -> None:
+    told = "Frames of one drive are not independent, so p is too small where drives are few: small"
+    assert f"{told} 4" in (folder / "report" / "index.html").read_text()
+    assert f"{told} 1" in (one_drive / "report" / "index.html").read_text()
 
 
 def test_going_on_in_a_finished_folder_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,20 +26,12 @@ GOAL = 0.1  # of the cumulative set's images
 SIGNIFICANT = 0.05
 FEWEST = 3  # searches of a kind before an effect has a name
 FOR, AGAINST_IT, ALIKE, TOO_FEW = "more", "less", "no clear difference", "too few searches to tell"
+DONE, BUDGET = "done", "budget"
+ENDS = {DONE: "every image was done with", BUDGET: "the budget of tries ended"}
 DRAWN = 60  # spots of a curve
 TABLE = (
-    *(
-        "model",
-        "neurons",
-        "seeds",
-        "cumulative",
-        "images",
-        "guided",
-        "kept",
-        "tries",
-        "cumulative/seeds",
-        "guided/cumulative",
-    ),
+    *("model", "neurons", "seed images", "seeds", "cumulative", "images", "searches", "guided", "kept", "tries", "ended by"),
+    *("cumulative/seeds", "guided/cumulative", "short by"),
     *("kept to reach", "of images", "tries to reach", "tries/images"),
     *("printed seeds", "printed cumulative", "printed guided", "printed kept"),
 )
@@ -74,6 +66,12 @@ class Search:
     def spent(self) -> tuple[tuple[bool, bool], ...]:
         """Of each try that counts, whether it could be made, and whether it covered something new anywhere."""
         return tuple((row["gain"] is not None, new) for row, new in grown(self.run))
+
+    @property
+    def ended(self) -> str:
+        """Whether every image was done with, or the budget of tries ended before."""
+        budget = self.run.identity["campaign"]["search"].get("budget", 0)
+        return BUDGET if budget and len(self.spent) >= budget else DONE
 
     def growth(self, members: Array) -> Array:
         """Neurons of a (sub-)model covered after each try."""
@@ -119,7 +117,8 @@ NOTE = (
     "seeds: covered by the untouched images that the search began with; cumulative: by them and all their follow-ups; "
     "guided: by them and every try; kept: tries that covered something new. To reach what the cumulative set covers it had "
     "kept, and run, so many images: the paper counts those kept, the machine those run. Medians over the searches; none: "
-    "not all of them reached it"
+    "not all of them reached it. ended by: every image was done with, or the budget of tries was used up. Where an image is "
+    "a long window and every try dear, fewer seeds are searched from, once, with fewer tries: the columns tell"
 )
 AGAINST_NOTE = (
     "as many tries, other draws. alike: keeps an image whenever the guided search did, whatever it covers, so that changes "
@@ -130,14 +129,30 @@ AGAINST_NOTE = (
 def _answer(rows: Sequence[Row], rivals: Sequence[Row]) -> str:
     if not rows:
         return "no system here can be looked into"
-    kept, run = (_within(rows, TABLE.index(column)) for column in ("of images", "tries/images"))
+    asked = [row for row in rows if _cell(row, "seeds") != _cell(row, "cumulative")]
+    kept, run = (_within(asked, TABLE.index(column)) for column in ("of images", "tries/images"))
     told = (
-        f"it covers what the cumulative set does with at most {GOAL:.0%} of its images kept on {len(kept)} of {len(rows)} "
+        f"it covers what the cumulative set does with at most {GOAL:.0%} of its images kept on {len(kept)} of {len(asked)} "
+        f"(sub-)models, with at most {GOAL:.0%} of them run on {len(run)}. "
     )
-    told += f"(sub-)models, with at most {GOAL:.0%} of them run on {len(run)}. "
+    if len(asked) < len(rows):
+        told += f"{len(rows) - len(asked)} more are left out: their seeds cover as much already. "
+    if short := [_shortfall(row) for row in asked if _cell(row, "kept to reach") is None]:
+        told += f"It falls short on {'; '.join(short)}. "
     for rival in ("alike", "pairs"):
         told += f"Against {rival}: {_sides([row for row in rivals if row[1] == rival], len(_tests(rivals)))}. "
     return told.strip()
+
+
+def _cell(row: Row, column: str) -> object:
+    return row[TABLE.index(column)]
+
+
+def _shortfall(row: Row) -> str:
+    """By how much a search missed what the cumulative set covers, and what ended it."""
+    model, short, goal, ended = (_cell(row, column) for column in ("model", "short by", "cumulative", "ended by"))
+    missed = f"by {short:g} of {goal:,} neurons" if short else "though not in every search"
+    return f"{model} {missed} ({ENDS.get(str(ended), ended)})"
 
 
 def _tests(rivals: Sequence[Row]) -> list[Row]:
@@ -192,12 +207,28 @@ def _rows(tested: Tested) -> Iterator[Row]:
         guided = _median([search.covered(members) for search in searches])
         printed = TABLE_6.get(part_name(tested, part, like=True), (None,) * 4)
         kept, tries = _needed(searches, members, goal)
-        told: Row = (part_name(tested, part), int(members.sum()), base, goal, images, guided)
+        told: Row = (
+            part_name(tested, part),
+            int(members.sum()),
+            len(tested.seeds),
+            base,
+            goal,
+            images,
+            len(searches),
+            guided,
+        )
         counts = _median([len(search.kept()) for search in searches]), _median([len(search.spent) for search in searches])
-        shares = (goal / base - 1 if base else None, guided / goal - 1 if goal else None)
+        short = _median([max(0, goal - search.covered(members)) for search in searches])
+        shares = (goal / base - 1 if base else None, guided / goal - 1 if goal else None, short)
         reached = (kept, _over(kept, images), tries, _over(tries, images))
         paper = GUIDED_IMAGES.get(tested.subject.like) if printed[1] is not None else None
-        yield (*told, *counts, *shares, *reached, *printed[1:], paper)
+        yield (*told, *counts, _ended(searches), *shares, *reached, *printed[1:], paper)
+
+
+def _ended(searches: Sequence[Search]) -> str:
+    """What ended the searches."""
+    cut = sum(search.ended == BUDGET for search in searches)
+    return DONE if not cut else BUDGET if cut == len(searches) else f"{BUDGET} in {cut} of {len(searches)}"
 
 
 def _needed(searches: Sequence[Search], members: Array, goal: int) -> tuple[float | None, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -13,11 +14,14 @@ from swerve.analysis.growth import kept
 from swerve.analysis.neurons import Parts, Sets, followups, originals
 from swerve.analysis.oracle import MSE, Oracle
 from swerve.campaign import Observation
+from swerve.case import group_of
 from swerve.coverage.layers import Layer
 from swerve.experiments.subjects import Subject
 from swerve.sources.windows import frames_of
 from swerve.store import Run
 from swerve.values import Array
+
+FEWEST_DRIVES = 5  # for images of them to count as independent
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,11 @@ class Tested:
         """Whether neighbouring cases share frames, so that they are no independent observations."""
         frames = [set(frames_of(self.subject.source, key)) for key in self.subject.source.keys()]
         return any(one & other for one, other in pairwise(frames))
+
+    @cached_property
+    def drives(self) -> int:
+        """How many drives or scenes the cases are of."""
+        return len({group_of(self.subject.source, key) for key in self.subject.source.keys()})
 
     @cached_property
     def baseline(self) -> list[Observation]:
@@ -94,6 +103,14 @@ class Tested:
     def followups(self) -> Sets:
         """The neurons that each follow-up of the simple changes activates."""
         return followups(self.simple.trials())
+
+
+def related(all_tested: Sequence[Tested]) -> str:
+    """What a note has to add of p where images are of a few drives only, and so alike; nothing where they are not."""
+    few = [f"{tested.name} {tested.drives}" for tested in all_tested if tested.drives < FEWEST_DRIVES]
+    return (
+        f". Frames of one drive are not independent, so p is too small where drives are few: {', '.join(few)}" if few else ""
+    )
 
 
 def part_name(tested: Tested, part: str, *, like: bool = False) -> str:

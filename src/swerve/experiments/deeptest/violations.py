@@ -11,7 +11,7 @@ from swerve.analysis.angles import Angles
 from swerve.analysis.oracle import EPSILONS, LAMBDAS, RMSE, Oracle
 from swerve.analysis.statistics import BoxPlot, box_plot, signed_rank
 from swerve.experiments.deeptest.printed import FIGURE_6, TABLE_7, TABLE_8
-from swerve.experiments.deeptest.tested import Tested
+from swerve.experiments.deeptest.tested import Tested, related
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
 from swerve.report.charts import box_plots
@@ -56,7 +56,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
         Sheet(f"Table 8: violations at λ = {FACTOR}, ε = {EPSILON:g}", head_8, rows_8, NOTE_8,
               printed=tuple(name for name in head_8 if name.startswith("printed")), csv=csv_8),
         Sheet("Fig. 6: how far violating images and their originals are off", FIG_6, figure,
-              NOTE_6,
+              NOTE_6 + related(judged),
               printed=("printed MSE",), csv=csv_6, formats=spans | {"MSE, rad²": ".4f", "p": ".2g", "effect": "+.2f"}),
         Chart("Fig. 6: deviation from the label, radians of the wheel", box_plots(_boxes(judged), axis="rad")),
     )  # fmt: skip
