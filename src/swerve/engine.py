@@ -10,7 +10,7 @@ from typing import Protocol
 
 from swerve.campaign import Campaign, Meter, Observation, Plan, Record, Session, Trial
 from swerve.errors import InputError, ModelError
-from swerve.evaluation import FOREIGN, TRANSFORM_THREADS, Evaluator, brief, chunks, observe_batch, sentence
+from swerve.evaluation import FOREIGN, TRANSFORM_THREADS, Evaluator, brief, chunks, observe_batch, read_case, sentence
 from swerve.relation import Status, Verdict
 from swerve.summary import Summary, Tally
 
@@ -80,8 +80,17 @@ def run(
         watch.advance(len(records), sum(record.verdict.status is Status.VIOLATED for record in records))
         covered.add(records)
         session.tell(records)
-    summary.coverage = covered.counts()
+    summary.coverage, summary.layers = covered.counts(), _layers(campaign, usable)
     return summary
+
+
+def _layers(campaign: Campaign, usable: Sequence[str]) -> dict[str, int]:
+    """The layers that count, of a meter that can tell them; told beside the numbers, they must not cost a run."""
+    told = getattr(campaign.coverage, "layers", None)
+    try:
+        return dict(told(campaign.system, read_case(campaign, usable[0]))) if callable(told) else {}
+    except FOREIGN:
+        return {}
 
 
 class NothingUsable(InputError):

@@ -50,6 +50,7 @@ OTHERWISE = (
     ("sign", -math.degrees(1), "radians, and turned round"),
     ("sign", -math.radians(1), "degrees, and turned round"),
 )
+FAINT = 0.1  # of the system's own error is no effect to speak of
 DEFLATED = 0.6  # of a picture's bytes are left in its file
 SPARE = 1.2  # times the estimate must be free on the disk
 
@@ -137,6 +138,7 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
         *_unit_and_sign(usable),
         *_noise(campaign, hands, baseline, _spread(usable, NOISE_CASES)),
         *_idle(campaign, records),
+        *_faint(usable, records),
         *_disk(folder, megabytes),
     )
     error = baseline_error(campaign.source, list(baseline.values()))
@@ -319,6 +321,20 @@ def _reaches(campaign: Campaign, record: Record) -> bool:
         return False
     case = read_case(campaign, record.trial.case)
     return not np.array_equal(sees(case), sees(record.change(case)))
+
+
+def _faint(usable: Sequence[Observation], records: Mapping[str, Sequence[Record]]) -> Iterator[Concern]:
+    """D-9: rules whose changes hardly reach the system, such as a larger picture that its own resizing makes small again."""
+    labels, said = (np.array(numbers) for numbers in angles(usable))
+    error = float(np.sqrt(np.mean((said - labels) ** 2))) if len(labels) else 0.0
+    for name, some in records.items():
+        judged = [record for record in some if record.verdict.status in (Status.HELD, Status.VIOLATED)]
+        pairs = [(find(record.before, Steering.slot), find(record.after, Steering.slot)) for record in judged]
+        moved = [abs(a.degrees - b.degrees) for a, b in pairs if isinstance(a, Steering) and isinstance(b, Steering)]
+        if moved and 0 < max(moved) < FAINT * error:
+            told = f"rule '{printable(name, 60)}': {len(moved)} changes tried move the answer by {max(moved):.2g}° at most"
+            why = f"{told}, less than {FAINT:.0%} of the system's own error of {error:.3g}°"
+            yield Concern("hardly reaches the system", Level.WARNING, why, name)
 
 
 def _megabytes(campaign: Campaign, tried: Sequence[Record], share: float, sample: Sequence[Observation]) -> float:

@@ -54,6 +54,7 @@ class Summary:
     rules: dict[str, Tally]
     untouched: dict[str, Tally]
     coverage: dict[str, dict[str, int]] = field(default_factory=dict)
+    layers: dict[str, int] = field(default_factory=dict)  # that coverage counts, with their neurons
 
     def as_dict(self) -> dict[str, Any]:
         """The content of `summary.json`."""
@@ -68,7 +69,8 @@ class Summary:
             "failed_cases": self.failed,
         }
         kinds = {kind.value: self.overall.kinds[kind] for kind in Fault if self.overall.kinds[kind]}
-        return {**head, **self.overall.as_dict(), "error_kinds": kinds, "rules": rules, "coverage": self.coverage}
+        covered = {"coverage": self.coverage, **({"layers": self.layers} if self.layers else {})}
+        return {**head, **self.overall.as_dict(), "error_kinds": kinds, "rules": rules, **covered}
 
 
 def _untouched(tally: Tally) -> dict[str, int]:

@@ -78,6 +78,7 @@ method = "deeptest"
 search = "guided"
 tries = 4
 budget = 200
+against = "own answer"
 within = 2.0
 """ + NETWORK.split("[[rule]]")[0]
 POINTS = """

@@ -51,6 +51,10 @@ def test_label_is_the_oracle_where_there_is_one() -> None:
     assert labelled.rules[0].expect.compare == SquaredError(5.0)
     assert isinstance(bare.rules[0].expect, Equivariant)
     assert bare.rules[0].expect.compare == AngleWithin(10.0)
+    assert labelled.rules[0].name == "translation"
+    assert bare.rules[0].name == "translation, own answer"  # D-28: say so
+    guided = deeptest(Unlabelled(2), network(), search="guided")
+    assert [rule.name for rule in guided.rules] == ["pairs of changes, own answer"]
 
 
 def test_both_readings_are_two_rules_of_each_change() -> None:
@@ -68,6 +72,8 @@ def test_guided_search_is_of_pairs_under_coverage() -> None:
     assert len(made.rules) == 1
     chance = deeptest(FakeSource(2), network(), search="random", budget=50, chance=0.25)
     assert chance.search == Greedy(budget=50, follow="chance", chance=0.25)
+    capped = deeptest(FakeSource(2), network(), search="guided", reset=True, images=7, depth=6, width=2)
+    assert capped.search == Greedy(reset=True, images=7, depth=6, width=2)  # D-7
     with pytest.raises(InputError, match="give it a budget"):
         deeptest(FakeSource(2), network(), search="random")
 
@@ -100,10 +106,30 @@ def test_profile_of_the_code_has_its_ranges_and_its_search() -> None:
     assert {type(change) for change in ranges["translation"].grid()} == {Translate}
     assert [ranges["translation"].grid()[place] for place in (0, -1)] == [Translate(-50, -50), Translate(49, 49)]
     assert [ranges["scale"].grid()[place] for place in (0, -1)] == [Enlarge(0.5, 0.5), Enlarge(1.9, 1.9)]
+    # The published script shears by minus its parameter, -0.5 to 0.4 (B.1, item 25).
+    assert [ranges["shear"].grid()[place].x for place in (0, -1)] == [0.5, -0.4]  # type: ignore[attr-defined]
     assert [ranges["rotation"].grid()[place] for place in (0, -1)] == [Rotate(-30), Rotate(29)]
     assert [ranges["contrast"].grid()[place] for place in (0, -1)] == [Contrast(0.1), Contrast(1.9)]
     assert [ranges["brightness"].grid()[place] for place in (0, -1)] == [Brighten(-21), Brighten(20)]
     assert len(ranges["blur"].grid()) == 10
+
+
+@pytest.mark.parametrize(
+    ("unused", "why"),
+    [
+        ({"budget": 5}, "budget = 5 is for search = 'guided' or 'random', and here it is 'cumulative'"),
+        ({"reset": False}, "reset = False is for search = 'guided' or 'random'"),
+        ({"chance": 0.0, "search": "guided"}, "chance = 0.0 is for search = 'random', and here it is 'guided'"),
+        ({"changes": "all", "search": "guided"}, "changes = 'all' is for search = 'cumulative'"),
+        ({"coverage": True, "search": "random", "budget": 4}, "coverage = True is for search = 'cumulative'"),
+        ({"within": 3.0}, "within = 3.0 is for against = 'own answer', and here it is 'label'"),
+        ({"factor": 5.0, "against": "own answer"}, "factor = 5.0 is for against = 'label', and here it is 'own answer'"),
+        ({"reset": True, "search": "guided", "profile": "deeptest-code"}, "reset is for the paper's reading"),
+    ],
+)
+def test_key_that_nothing_uses_is_refused(unused: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        deeptest(FakeSource(2), network(), **unused)
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from swerve.analysis.growth import kept
+from swerve.analysis.statistics import rank_sum
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
 from swerve.errors import InputError
+from swerve.experiments.deeptest import guidance, retraining, tested, violations
 from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
+from swerve.experiments.deeptest.retraining import Retraining
 from swerve.experiments.estimate import Cost, Stills
-from swerve.experiments.setting import QUICK, Setting
-from swerve.experiments.subjects import Frames
+from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
+from swerve.experiments.subjects import Frames, Subject
+from swerve.report.experiment import Sheet
 from swerve.store import Run
+from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
-from swerve.values import Group, Image
+from swerve.values import Group, Image, Steering
 from tests.unit.test_meter import network
 
 TABLES = ("table5", "table6", "table7", "table8", "table9", "fig4", "fig5", "fig6", "guidance", "review")
@@ -143,6 +151,37 @@ def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
         assert float(row["tries to reach"]) == np.median([one[1] for one in reached])
 
 
+def test_table_6_tells_how_it_was_searched(folder: Path) -> None:
+    (row,) = rows(folder, "table6")
+    assert [row[name] for name in ("seed images", "searches", "tries", "ended by")] == ["4", "2", "30.0", "budget"]
+    searches = [Run(folder / "runs" / "small" / name) for name in ("guided", "guided-1")]
+    gains = [seen.gain for seen in searches[0].baseline() if seen.gain]
+    seeds = set().union(*(bits_of(gain["NC"]).numbers() for gain in gains))
+    ends = [_walked(search, seeds, 0)[0] for search in searches]
+    assert float(row["short by"]) == np.median([max(0, int(row["cumulative"]) - end) for end in ends])
+
+
+def table_6_row(**told: object) -> tuple[object, ...]:
+    usual = {"model": "m", "seeds": 5, "cumulative": 9, "short by": 0.0, "ended by": "done", "kept to reach": 2.0}
+    return tuple((usual | {"of images": 0.01, "tries/images": 0.2} | told).get(column) for column in guidance.TABLE)
+
+
+def test_answer_leaves_trivial_wins_out_and_tells_shortfalls() -> None:
+    missed = {"kept to reach": None, "of images": None, "tries/images": None}
+    told = guidance._answer(
+        [
+            table_6_row(),
+            table_6_row(seeds=9, **{"of images": 0.0, "tries/images": 0.0}),  # the seeds cover it all: no merit
+            table_6_row(model="far", **missed, **{"short by": 3.5, "ended by": "budget"}),
+            table_6_row(model="near", **missed),
+        ],
+        [],
+    )  # type: ignore[list-item]
+    assert "images kept on 1 of 3 (sub-)models, with at most 10% of them run on 0." in told
+    assert "1 more are left out: their seeds cover as much already." in told
+    assert "far by 3.5 of 9 neurons (the budget of tries ended); near though not in every search (every image was" in told
+
+
 def _walked(run: Run, seeds: set[int], goal: int) -> tuple[int, int, tuple[int, int] | None]:
     """Neurons covered in the end, images kept, and images kept and run when `goal` was reached."""
     covered, kept, made = set(seeds), 0, 0
@@ -159,23 +198,55 @@ def _walked(run: Run, seeds: set[int], goal: int) -> tuple[int, int, tuple[int, 
     return len(covered), kept, reached
 
 
+def made(folder: Path, name: str) -> list[tuple[str, int, str]]:
+    """Case, number of changes and words of each try of a search that the gate let through."""
+    trials = [row for row in Run(folder / "runs" / "small" / name).trials() if row["gain"] is not None]
+    return [(row["case"], len(row["change"]["steps"]), row["words"]) for row in trials]
+
+
+def test_layers_that_count_are_listed(folder: Path) -> None:
+    assert [(row["layer"], row["neurons"]) for row in rows(folder, "layers")] == [("0", "6"), ("3", "12"), ("5", "2")]
+
+
 def test_twins_have_the_same_budget(folder: Path) -> None:
-    runs = folder / "runs" / "small"
     for number, guided in enumerate(("guided", "guided-1")):
-        tries = sum(1 for _ in Run(runs / guided).trials())
         for name in ("alike", "pairs"):
-            assert sum(1 for _ in Run(runs / f"{name}-{number}").trials()) == tries
+            assert len(made(folder, f"{name}-{number}")) == len(made(folder, guided))
     table = rows(folder, "guidance")
     assert [(row["rival"], row["searches"]) for row in table] == [("alike", "2"), ("pairs", "2")]
     assert {row["p"] for row in table} == {""}  # two searches tell nothing
+    assert "Against alike: too few searches to tell." in (folder / "report" / "index.html").read_text()
 
 
 def test_twin_has_the_shape_of_the_guided_search_and_other_changes(folder: Path) -> None:
-    runs = folder / "runs" / "small"
-    guided, alike = (list(Run(runs / name).trials()) for name in ("guided", "alike-0"))
-    both = list(zip(guided, alike, strict=True))
-    assert [one["case"] for one in guided] == [one["case"] for one in alike]
-    assert sum(one["words"] == other["words"] for one, other in both) < len(both) / 4
+    refused = [row for row in Run(folder / "runs" / "small" / "alike-0").trials() if row["gain"] is None]
+    assert refused, "the gate refused nothing: the test shows little"
+    guided, alike = (made(folder, name) for name in ("guided", "alike-0"))
+    assert [one[:2] for one in guided] == [one[:2] for one in alike]
+    assert sum(one[2] == other[2] for one, other in zip(guided, alike, strict=True)) < len(guided) / 4
+
+
+@pytest.mark.parametrize(
+    ("searches", "tests", "p", "effect", "side"),
+    [
+        (8, 14, 0.01, 1.0, "more"),
+        (8, 14, 0.01, 0.0, "less"),
+        (8, 14, 0.06, 1.0, "no clear difference"),
+        (5, 14, 0.112, 1.0, "too few searches to tell"),  # 14 · 2/252: nothing could be significant
+        (5, 4, 0.032, 1.0, "more"),
+        (2, 14, None, 1.0, "too few searches to tell"),
+    ],
+)
+def test_few_searches_cannot_tell(searches: int, tests: int, p: float | None, effect: float, side: str) -> None:
+    told = {"model": "m", "rival": "alike", "searches": searches, "A12": effect, "p (Holm)": p}
+    assert guidance._sided(tuple(told.get(column) for column in guidance.AGAINST), tests) == side
+
+
+def test_usual_and_full_sizes_can_tell_fourteen_rows() -> None:
+    for level in (USUAL, FULL):
+        best = rank_sum(range(100, 100 + SIZES[level].searches), range(SIZES[level].searches))
+        assert best.p is not None
+        assert best.p * 14 < 0.05
 
 
 def test_jaccard_of_every_pair_of_changes(folder: Path) -> None:
@@ -185,6 +256,22 @@ def test_jaccard_of_every_pair_of_changes(folder: Path) -> None:
     steps = [float(row["median"]) for row in rows(folder, "fig4") if row["part"] == "cumulative"]
     assert steps == sorted(steps)
     assert len(steps) == len(CHANGES)
+
+
+def test_no_p_of_windows_that_share_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    assert all(row["p"] for row in rows(folder, "fig5"))
+    monkeypatch.setattr(tested.Tested, "overlapping", True)
+    experiment(Setting(copy, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
+    assert {(row["p"], row["p (Holm)"]) for row in rows(copy, "fig5")} == {("", "")}
+    assert all(row["Cohen's d"] for row in rows(copy, "fig5"))
+
+
+def test_few_drives_are_told_beside_p(folder: Path, one_drive: Path) -> None:
+    told = "Frames of one drive are not independent, so p is too small where drives are few: small"
+    assert f"{told} 4" in (folder / "report" / "index.html").read_text()
+    assert f"{told} 1" in (one_drive / "report" / "index.html").read_text()
 
 
 def test_going_on_in_a_finished_folder_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,11 +316,115 @@ def test_introduced_violations_are_told_apart(folder: Path) -> None:
     assert [int(table["simple"][name]) for name in ("small", "small, introduced", "small, of")] == counts
 
 
+def test_last_row_of_table_8_is_the_sum_of_the_kinds(folder: Path) -> None:
+    table = {row["change"]: row for row in rows(folder, "table8")}
+    for column in ("small", "small, introduced", "small, of", "all"):
+        parts = [int(table[name][column]) for name in ("simple", "rain", "fog", "guided")]
+        assert int(table["all changes"][column]) == sum(parts), column
+    assert [table[name]["printed all"] for name in ("simple", "fog", "all changes")] == ["330", "4448", "6339"]
+    assert table["untouched"]["printed all"] == ""
+
+
+def test_fig_6_squares_every_violating_follow_up(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    monkeypatch.setattr(violations, "FACTOR", 1)  # at 5 the small network has no violations
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    experiment(Setting(copy, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
+    runs = {name: Run(copy / "runs" / "small" / name) for name in ("simple", "weather", "guided")}
+    original = mse(runs["simple"])
+    means: dict[str, list[float]] = {}
+    for words, error in errors(runs["simple"]):
+        means.setdefault(words, []).append(error)
+    found = [(words, error) for words, error in errors(runs["simple"]) if abs(np.mean(means[words]) - original) <= 0.03]
+    found += errors(runs["weather"])
+    guided = list(kept(runs["guided"]))
+    squares = [math.radians(row["truth"][0]["degrees"] - row["after"][0]["degrees"]) ** 2 for row in guided]
+    wrong = [error for error in [*(error for _, error in found), *squares] if error > original]
+    assert len(wrong) > 20
+    table = {(row["model"], row["of"]): row for row in rows(copy, "fig6")}
+    for model in ("small", "all models"):
+        told = table[model, "violating"]
+        assert int(told["images"]) == len(wrong)
+        assert float(told["MSE, rad²"]) == pytest.approx(np.mean(wrong))
+    assert table["small", "their originals"]["images"] == table["small", "their originals"]["originals"]
+    assert [table["all models", name]["printed MSE"] for name in ("violating", "their originals")] == ["0.41", "0.035"]
+    assert {table["small", name]["printed MSE"] for name in ("violating", "their originals")} == {""}
+
+
 def test_reviewed_violations_are_those_that_count(folder: Path) -> None:
-    table = {row["changes"]: row for row in rows(folder, "review")}
+    whole = {row["changes"]: row for row in rows(folder, "review") if row["model"] == "all models"}
+    assert {name: row["printed false"] for name, row in whole.items()} == dict(simple="27", fog="34", rain="23", guided="46")
+    table = {row["changes"]: row for row in rows(folder, "review") if row["model"] == "small"}
+    assert [row["violations"] for row in whole.values()] == [table[name]["violations"] for name in whole]
     assert table["simple"]["violations"] == {row["change"]: row for row in rows(folder, "table8")}["simple"]["small"]
     assert {row["marked"] for row in table.values()} == {"0"}
     assert {row["false share"] for row in table.values()} == {""}
+
+
+def trainable() -> TorchSystem:
+    """A network of one output, which is what can be fine-tuned here."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 10 * 22, 1))
+    return TorchSystem(net, network().read, lambda row: Steering(row.item() * 100))
+
+
+@pytest.fixture(scope="module")
+def one_drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("one-drive")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SIZES, QUICK, replace(SMALL, frames=Frames(40, 8, 8)))
+        experiment(Setting(into, QUICK, seed=3), trainable(), FakeSource(80, drive=80), "small")
+    return into
+
+
+def test_one_thinned_drive_is_retrained_in_blocks(one_drive: Path) -> None:
+    table = rows(one_drive, "table9")
+    assert [row["split"] for row in table] == ["random, as printed"] * 3 + ["leak-free"] * 3
+    assert [row["images"] for row in table][3:] == ["original", "fog", "rain"]
+    cases = {row["split"]: int(row["cases"]) for row in table}
+    assert cases == {"random, as printed": 14, "leak-free": 12}  # 34% of 40; three blocks of four
+    assert "with 1 images left out between sides" in (one_drive / "report" / "index.html").read_text()
+
+
+class Elsewhere(FakeSource):
+    """Frames of drives that no other fake source has."""
+
+    def keys(self) -> list[str]:
+        return [f"elsewhere-{number}" for number in range(self.count)]
+
+    def group(self, key: str) -> str:
+        return f"drive of {key}"
+
+
+def test_both_leak_free_ways_are_held_against_the_goal(tmp_path: Path, one_drive: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    scenes, base = FakeSource(24, drive=4), Elsewhere(8, seed=9)
+    told = retraining.section(Setting(tmp_path, QUICK), Retraining(Subject("small", trainable(), scenes), scenes, base, 1))
+    first, second = told.answer.split(". leak-free, more scenes: ")
+    assert first.startswith("leak-free: original ")
+    for answer in (first, second):
+        assert "errors in fog and rain down by 30% or more, the original one up by 5% at most" in answer
+    (sheet,) = [part for part in told.parts if isinstance(part, Sheet)]
+    assert "with the original training data (and in 'leak-free, more scenes', its fog and rain versions)" in sheet.note
+    assert "6 drives or scenes, each on one side" in sheet.note
+    assert "original training data" not in (one_drive / "report" / "index.html").read_text()
+
+
+def test_way_that_cannot_be_gone_keeps_the_others(one_drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = shutil.copytree(one_drive, tmp_path / "copy")
+    (copy / "runs" / "small" / "retrained-leak-free.json").unlink()
+
+    def refuse(*_: object) -> None:
+        raise InputError("the validation set is empty: 12 of 40 cases are kept for testing; make --gap smaller")
+
+    monkeypatch.setattr(retraining, "_retrained", refuse)
+    monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=Frames(40, 8, 8)))
+    experiment(Setting(copy, QUICK, seed=3), trainable(), FakeSource(80, drive=80), "small")
+    assert {row["split"] for row in rows(copy, "table9")} == {"random, as printed"}
+    page = (copy / "report" / "index.html").read_text()
+    assert "the validation set is empty: 12 of 40 cases are kept for testing." in page
+    assert "--gap" not in page
 
 
 def test_estimate_scales_with_the_size() -> None:
@@ -277,7 +468,11 @@ def test_eq_3_takes_roots_where_asked(folder: Path, tmp_path: Path, monkeypatch:
     for epsilon in (0.01, 0.02, 0.03, 0.04, 0.05):
         kept = {words for words, some in means.items() if abs(math.sqrt(np.mean(some)) - math.sqrt(original)) <= epsilon}
         assert int(table[1][f"ε {epsilon:g}"]) == sum(error > original for words, error in judged if words in kept)
-    assert "rmse" in (copy / "report" / "index.html").read_text()
+    page = (copy / "report" / "index.html").read_text()
+    assert "rmse" in page
+    assert f"MSE_orig in rad² of the wheel: small {original:.4f}." in page
+    assert f"RMSE_orig in rad, which Eq. 3 takes here: small {math.sqrt(original):.4f}." in page
+    assert "RMSE_orig" not in (folder / "report" / "index.html").read_text()
     with pytest.raises(InputError, match="'mse' or 'rmse', got 'mae'"):
         experiment(Setting(tmp_path / "other", QUICK), network(), FakeSource(12), "small", error="mae")
     assert not (tmp_path / "other").exists()

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import base64
+import io
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
+from rich.console import Console
 
+from swerve.analysis.growth import grown
 from swerve.campaign import Campaign, Gain, Observation, Plan, Record, Trial
 from swerve.case import Case
+from swerve.coverage.bits import Bits
 from swerve.coverage.meter import Meter, bits_of
 from swerve.engine import run
 from swerve.errors import InputError
 from swerve.execute.local import run_into
+from swerve.gates.fill import MaxFill
 from swerve.relation import Rule, Status, Verdict
 from swerve.relations.steering import same_angle
+from swerve.report.html import write_report
+from swerve.report.numbers import reached_of
+from swerve.report.terminal import print_summary
 from swerve.search.greedy import Greedy
+from swerve.search.sweep import Sweep
 from swerve.space import OneOf, Over, Range
 from swerve.spec import Loaded
 from swerve.store import Run
 from swerve.system import Answer, System
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformation import Chain
+from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten, Contrast
 from tests.unit.test_meter import network
 
@@ -191,12 +205,63 @@ def test_script_repeats_the_shape_of_another_search_with_other_changes() -> None
     assert not any(good for _, _, good in twin)  # coverage does not lead it
 
 
-def test_a_try_that_could_not_be_made_is_a_failure() -> None:
+def refused(search: Greedy, told: Plan, admits: Callable[[int], bool], success: Success) -> list[tuple[str, int, bool]]:
+    """Case, number of changes and outcome of each try that could be made, where `admits` says which draws can."""
+    session, seen, fresh, refusals = search.start(told), [], 100, 0
+    while trials := session.ask():
+        records = []
+        for trial in trials:
+            steps = trial.change.steps if isinstance(trial.change, Chain) else ()
+            if not admits(trial.draw):
+                records.append(Record(trial, Verdict.skipped("too much fill"), trial.change))
+                refusals += 1
+                assert refusals < 5000
+                continue
+            good = success(len(seen), trial)
+            fresh += good
+            seen.append((trial.case, len(steps), good))
+            records.append(Record(trial, HELD, trial.change, gain={"N": {"is": [fresh] if good else []}}))
+        session.tell(records)
+    return seen
+
+
+def test_a_refused_try_is_drawn_anew_and_costs_nothing() -> None:
+    pattern = at(0, 3, 4, 9)
+    shape = watched(Greedy(tries=2), plan("a", "b", "c"), pattern)
+    assert refused(Greedy(tries=2), plan("a", "b", "c"), lambda draw: draw % 3 != 1, pattern) == shape
+    few = refused(Greedy(tries=5, budget=7), plan("a", "b"), lambda draw: draw % 2 == 1, at())
+    assert len(few) == 7
+
+
+@pytest.mark.parametrize("reading", ["paper", "code"])
+def test_twin_keeps_its_shape_under_a_gate_that_refuses_a_third(reading: str) -> None:
+    search = Greedy(tries=3, reading=reading)
+    guided = refused(search, plan("a", "b", "c"), lambda draw: draw % 3 != 0, at(0, 1, 5, 6, 14))
+    script = "".join(str(int(good)) for *_, good in guided)
+    assert script.count("1") == 5
+    session = replace(search, follow="script", script=script).start(plan("a", "b", "c", seed=2))
+    seen = []
+    while trials := session.ask():
+        (trial,) = trials
+        assert isinstance(trial.change, Chain)
+        out = random.Random(trial.draw).random() < 1 / 3  # other draws are refused than those of the guided search
+        seen += [] if out else [(trial.case, len(trial.change.steps))]
+        session.tell([Record(trial, Verdict.skipped("fill")) if out else Record(trial, HELD, trial.change, gain={})])
+    assert seen == [(case, steps) for case, steps, _ in guided]
+    assert session.kept == 5
+
+
+def test_a_search_of_which_nothing_can_be_made_ends() -> None:
     for follow in ("coverage", "chance"):
-        session = Greedy(tries=2, follow=follow, chance=0.99, budget=50).start(plan("a"))
-        trials = session.ask()
-        session.tell([Record(trials[0], Verdict.skipped("too much fill"))])
+        session = Greedy(tries=2, follow=follow, chance=0.99, budget=50).start(plan("a", "b"))
+        asked = []
+        while trials := session.ask():
+            asked += [trial.case for trial in trials]
+            session.tell([Record(trial, Verdict.skipped("too much fill")) for trial in trials])
         assert session.kept == 0
+        # A hundred of each case are drawn anew, the next two are failures.
+        assert asked[:204] == ["a"] * 102 + ["b"] * 102
+        assert len(asked) == (204 if follow == "coverage" else 50 + 25 * 100)
 
 
 def test_an_image_that_never_fails_ends_with_the_budget() -> None:
@@ -263,7 +328,14 @@ def test_search_on_a_network_keeps_what_covers_more() -> None:
     assert summary.coverage["NC"]["covered"] > summary.coverage["NC"]["untouched"]
 
 
-def test_killed_search_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gate", [None, MaxFill(0.2)])
+def test_killed_search_goes_on_to_the_same_bytes(tmp_path: Path, gate: MaxFill | None) -> None:
+    turned = Rule("pair", OneOf((Over(Brighten, beta=Range(1, 60)), Over(Rotate, degrees=Range(1, 60)))), same_angle(20))
+
+    def campaign() -> Campaign:
+        search = Greedy(tries=4)
+        return Campaign(FakeSource(5), network(), (turned,), search, gate, Meter(), seed=2, inference_batch=4)
+
     whole = Loaded(campaign(), tmp_path)
     run_into(whole, tmp_path / "whole", anyway=True)
     journal = (tmp_path / "whole" / "journal.jsonl").read_bytes()
@@ -272,7 +344,62 @@ def test_killed_search_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "cut" / "journal.jsonl").write_bytes(b"".join(lines[: len(lines) * 2 // 3]))
     run_into(Loaded(campaign(), tmp_path), tmp_path / "cut", anyway=True)
     assert (tmp_path / "cut" / "journal.jsonl").read_bytes() == journal
-    assert Run(tmp_path / "whole").baseline()
+    assert any(row["status"] == "skipped" for row in Run(tmp_path / "whole").trials()) == (gate is not None)
+
+
+def gain(*numbers: int) -> Gain:
+    return {"NC": {"covered": base64.b85encode(Bits.of(numbers, 8).to_bytes()).decode()}}
+
+
+@pytest.mark.parametrize(("seeds", "kept"), [("all", [3]), ("each", [0, 3, 5])])
+def test_journal_tells_which_images_were_kept(seeds: str, kept: list[int]) -> None:
+    """A follow-up of a that covers what seed b does is new only if b counts from when the search comes to it."""
+
+    class Told:
+        identity: ClassVar = {"campaign": {"search": {"use": "greedy", "seeds": seeds}}}
+
+        def baseline(self) -> list[Observation]:
+            return [Observation(key, "", gain=gain(number)) for key, number in (("a", 0), ("b", 1), ("c", 2))]
+
+        def trials(self) -> Iterator[dict[str, Any]]:
+            tries = (("a", (0, 1)), ("a", (1,)), ("b", (1,)), ("b", (4,)), ("b", None), ("b", (2, 4)), ("c", (2,)))
+            return iter([{"case": case, "gain": numbers and gain(*numbers)} for case, numbers in tries])
+
+    told = [(row["gain"], new) for row, new in grown(Told())]  # type: ignore[arg-type]
+    assert len(told) == 6  # the refused one is not spent
+    assert [place + (place > 3) for place, (_, new) in enumerate(told) if new] == kept
+
+
+def test_guided_run_tells_coverage_layers_and_that_it_had_no_rival(tmp_path: Path) -> None:
+    run_into(Loaded(campaign(), tmp_path), tmp_path / "run", anyway=True)
+    done = Run(tmp_path / "run")
+    told = json.loads((done.folder / "summary.json").read_text())
+    counts, layers = told["coverage"]["NC"], told["layers"]
+    assert sum(layers.values()) == counts["total"] == 20
+    assert layers == {"0": 6, "3": 12, "5": 2}
+    images = sum(new for _, new in grown(done))
+    line = f"NC {counts['untouched']} → {counts['covered']} of 20 neurons, {images} images kept"
+    assert images
+    assert counts["untouched"] < counts["covered"]
+    console = Console(file=io.StringIO(), width=200)
+    print_summary(done, console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    page = write_report(done).read_text()
+    for text in (line, "No rival was run: this says nothing of guidance.", "20 neurons are counted: 0 6, 3 12, 5 2"):
+        assert text in printed
+        assert text in page
+
+
+def test_run_led_by_chance_or_without_coverage_tells_of_no_guidance(tmp_path: Path) -> None:
+    run_into(Loaded(campaign(follow="chance", budget=9), tmp_path), tmp_path / "chance", anyway=True)
+    reached = reached_of(Run(tmp_path / "chance"))
+    assert reached
+    (line,) = reached.told
+    assert line.endswith("of 20 neurons")
+    plain = replace(campaign(), coverage=None, search=Sweep(1))
+    run_into(Loaded(plain, tmp_path), tmp_path / "plain", anyway=True)
+    assert reached_of(Run(tmp_path / "plain")) is None
+    assert "layers" not in json.loads((tmp_path / "plain" / "summary.json").read_text())
 
 
 def test_black_box_cannot_be_guided() -> None:

@@ -244,6 +244,18 @@ def _key(case: Case) -> int:
     return int((case.parent or case.key).removeprefix("fake-"))
 
 
+@pytest.mark.parametrize(("beta", "named_so"), [(3.0, True), (5.0, False)])
+def test_change_that_hardly_reaches_is_named(beta: float, named_so: bool) -> None:
+    """A system that is 40° off anyway, and changes of three and five degrees: below and above a tenth of that."""
+    rules = (Rule("faint", Over(Brighten, beta=beta), same_angle(5)), Rule("plain", Over(Brighten, beta=30), same_angle(5)))
+    health = health_of(campaign(system=FakeSystem(bias=40.0), rules=rules))
+    found = [(one.name, one.level, one.rule) for one in health.concerns if one.name == "hardly reaches the system"]
+    assert found == ([("hardly reaches the system", Level.WARNING, "faint")] if named_so else [])
+    if named_so:
+        (why,) = [one.why for one in health.concerns if one.rule == "faint"]
+        assert why.endswith("changes tried move the answer by 3° at most, less than 10% of the system's own error of 40°")
+
+
 def test_what_is_seen_counts_as_effect() -> None:
     """A network whose answer happens to stay is not idle while its input changes."""
 

@@ -62,6 +62,11 @@ class Meter:
             for place in range(len(cases))
         ]
 
+    def layers(self, system: System, case: Case) -> dict[str, int]:
+        """The layers that count, with their neurons (D-5)."""
+        layout = self._begun(system, case)[0].layout
+        return {layer.name: layer.neurons for layer in layout.layers}
+
     def joined(self, gains: Iterable[Gain | None]) -> Gain:
         """All that some inputs cover together."""
         union: dict[str, tuple[Bits, int]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from swerve.campaign import Campaign, Search
 from swerve.case import Source
@@ -33,6 +34,8 @@ SIMPLE, WEATHER, ALL = "simple", "weather", "all"
 CUMULATIVE, GUIDED, RANDOM = "cumulative", "guided", "random"
 PLAIN, PRINTED, PUBLISHED = "swerve", "deeptest-2018", "deeptest-code"
 PAIR = "pairs of changes"
+WITHIN = 10.0  # degrees
+GREEDY = ("tries", "budget", "images", "depth", "reset", "width")
 
 
 def table_4() -> dict[str, Space]:
@@ -59,7 +62,7 @@ def published_ranges() -> dict[str, Space]:
     return {
         "translation": Table(tuple(Translate(float(by), float(by)) for by in range(-50, 50))),
         "scale": Table(tuple(Enlarge(tenth / 10, tenth / 10) for tenth in range(5, 20))),
-        "shear": Table(tuple(Shear(tenth / 10, anchor="top-left") for tenth in range(-5, 5))),
+        "shear": Table(tuple(Shear(-tenth / 10, anchor="top-left") for tenth in range(-5, 5))),  # item 25
         "rotation": Table(tuple(Rotate(float(degrees)) for degrees in range(-30, 30))),
         "contrast": Table(tuple(Contrast(tenth / 10) for tenth in range(1, 20))),
         "brightness": Table(tuple(Brighten(float(beta)) for beta in range(-21, 21))),
@@ -85,61 +88,96 @@ GREEDY_OF: Mapping[str, Greedy] = MappingProxyType(
 )
 
 
+# Keys that not every campaign uses, and the searches or readings that do.
+LED = (GUIDED, RANDOM)
+SEARCHES_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {**dict.fromkeys(("changes", "coverage"), (CUMULATIVE,)), **dict.fromkeys(GREEDY, LED), "chance": (RANDOM,)}
+)
+READINGS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType({"factor": (LABEL,), "mse": (LABEL,), "within": (OWN,)})
+
+
 def deeptest(
     source: Source,
     system: System,
     *,
-    changes: str = SIMPLE,
+    changes: str | None = None,
     search: str = CUMULATIVE,
     against: str = "",
-    factor: float = LAMBDA,
+    factor: float | None = None,
     mse: float | None = None,
-    within: float = 10.0,
+    within: float | None = None,
     profile: str = PLAIN,
-    tries: int = 10,
-    budget: int = 0,
-    chance: float = 0.0,
-    width: int = 1,
+    tries: int | None = None,
+    budget: int | None = None,
+    images: int | None = None,
+    depth: int | None = None,
+    reset: bool | None = None,
+    width: int | None = None,
+    chance: float | None = None,
     threshold: float = 0.2,
-    coverage: bool = True,
+    coverage: bool | None = None,
     seed: int = 0,
     inference_batch: int = 16,
 ) -> Campaign:
-    """DeepTest on any steering system and source, windows included.
+    """DeepTest on any steering system and source, windows included; a key that nothing would use is refused.
 
     Args:
-        changes: `simple` (Table 4), `weather` (fog and rain) or `all`; for a cumulative search.
+        changes: `simple` (Table 4), the default, `weather` (fog and rain) or `all`; of a cumulative search.
         search: `cumulative`: every change of every case; `guided`: pairs led by coverage (Algorithm 1); `random`: the same
             search led by a coin, which needs a `budget`.
         against: `label`: λ·MSE of Eq. 2; `own answer`: within so many degrees of what was said of the untouched case (D-28);
             `both`: two rules for each change. By default `label` where cases have one.
-        factor: λ.
+        factor: λ, by default 5; against the label.
         mse: MSE_orig in degrees²; by default that of the system on the cases of `source`.
-        within: degrees of the wheel, for `own answer`.
+        within: degrees of the wheel, by default 10; against the own answer.
         profile: `swerve`, `deeptest-2018` or `deeptest-code`; see docs/deeptest.md.
-        tries, budget, chance, width: of the guided and the random search.
+        tries, budget, images, depth, reset, width: of the guided and the random search, as of `greedy`.
+        chance: of the coin of the random search.
         threshold: of neuron coverage.
-        coverage: whether a cumulative search measures what its follow-ups cover, of a system that can be looked into.
+        coverage: whether a cumulative search measures what its follow-ups cover, of a system that can be looked into; by
+            default yes.
     """
     if profile not in TABLE_OF:
         raise InputError(f"profile '{profile}' is not known; {did_you_mean(profile, TABLE_OF)}")
-    readings = _readings(source, against, SquaredError(factor, mse), AngleWithin(within))
+    if search not in (CUMULATIVE, *LED):
+        raise InputError(f"search '{search}' is not known; {did_you_mean(search, (CUMULATIVE, *LED))}")
+    led = {"tries": tries, "budget": budget, "images": images, "depth": depth, "reset": reset, "width": width}
+    _refuse_unused("search", {"changes": changes, "coverage": coverage, **led, "chance": chance}, (search,), SEARCHES_OF)
+    label = SquaredError(LAMBDA if factor is None else factor, mse)
+    readings = _readings(source, against, label, AngleWithin(WITHIN if within is None else within))
+    _refuse_unused("against", {"factor": factor, "mse": mse, "within": within}, tuple(readings), READINGS_OF)
     meter = Meter((NC(threshold),), counting=COUNTING_OF[profile])
+    gate = MaxFill(share=0.5) if profile == PLAIN else None  # D-10: beyond, a picture is mostly border
     if search == CUMULATIVE:
-        chosen = _chosen(TABLE_OF[profile](), changes)
-        rules = tuple(_rule(name, space, reading, readings) for name, space in chosen.items() for reading in readings)
+        spaces = _chosen(TABLE_OF[profile](), changes or SIMPLE)
         how: Search = Sweep(per_case=1, by=CHANGE if _windowed(source) else CASE)
-        measured = meter if coverage and isinstance(system, WhiteBox) else None
-    elif search in (GUIDED, RANDOM):
+        measured = meter if coverage is not False and isinstance(system, WhiteBox) else None
+    else:
         if len(readings) > 1:
             raise InputError("a guided search has one rule: say against = 'label' or against = 'own answer'")
-        rules = tuple(Rule(PAIR, OneOf(tuple(PAIRS_OF[profile]().values())), relation) for relation in readings.values())
-        led = replace(GREEDY_OF[profile], tries=tries, budget=budget, width=width)
-        how, measured = replace(led, follow=CHANCE, chance=chance) if search == RANDOM else led, meter
-    else:
-        raise InputError(f"search '{search}' is not known; {did_you_mean(search, (CUMULATIVE, GUIDED, RANDOM))}")
-    gate = MaxFill(share=0.5) if profile == PLAIN else None  # D-10: beyond, a picture is mostly border
+        spaces = {PAIR: OneOf(tuple(PAIRS_OF[profile]().values()))}
+        how, measured = _greedy(profile, led, chance, search), meter
+    rules = tuple(_rule(name, space, reading, readings) for name, space in spaces.items() for reading in readings)
     return Campaign(source, system, rules, how, gate, measured, seed, inference_batch, method=NAME)
+
+
+def _refuse_unused(
+    name: str, given: Mapping[str, object], chosen: tuple[str, ...], users: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Refuse a key that was given although nothing that was chosen uses it."""
+    for key, value in given.items():
+        if value is not None and not {*users[key]} & {*chosen}:
+            told = " or ".join(map(repr, users[key]))
+            raise InputError(f"{key} = {value!r} is for {name} = {told}, and here it is {' and '.join(map(repr, chosen))}")
+
+
+def _greedy(profile: str, led: Mapping[str, Any], chance: float | None, search: str) -> Greedy:
+    given = {name: value for name, value in led.items() if value is not None}
+    if profile == PUBLISHED and "reset" in given:
+        raise InputError("reset is for the paper's reading; profile 'deeptest-code' gives an image all its tries again")
+    if search == RANDOM:
+        given |= {"follow": CHANCE, "chance": chance or 0.0}
+    return replace(GREEDY_OF[profile], **given)
 
 
 def _chosen(table: dict[str, Space], changes: str) -> dict[str, Space]:
@@ -158,7 +196,8 @@ def _readings(source: Source, against: str, label: SquaredError, own: AngleWithi
 
 
 def _rule(name: str, space: Space, reading: str, readings: Mapping[str, Relation]) -> Rule:
-    return Rule(name if len(readings) == 1 else f"{name}, {reading}", space, readings[reading])
+    """The rule of a change; its name says how it is judged unless that is the paper's way, the label alone (D-28)."""
+    return Rule(name if tuple(readings) == (LABEL,) else f"{name}, {reading}", space, readings[reading])
 
 
 def _labelled(source: Source) -> bool:

@@ -25,7 +25,7 @@ from swerve.files import make_folder, write_whole
 from swerve.keep import FINDINGS, SHA_DIGITS, features_of
 from swerve.report.birdseye import ADDED, COLOURS, GONE, OTHER, SHADE
 from swerve.report.drawing import charts, stack, turn
-from swerve.report.numbers import PAGE, Numbers, condition_of, numbers_of
+from swerve.report.numbers import PAGE, Numbers, condition_of, numbers_of, reached_of
 from swerve.report.sweeps import PICTURES, Album, read_sweeps
 from swerve.report.words import answer_words, expectation, in_words
 from swerve.rows import BASELINE, Finding
@@ -70,6 +70,7 @@ def render(run: Run, album: Album) -> str:
             stack=stack(numbers.overall),
             charts=charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
             condition=condition_of(run),
+            reached=reached_of(run) if numbers.finished else None,
             cards=cards,
             groups=_group_cards(found[:GROUPS_SHOWN], cards),
             groups_open=GROUPS_OPEN,

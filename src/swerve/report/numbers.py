@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
 from swerve.journal import Row
 from swerve.relation import Status
 from swerve.rows import BASELINE
+from swerve.search.greedy import COVERAGE
 from swerve.store import Run
 
 SUMMARY, HEALTH, PAGE = "summary.json", "health.json", "report/index.html"
@@ -167,6 +169,38 @@ def numbers_of(run: Run) -> Numbers:
         lines,
         reasons.most_first(),
     )
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What a finished run covered inside the system, in sentences, and the layers that count with their neurons."""
+
+    told: tuple[str, ...]
+    layers: Mapping[str, int]
+
+    @property
+    def counted(self) -> str:
+        """The layers in one line."""
+        whole = sum(self.layers.values())
+        return f"{whole:,} neurons are counted: " + ", ".join(f"{name} {count:,}" for name, count in self.layers.items())
+
+
+def reached_of(run: Run) -> Reached | None:
+    """What `summary.json` tells of coverage, and of a guided search how many images it kept (D-5, DT-33)."""
+    summary, search = _derived(run, SUMMARY), run.identity["campaign"].get("search", {})
+    covered = summary.get("coverage")
+    if not covered or not isinstance(covered, dict):
+        return None
+    guided = search.get("use") == "greedy" and search.get("follow", COVERAGE) == COVERAGE
+    images = f", {sum(1 for _ in kept(run)):,} images kept" if guided else ""
+    told = [_covered(name, counts) + images for name, counts in covered.items()]
+    rival = ["No rival was run: this says nothing of guidance."] if guided else []
+    return Reached((*told, *rival), summary.get("layers") or {})
+
+
+def _covered(name: str, counts: Mapping[str, int]) -> str:
+    what = "neurons" if name == "NC" else "regions"
+    return f"{name} {counts['untouched']:,} → {counts['covered']:,} of {counts['total']:,} {what}"
 
 
 class _Reasons:

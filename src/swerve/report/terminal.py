@@ -26,7 +26,7 @@ from swerve.analysis.groups import Group, groups, smallest_words
 from swerve.errors import printable
 from swerve.health import Health
 from swerve.keep import features_of, pictures_of
-from swerve.report.numbers import PAGE, Line, Numbers, numbers_of
+from swerve.report.numbers import PAGE, Line, Numbers, Reached, numbers_of, reached_of
 from swerve.report.sweeps import drawn_of
 from swerve.report.words import answer_words
 from swerve.rows import Finding
@@ -50,6 +50,8 @@ def print_summary(run: Run, console: Console) -> None:
         console.print(_plain(numbers.unfinished, style="yellow", longest=None), soft_wrap=True)
     console.print(_table(numbers), soft_wrap=True)
     console.print(_plain(numbers.headline, style="bold", longest=None), soft_wrap=True)
+    if numbers.finished and (reached := reached_of(run)):
+        _print_reached(reached, console)
     if numbers.overall.violated:
         console.print()
         print_groups(run, console, LEADING)
@@ -57,6 +59,12 @@ def print_summary(run: Run, console: Console) -> None:
     if page.is_file():
         console.print()
         console.print(_plain(f"report: {page}", longest=None), soft_wrap=True)
+
+
+def _print_reached(reached: Reached, console: Console) -> None:
+    """Print what the run covered, and which layers count."""
+    for line in (*reached.told, *((reached.counted,) if reached.layers else ())):
+        console.print(_plain(line, longest=None), soft_wrap=True)
 
 
 def print_health(health: Health, console: Console) -> None:

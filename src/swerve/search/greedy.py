@@ -18,11 +18,15 @@ from swerve.transformation import Chain, Transformation
 PAPER, CODE = "paper", "code"
 COVERAGE, CHANCE, SCRIPT = "coverage", "chance", "script"
 ALL, EACH = "all", "each"
+REFUSED = 100  # tries in a row of one case that cannot be made, before they count as failures
 
 
 @dataclass(frozen=True)
 class Greedy:
     """Depth first over images: two changes are made to one, and if they cover more, the new image is looked at next.
+
+    A try that a gate refuses, or that gives no answer, is drawn anew: it uses up neither tries nor budget nor script, until
+    a hundred in a row of one case were refused.
 
     Args:
         tries: failures after which an image is done with (`maxFailedTries`, D-7).
@@ -98,6 +102,21 @@ class _Try:
 
 
 @dataclass
+class Refusals:
+    """Tries in a row of one case that could not be made."""
+
+    case: str = ""
+    count: int = 0
+
+    def spends(self, case: str, made: bool) -> bool:
+        """Whether a try uses up one of those allowed: if it was made, or if so many before it were not."""
+        self.count = 0 if made or case != self.case else self.count
+        self.case = case
+        self.count += not made
+        return made or self.count > REFUSED
+
+
+@dataclass
 class _Covered:
     """What is covered so far."""
 
@@ -128,16 +147,17 @@ class GreedySession:
         if search.seeds == ALL:
             self._covered.gain = meter.joined(seen.gain for seen in plan.baseline.values())
         self._tried: list[_Try] = []
-        self._draws = self.kept = 0
+        self._refusals = Refusals()
+        self._draws = self._spent = self.kept = 0
         self._budget = min((most for most in (search.budget, len(search.script)) if most), default=0)
-        self.total: int | None = self._budget or None
+        self.total: int | None = self._budget or None  # and what is drawn anew
         self._push_seeds()
 
     def ask(self) -> Sequence[Trial]:
         image = self._next()
         if image is None:
             return []
-        left = min(self._search.tries - image.failed, (self._budget or self._draws + self._search.width) - self._draws)
+        left = min(self._search.tries - image.failed, (self._budget or self._spent + self._search.width) - self._spent)
         self._tried = [self._drawn(image, self._draws + place) for place in range(min(self._search.width, left))]
         self._draws += len(self._tried)
         rule = self._plan.rules[0].name
@@ -145,10 +165,13 @@ class GreedySession:
 
     def tell(self, records: Sequence[Record]) -> None:
         for tried, record in zip(self._tried, records, strict=True):
+            if not self._refusals.spends(tried.image.case, record.gain is not None):
+                continue
             if self._success(tried, record):
                 self._keep(tried)
             else:
                 tried.image.failed += 1
+            self._spent += 1
 
     def _push_seeds(self) -> None:
         self._stack.extend(_Image(key) for key in reversed(self._plan.keys))
@@ -156,7 +179,7 @@ class GreedySession:
     def _next(self) -> _Image | None:
         """The image to try next, or None when nothing is left or enough is done."""
         search = self._search
-        if (search.images and self.kept >= search.images) or (self._budget and self._draws >= self._budget):
+        if (search.images and self.kept >= search.images) or (self._budget and self._spent >= self._budget):
             return None
         while self._image is None or self._done(self._image):
             if self._image is not None and search.reading == CODE:
@@ -198,7 +221,7 @@ class GreedySession:
         if self._search.follow == COVERAGE:
             return self._covered.grows(record.gain)
         if self._search.follow == SCRIPT:
-            return record.gain is not None and self._search.script[tried.draw] == "1"
+            return record.gain is not None and self._search.script[self._spent] == "1"
         return record.gain is not None and rng_for(self._plan.seed, "coin", tried.draw).random() < self._search.chance
 
     def _keep(self, tried: _Try) -> None:

@@ -114,7 +114,8 @@ class View:
             return f"{case.key}: this network reads one image named 'camera', got {given}"
         return (
             f"{case.key}: this network reads a window of {self.frames} images named 'camera', got {given}; "
-            f"put the source in Windows(source, {self.frames})"
+            f"put the source in Windows(source, {self.frames}), "
+            f"in a campaign file use = 'windows', length = {self.frames}, source = {{ … }}"
         )
 
 

@@ -10,7 +10,7 @@ from swerve.analysis.angles import radians_of
 from swerve.analysis.neurons import Sets
 from swerve.analysis.statistics import cohens_d, holm, rank_sum, spearman
 from swerve.experiments.deeptest.printed import TABLE_5
-from swerve.experiments.deeptest.tested import Tested, part_name
+from swerve.experiments.deeptest.tested import Tested, part_name, related
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
 from swerve.report.experiment import Chart, Section, Sheet
@@ -47,7 +47,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     note = (
         "positive angles are left; an effect below 0.2 is negligible; all p of the paper are below 2.2e-16. No p where "
         "images depend on each other: follow-ups of one image, and long windows that share frames"
-    )
+    ) + related(looked_into)
     printed = ("printed ρ", "printed direction")
     sheet = Sheet("Table 5", COLUMNS, rows, note, printed=printed, csv=csv, formats=formats)
     return Section("RQ1: does coverage go along with the output?", parts=(sheet, *charts), answer=answer)

@@ -9,7 +9,7 @@ import numpy as np
 
 from swerve.analysis.neurons import Sets, distances
 from swerve.analysis.statistics import box_plot, cohens_d, holm, signed_rank
-from swerve.experiments.deeptest.tested import Tested
+from swerve.experiments.deeptest.tested import Tested, related
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
 from swerve.report.charts import box_plots
@@ -32,7 +32,8 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     fig_4 = [("jaccard", name, pair, *_cells(some)) for name, pairs in apart.items() for pair, some in pairs.items()]
     fig_4 += [("cumulative", name, to, *_cells(some)) for name, added in steps.items() for to, some in added.items()]
     gains = {tested.name: _gains(tested) for tested in looked_into}
-    fig_5 = tuple((name, *row) for name, made in gains.items() for row in _gain_rows(made))
+    alone = {tested.name: not tested.overlapping for tested in looked_into}
+    fig_5 = tuple((name, *row) for name, made in gains.items() for row in _gain_rows(made, alone[name]))
     where = setting.table("fig4", FIG_4, fig_4), setting.table("fig5", FIG_5, fig_5)
     grown = {name: [Spot(place, _mean(some)) for place, some in enumerate(added.values())] for name, added in steps.items()}
     kinds = list(next(iter(steps.values()), {}))
@@ -45,7 +46,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
         *(Chart(f"Fig. 5, {name}: neurons a change activates more than its original",
                 box_plots({rule: box_plot(_shares(both)) for rule, both in made.items()}, axis="share", percent=True))
           for name, made in gains.items()),
-        Sheet("Fig. 5: neurons a change activates, against its original", FIG_5, fig_5, NOTE_5,
+        Sheet("Fig. 5: neurons a change activates, against its original", FIG_5, fig_5, NOTE_5 + related(looked_into),
               csv=where[1], formats=SHARES | {"p": ".2g", "p (Holm)": ".2g", "Cohen's d": "+.2f"}),
     )  # fmt: skip
     return Section("RQ2: do changes activate different neurons?", _text(where[0]), parts, _answer(apart))
@@ -53,7 +54,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
 
 NOTE_5 = (
     "(N_T - N_O)/N_O of each image, N_T the mean over the parameters of the change, so that an image counts once; "
-    "Wilcoxon's signed ranks, Holm's correction over the changes of a model"
+    "Wilcoxon's signed ranks, Holm's correction over the changes of a model. No p for windows that share frames"
 )
 
 
@@ -114,12 +115,14 @@ def _gains(tested: Tested) -> dict[str, Array]:
     return {rule: np.array([(np.mean(some), alone[case]) for case, some in cases.items()]) for rule, cases in counts.items()}
 
 
-def _gain_rows(gains: Mapping[str, Array]) -> Iterator[Row]:
+def _gain_rows(gains: Mapping[str, Array], alone: bool) -> Iterator[Row]:
+    """A row for each change; `alone` says whether images are independent enough for a test."""
     tests = {rule: signed_rank(both[:, 0].tolist(), both[:, 1].tolist()) for rule, both in gains.items()}
     corrected = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
     for rule, both in gains.items():
         effect = cohens_d(both[:, 0].tolist(), both[:, 1].tolist())
-        yield (rule, *_cells(_shares(both)), tests[rule].p, corrected[rule], effect.value, effect.label or None)
+        p = (tests[rule].p, corrected[rule]) if alone else (None, None)
+        yield (rule, *_cells(_shares(both)), *p, effect.value, effect.label or None)
 
 
 def _shares(both: Array) -> list[float]:

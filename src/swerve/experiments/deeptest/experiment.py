@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from swerve.analysis.angles import untouched
+from swerve.analysis.growth import grown
 from swerve.analysis.neurons import Parts
 from swerve.analysis.oracle import MSE, Oracle
 from swerve.case import Source
@@ -18,7 +19,7 @@ from swerve.errors import InputError
 from swerve.execute.local import HEALTH
 from swerve.experiments.deeptest import correlation, diversity, examples, guidance, retraining, reviewed, violations
 from swerve.experiments.deeptest.retraining import Retraining
-from swerve.experiments.deeptest.tested import Guidance, Tested, grown
+from swerve.experiments.deeptest.tested import Guidance, Tested
 from swerve.experiments.estimate import SAMPLED, Cost, Stills, frame_cost, trial_cost
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import SCENE_FRAMES, SCENES, TRAINING, Frames, Subject, given, rendered, zoo
@@ -60,7 +61,7 @@ class Size:
 
 SIZES = {
     QUICK: Size(Frames(20, 20, 40), seeds=10, searches=2, budget=1200, passes=6),
-    USUAL: Size(Frames(100, 100, 600), seeds=100, searches=5, budget=8000, passes=20),
+    USUAL: Size(Frames(100, 100, 600), seeds=100, searches=8, budget=8000, passes=20),
     FULL: Size(Frames(1000, 400, 1000), seeds=100, searches=10, budget=40_000, passes=20),
 }
 
@@ -179,10 +180,10 @@ def _tested(setting: Setting, subject: Subject, size: Size, profile: str) -> Tes
     if not isinstance(subject.system, WhiteBox):
         return Tested(subject, simple, weather, tuple(seeds.keys()))
     counting = COUNTINGS[COUNTING_OF[profile]]
-    parts = Parts.of(layout_of(subject.system, seeds[seeds.keys()[0]], counting=counting))
+    layout = layout_of(subject.system, seeds[seeds.keys()[0]], counting=counting)
     # The limit of Eq. 2 is that of all images, also where the search begins with some of them.
     searched = _searched(setting, replace(subject, source=seeds), size, _mse(simple), profile)
-    return Tested(subject, simple, weather, tuple(seeds.keys()), parts, searched)
+    return Tested(subject, simple, weather, tuple(seeds.keys()), Parts.of(layout), layout.layers, searched)
 
 
 def _mse(run: Run) -> float | None:

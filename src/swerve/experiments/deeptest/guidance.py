@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from markupsafe import Markup
 
+from swerve.analysis.growth import grown
 from swerve.analysis.neurons import Sets, followups, originals, size_of
 from swerve.analysis.statistics import Outcome, holm, rank_sum
 from swerve.experiments.deeptest.printed import GUIDED_IMAGES, TABLE_6
@@ -23,26 +25,24 @@ from swerve.values import Array
 GOAL = 0.1  # of the cumulative set's images
 SIGNIFICANT = 0.05
 FEWEST = 3  # searches of a kind before an effect has a name
+FOR, AGAINST_IT, ALIKE, TOO_FEW = "more", "less", "no clear difference", "too few searches to tell"
+DONE, BUDGET = "done", "budget"
+ENDS = {DONE: "every image was done with", BUDGET: "the budget of tries ended"}
 DRAWN = 60  # spots of a curve
 TABLE = (
-    *(
-        "model",
-        "neurons",
-        "seeds",
-        "cumulative",
-        "images",
-        "guided",
-        "kept",
-        "tries",
-        "cumulative/seeds",
-        "guided/cumulative",
-    ),
+    *("model", "neurons", "seed images", "seeds", "cumulative", "images", "searches", "guided", "kept", "tries", "ended by"),
+    *("cumulative/seeds", "guided/cumulative", "short by"),
     *("kept to reach", "of images", "tries to reach", "tries/images"),
     *("printed seeds", "printed cumulative", "printed guided", "printed kept"),
 )
 AGAINST = (
     *("model", "rival", "searches", "guided covers", "rival covers", "A12", "p", "p (Holm)", "effect"),
     *("guided: tries to reach", "rival: tries to reach", "guided reached", "rival reached"),
+)
+
+LAYERS = ("model", "layer", "kind", "neurons")
+LAYERS_NOTE = (
+    "a neuron is a channel of a convolution or a unit of another layer, each step of a recurrent one unless averaged"
 )
 
 
@@ -63,9 +63,15 @@ class Search:
         return followups(self.run.trials())
 
     @cached_property
-    def asked(self) -> int:
-        """How many tries there were, those that could not be made included."""
-        return sum(1 for _ in self.run.trials())
+    def spent(self) -> tuple[tuple[bool, bool], ...]:
+        """Of each try that counts, whether it could be made, and whether it covered something new anywhere."""
+        return tuple((row["gain"] is not None, new) for row, new in grown(self.run))
+
+    @property
+    def ended(self) -> str:
+        """Whether every image was done with, or the budget of tries ended before."""
+        budget = self.run.identity["campaign"]["search"].get("budget", 0)
+        return BUDGET if budget and len(self.spent) >= budget else DONE
 
     def growth(self, members: Array) -> Array:
         """Neurons of a (sub-)model covered after each try."""
@@ -77,9 +83,8 @@ class Search:
         return int(growth[-1]) if len(growth) else self.seeds.under(members).covered()
 
     def kept(self) -> Array:
-        """The places of the tries that covered something new anywhere, which are the images it generates."""
-        whole = np.ones(self.seeds.size, bool)
-        return np.flatnonzero(np.diff(np.concatenate([[size_of(self.seeds.union())], self.growth(whole)])) > 0)
+        """The places among `tries` of those that covered something new, which are the images it generates."""
+        return np.flatnonzero([new for made, new in self.spent if made])
 
     def reached(self, members: Array, goal: int) -> tuple[int, int] | None:
         """How many images were kept, and how many run, when a (sub-)model was covered as far as `goal`; None: never."""
@@ -95,11 +100,14 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     rows = tuple(row for tested in looked_into for row in _rows(tested))
     rivals = _corrected([row for tested in looked_into for row in _against(tested)])
     csv, csv_rivals = setting.table("table6", TABLE, rows), setting.table("guidance", AGAINST, rivals)
+    layers = tuple((one.name, layer.name, layer.kind, layer.neurons) for one in looked_into for layer in one.layers)
+    csv_layers = setting.table("layers", LAYERS, layers)
     formats = {"cumulative/seeds": "+.0%", "guided/cumulative": "+.1%", "of images": ".1%", "tries/images": ".1%"}
     numbers = {"guided covers": ",.1f", "rival covers": ",.1f", "A12": ".2f", "p": ".2g", "p (Holm)": ".2g"}
     parts: tuple[Part, ...] = (
         Sheet("Table 6", TABLE, rows, NOTE, printed=TABLE[-4:], csv=csv, formats=formats),
         Sheet("Guidance against chance", AGAINST, rivals, AGAINST_NOTE, csv=csv_rivals, formats=numbers),
+        Sheet("The layers that count", LAYERS, layers, LAYERS_NOTE, csv=csv_layers, main=False),
         *(Chart(f"{tested.name}: covered by the first search of each kind", _curves(tested)) for tested in looked_into),
     )
     return Section("RQ3: does guidance cover more?", (), parts, _answer(rows, rivals))
@@ -109,7 +117,8 @@ NOTE = (
     "seeds: covered by the untouched images that the search began with; cumulative: by them and all their follow-ups; "
     "guided: by them and every try; kept: tries that covered something new. To reach what the cumulative set covers it had "
     "kept, and run, so many images: the paper counts those kept, the machine those run. Medians over the searches; none: "
-    "not all of them reached it"
+    "not all of them reached it. ended by: every image was done with, or the budget of tries was used up. Where an image is "
+    "a long window and every try dear, fewer seeds are searched from, once, with fewer tries: the columns tell"
 )
 AGAINST_NOTE = (
     "as many tries, other draws. alike: keeps an image whenever the guided search did, whatever it covers, so that changes "
@@ -120,28 +129,63 @@ AGAINST_NOTE = (
 def _answer(rows: Sequence[Row], rivals: Sequence[Row]) -> str:
     if not rows:
         return "no system here can be looked into"
-    kept, run = (_within(rows, TABLE.index(column)) for column in ("of images", "tries/images"))
+    asked = [row for row in rows if _cell(row, "seeds") != _cell(row, "cumulative")]
+    kept, run = (_within(asked, TABLE.index(column)) for column in ("of images", "tries/images"))
     told = (
-        f"it covers what the cumulative set does with at most {GOAL:.0%} of its images kept on {len(kept)} of {len(rows)} "
+        f"it covers what the cumulative set does with at most {GOAL:.0%} of its images kept on {len(kept)} of {len(asked)} "
+        f"(sub-)models, with at most {GOAL:.0%} of them run on {len(run)}. "
     )
-    told += f"(sub-)models, with at most {GOAL:.0%} of them run on {len(run)}. "
+    if len(asked) < len(rows):
+        told += f"{len(rows) - len(asked)} more are left out: their seeds cover as much already. "
+    if short := [_shortfall(row) for row in asked if _cell(row, "kept to reach") is None]:
+        told += f"It falls short on {'; '.join(short)}. "
     for rival in ("alike", "pairs"):
-        effects = [_sided(row) for row in rivals if row[1] == rival]
-        told += f"Against {rival}: more on {effects.count('for')}, less on {effects.count('against')}, "
-        told += f"no clear difference on {effects.count('')}. "
+        told += f"Against {rival}: {_sides([row for row in rivals if row[1] == rival], len(_tests(rivals)))}. "
     return told.strip()
+
+
+def _cell(row: Row, column: str) -> object:
+    return row[TABLE.index(column)]
+
+
+def _shortfall(row: Row) -> str:
+    """By how much a search missed what the cumulative set covers, and what ended it."""
+    model, short, goal, ended = (_cell(row, column) for column in ("model", "short by", "cumulative", "ended by"))
+    missed = f"by {short:g} of {goal:,} neurons" if short else "though not in every search"
+    return f"{model} {missed} ({ENDS.get(str(ended), ended)})"
+
+
+def _tests(rivals: Sequence[Row]) -> list[Row]:
+    return [row for row in rivals if row[AGAINST.index("p")] is not None]
+
+
+def _sides(rivals: Sequence[Row], tests: int) -> str:
+    """On how many (sub-)models guidance covers more, less, or cannot be told."""
+    found = [_sided(row, tests) for row in rivals]
+    if {*found} == {TOO_FEW}:
+        return TOO_FEW
+    told = f"{FOR} on {found.count(FOR)}, {AGAINST_IT} on {found.count(AGAINST_IT)}, {ALIKE} on {found.count(ALIKE)}"
+    return f"{told}, {TOO_FEW} on {found.count(TOO_FEW)}" if TOO_FEW in found else told
 
 
 def _within(rows: Sequence[Row], column: int) -> list[Row]:
     return [row for row in rows if isinstance(share := row[column], float) and share <= GOAL]
 
 
-def _sided(row: Row) -> str:
-    """Whether a row speaks for guidance, against it, or for neither."""
-    p, effect = row[AGAINST.index("p (Holm)")], row[AGAINST.index("A12")]
-    if not (isinstance(p, float) and isinstance(effect, float) and p < SIGNIFICANT):
-        return ""
-    return "for" if effect > 0.5 else "against"
+def _sided(row: Row, tests: int) -> str:
+    """Whether a row speaks for guidance, against it, for neither, or could not speak among so many tests."""
+    p, effect, searches = (row[AGAINST.index(column)] for column in ("p (Holm)", "A12", "searches"))
+    assert isinstance(searches, int)
+    if not isinstance(p, float) or not isinstance(effect, float) or least_p(searches) * tests > SIGNIFICANT:
+        return TOO_FEW
+    if p >= SIGNIFICANT:
+        return ALIKE
+    return FOR if effect > 0.5 else AGAINST_IT
+
+
+def least_p(searches: int) -> float:
+    """The least p of a rank-sum test of so many searches against as many: one order of all is the most extreme."""
+    return 2 / math.comb(2 * searches, searches)
 
 
 def _goal(tested: Tested, members: Array) -> tuple[int, int]:
@@ -163,12 +207,28 @@ def _rows(tested: Tested) -> Iterator[Row]:
         guided = _median([search.covered(members) for search in searches])
         printed = TABLE_6.get(part_name(tested, part, like=True), (None,) * 4)
         kept, tries = _needed(searches, members, goal)
-        told: Row = (part_name(tested, part), int(members.sum()), base, goal, images, guided)
-        counts = _median([len(search.kept()) for search in searches]), _median([search.asked for search in searches])
-        shares = (goal / base - 1 if base else None, guided / goal - 1 if goal else None)
+        told: Row = (
+            part_name(tested, part),
+            int(members.sum()),
+            len(tested.seeds),
+            base,
+            goal,
+            images,
+            len(searches),
+            guided,
+        )
+        counts = _median([len(search.kept()) for search in searches]), _median([len(search.spent) for search in searches])
+        short = _median([max(0, goal - search.covered(members)) for search in searches])
+        shares = (goal / base - 1 if base else None, guided / goal - 1 if goal else None, short)
         reached = (kept, _over(kept, images), tries, _over(tries, images))
         paper = GUIDED_IMAGES.get(tested.subject.like) if printed[1] is not None else None
-        yield (*told, *counts, *shares, *reached, *printed[1:], paper)
+        yield (*told, *counts, _ended(searches), *shares, *reached, *printed[1:], paper)
+
+
+def _ended(searches: Sequence[Search]) -> str:
+    """What ended the searches."""
+    cut = sum(search.ended == BUDGET for search in searches)
+    return DONE if not cut else BUDGET if cut == len(searches) else f"{BUDGET} in {cut} of {len(searches)}"
 
 
 def _needed(searches: Sequence[Search], members: Array, goal: int) -> tuple[float | None, float | None]:

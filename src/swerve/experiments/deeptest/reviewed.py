@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
-from swerve.experiments.deeptest.printed import FALSE_POSITIVES
-from swerve.experiments.deeptest.tested import Tested, kept
-from swerve.experiments.deeptest.violations import EPSILON, FACTOR
+from swerve.experiments.deeptest.printed import FALSE_BY_CHANGE, FALSE_POSITIVES
+from swerve.experiments.deeptest.tested import Tested
+from swerve.experiments.deeptest.violations import ALL, EPSILON, FACTOR
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
 from swerve.report.experiment import Section, Sheet
@@ -30,10 +31,11 @@ NOTE = (
 
 def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     """What people have marked so far, with the share of false positives and its interval."""
-    rows = tuple(row for tested in all_tested if tested.oracle for row in _rows(tested))
+    judged = [tested for tested in all_tested if tested.oracle]
+    rows = (*(row for tested in judged for row in _rows(tested)), *_totals(judged))
     csv = setting.table("review", COLUMNS, rows)
     formats = {"false share": ".1%", "low": ".1%", "high": ".1%"}
-    marked = sum(number for row in rows if row[1] == "all" and isinstance(number := row[3], int))
+    marked = sum(number for row in rows if row[1] == "all" and row[0] != ALL and isinstance(number := row[3], int))
     answer = f"{marked:,} violations are marked so far" if marked else "nobody has marked a violation yet"
     sheet = Sheet("False positives", COLUMNS, rows, NOTE, printed=COLUMNS[-1:], csv=csv, formats=formats)
     return Section("RQ4: how many of them are false?", parts=(sheet,), answer=answer)
@@ -50,6 +52,18 @@ def _rows(tested: Tested) -> Iterator[Row]:
     yield _row(tested.name, "all", found, total, None, FALSE_POSITIVES.get(tested.subject.like))
 
 
+def _totals(judged: Sequence[Tested]) -> Iterator[Row]:
+    """Each kind of change over all models, beside what the paper prints."""
+    found: dict[str, list[tuple[int, Counter[Mark]]]] = {}
+    for tested in judged:
+        for name, ids, run in _violations(tested):
+            counts = Counter(mark for finding, mark in verdicts(run).items() if finding in ids)
+            found.setdefault(name, []).append((len(ids), counts))
+    for name, parts in found.items():
+        marks = sum((counts for _, counts in parts), Counter[Mark]())
+        yield _row(ALL, name, sum(count for count, _ in parts), marks, None, FALSE_BY_CHANGE.get(name))
+
+
 def _row(model: str, name: str, found: int, counts: Counter[Mark], where: str | None, printed: int | None) -> Row:
     marked, false = counts.total(), counts[Mark.FALSE]
     share: Row = (false / marked, *wilson(false, marked)) if marked else (None, None, None)
@@ -64,7 +78,8 @@ def _violations(tested: Tested) -> Iterator[tuple[str, set[str], Run]]:
     admitted = {change for change, passed in zip(tested.angles.changes, passes, strict=True) if passed}
     simple = (row for row in tested.simple.trials() if (row["rule"], row["words"]) in admitted)
     yield "simple", _ids(simple), tested.simple
-    yield "fog and rain", _ids(tested.weather.trials()), tested.weather
+    for name in ("fog", "rain"):
+        yield name, _ids(row for row in tested.weather.trials() if row["rule"] == name), tested.weather
     if tested.guidance:
         yield "guided", _ids(kept(tested.guidance.guided[0])), tested.guidance.guided[0]
 

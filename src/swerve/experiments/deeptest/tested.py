@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from swerve.analysis.angles import Angles, angles_of, untouched
+from swerve.analysis.growth import kept
 from swerve.analysis.neurons import Parts, Sets, followups, originals
 from swerve.analysis.oracle import MSE, Oracle
 from swerve.campaign import Observation
+from swerve.case import group_of
+from swerve.coverage.layers import Layer
 from swerve.experiments.subjects import Subject
 from swerve.sources.windows import frames_of
 from swerve.store import Run
 from swerve.values import Array
+
+FEWEST_DRIVES = 5  # for images of them to count as independent
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,7 @@ class Tested:
     weather: Run
     seeds: tuple[str, ...]  # the cases that the search began with
     parts: Parts | None = None
+    layers: tuple[Layer, ...] = ()  # that count
     guidance: Guidance | None = None
     metric: str = MSE  # of Eq. 3 (D-3)
 
@@ -51,6 +56,11 @@ class Tested:
         """Whether neighbouring cases share frames, so that they are no independent observations."""
         frames = [set(frames_of(self.subject.source, key)) for key in self.subject.source.keys()]
         return any(one & other for one, other in pairwise(frames))
+
+    @cached_property
+    def drives(self) -> int:
+        """How many drives or scenes the cases are of."""
+        return len({group_of(self.subject.source, key) for key in self.subject.source.keys()})
 
     @cached_property
     def baseline(self) -> list[Observation]:
@@ -95,18 +105,12 @@ class Tested:
         return followups(self.simple.trials())
 
 
-def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The trials of a search in order, each with whether it covered what neither seeds nor earlier trials had."""
-    covered = originals(seen for seen in run.baseline() if not seen.fault).union()
-    for row in run.trials():
-        bits = Sets.of([(0, row["gain"])]).packed[0] if row["gain"] else covered
-        yield row, bool(np.any(bits & ~covered))
-        covered = covered | bits
-
-
-def kept(run: Run) -> Iterator[dict[str, Any]]:
-    """The trials of a search that covered something new: the images it generates."""
-    return (row for row, new in grown(run) if new)
+def related(all_tested: Sequence[Tested]) -> str:
+    """What a note has to add of p where images are of a few drives only, and so alike; nothing where they are not."""
+    few = [f"{tested.name} {tested.drives}" for tested in all_tested if tested.drives < FEWEST_DRIVES]
+    return (
+        f". Frames of one drive are not independent, so p is too small where drives are few: {', '.join(few)}" if few else ""
+    )
 
 
 def part_name(tested: Tested, part: str, *, like: bool = False) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from swerve.analysis.angles import Angles
-from swerve.analysis.oracle import EPSILONS, LAMBDAS, Oracle
+from swerve.analysis.oracle import EPSILONS, LAMBDAS, RMSE, Oracle
 from swerve.analysis.statistics import BoxPlot, box_plot, signed_rank
 from swerve.experiments.deeptest.printed import FIGURE_6, TABLE_7, TABLE_8
-from swerve.experiments.deeptest.tested import Tested
+from swerve.experiments.deeptest.tested import Tested, related
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
 from swerve.report.charts import box_plots
@@ -23,20 +24,12 @@ READINGS = (LABEL, INTRODUCED, OWN)
 COLUMNS = (*(f"ε {epsilon:g}" for epsilon in EPSILONS), "fog", "rain", "guided", "untouched")
 PRINTED = tuple(f"printed {name}" for name in TABLE_7)
 FIG_6 = (
-    "model",
-    "images",
-    "originals",
-    "MSE, rad²",
-    "low",
-    "first",
-    "median",
-    "third",
-    "high",
-    "p",
-    "effect",
+    *("model", "of", "originals", "images", "MSE, rad²", "low", "first", "median", "third", "high", "p", "effect"),
     "printed MSE",
 )
 ALL = "all models"
+SIDES = ("violating", "their originals")
+GROUPS, TOTAL = ("simple", "rain", "fog", "guided"), "all changes"
 Counts = Mapping[str, list[int]]
 
 
@@ -48,7 +41,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     csv_7 = setting.table("table7", ("reading", "model", "λ", *COLUMNS, *PRINTED), rows)
     head_8, rows_8 = _table_8(judged)
     csv_8 = setting.table("table8", head_8, rows_8)
-    figure = tuple(row for tested in judged for row in _figure_6(tested))
+    figure = tuple(_figure_6(judged)) if judged else ()
     csv_6 = setting.table("fig6", FIG_6, figure)
     spans = dict.fromkeys(("low", "first", "median", "third", "high"), ".2f")
     parts: tuple[Part, ...] = (
@@ -63,7 +56,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
         Sheet(f"Table 8: violations at λ = {FACTOR}, ε = {EPSILON:g}", head_8, rows_8, NOTE_8,
               printed=tuple(name for name in head_8 if name.startswith("printed")), csv=csv_8),
         Sheet("Fig. 6: how far violating images and their originals are off", FIG_6, figure,
-              "one value for each original: the mean over its violating follow-ups; Wilcoxon's signed ranks of the pairs",
+              NOTE_6 + related(judged),
               printed=("printed MSE",), csv=csv_6, formats=spans | {"MSE, rad²": ".4f", "p": ".2g", "effect": "+.2f"}),
         Chart("Fig. 6: deviation from the label, radians of the wheel", box_plots(_boxes(judged), axis="rad")),
     )  # fmt: skip
@@ -81,14 +74,22 @@ NOTE_8 = (
     "before: it counts in the paper's way, and is no finding of the change. untouched: original images, each once"
 )
 
+NOTE_6 = (
+    "MSE over all violating follow-ups, and over their originals, each once. The box has one value for each original, the "
+    "mean over its violating follow-ups, and so have Wilcoxon's signed ranks of the pairs"
+)
+
 
 def _all(rows: Sequence[Row], reading: str) -> tuple[Row, ...]:
     return tuple(row[2:] for row in rows if row[:2] == (reading, ALL))
 
 
 def _errors(judged: Sequence[Tested]) -> str:
-    told = ", ".join(f"{tested.name} {tested.oracle.mse:.4f}" for tested in judged if tested.oracle)
-    return f"MSE_orig in rad² of the wheel: {told or 'no labels, so Eq. 2 cannot be applied'}."
+    oracles = {tested.name: tested.oracle for tested in judged if tested.oracle}
+    told = ", ".join(f"{name} {oracle.mse:.4f}" for name, oracle in oracles.items())
+    line = f"MSE_orig in rad² of the wheel: {told or 'no labels, so Eq. 2 cannot be applied'}."
+    roots = ", ".join(f"{name} {math.sqrt(one.mse):.4f}" for name, one in oracles.items() if one.metric == RMSE)
+    return f"{line} RMSE_orig in rad, which Eq. 3 takes here: {roots}." if roots else line
 
 
 def _answer(judged: Sequence[Tested], tables: Mapping[str, Mapping[str, Counts]]) -> str:
@@ -153,15 +154,35 @@ def _table_7(tables: Mapping[str, Mapping[str, Counts]]) -> Iterator[Row]:
 def _table_8(judged: Sequence[Tested]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     alike = [tested for tested in judged if tested.subject.like]
     names = [column for tested in judged for column in (tested.name, f"{tested.name}, introduced", f"{tested.name}, of")]
-    head = ("change", *names, "all", "all, introduced", *(f"printed {tested.subject.like}" for tested in alike))
+    head = (
+        "change",
+        *names,
+        "all",
+        "all, introduced",
+        *(f"printed {tested.subject.like}" for tested in alike),
+        "printed all",
+    )
     rules = list(dict.fromkeys(rule for tested in judged for rule in tested.angles.rules))
     rows = []
-    for name in ("untouched", *rules, "simple", "rain", "fog", "guided"):
-        counts = [_cells(tested, name) for tested in judged]
+    for name in ("untouched", *rules, *GROUPS, TOTAL):
+        counts = [_sum(tested) if name == TOTAL else _cells(tested, name) for tested in judged]
         total = (sum(one[place] for one in counts) for place in (0, 1))
-        printed = (TABLE_8.get(name, {}).get(tested.subject.like) for tested in alike)
-        rows.append((name, *(cell for one in counts for cell in one), *total, *printed))
+        printed = (_printed(name, tested.subject.like) for tested in alike)
+        rows.append((name, *(cell for one in counts for cell in one), *total, *printed, _printed(name)))
     return head, tuple(rows)
+
+
+def _printed(name: str, model: str = "") -> int | None:
+    """What the paper prints for a row of Table 8, of one model or of all three."""
+    rows = TABLE_8.values() if name == TOTAL else [TABLE_8[name]] if name in TABLE_8 else []
+    found = [count for row in rows for like, count in row.items() if model in ("", like)]
+    return sum(found) if found else None
+
+
+def _sum(tested: Tested) -> tuple[int, int, int]:
+    """The last row: simple changes, rain, fog and guided together."""
+    wrong, new, count = (sum(column) for column in zip(*(_cells(tested, name) for name in GROUPS), strict=True))
+    return wrong, new, count
 
 
 def _cells(tested: Tested, name: str) -> tuple[int, int, int]:
@@ -177,8 +198,8 @@ def _cells(tested: Tested, name: str) -> tuple[int, int, int]:
     return wrong, int(introduced(oracle, angles, FACTOR).sum()), angles.count
 
 
-def _deviations(tested: Tested) -> tuple[Array, Array]:
-    """Mean |label - said| of each original's violating follow-ups, and its own, over all kinds of change."""
+def _violating(tested: Tested) -> dict[str, Array]:
+    """For each original, its violating follow-ups x 2: |label - said| of the follow-up and of the original, all changes."""
     oracle = tested.oracle
     assert oracle
     found: dict[str, list[tuple[float, float]]] = {}
@@ -187,19 +208,35 @@ def _deviations(tested: Tested) -> tuple[Array, Array]:
         wrong = one.where(oracle.violated(one.squared_errors(), FACTOR))
         for case, label, before, after in zip(wrong.case, wrong.label, wrong.before, wrong.after, strict=True):
             found.setdefault(one.cases[case], []).append((abs(label - after), abs(label - before)))
-    both = np.array([np.mean(pairs, axis=0) for pairs in found.values()]).reshape(-1, 2)
+    return {case: np.array(pairs) for case, pairs in found.items()}
+
+
+def _deviations(tested: Tested) -> tuple[Array, Array]:
+    """Mean |label - said| of each original's violating follow-ups, and its own."""
+    both = np.array([pairs.mean(axis=0) for pairs in _violating(tested).values()]).reshape(-1, 2)
     return both[:, 0], both[:, 1]
 
 
-def _figure_6(tested: Tested) -> Iterator[Row]:
-    after, before = _deviations(tested)
-    test = signed_rank(after.tolist(), before.tolist())
-    for name, part, printed in (("violating", after, FIGURE_6[0]), ("their originals", before, FIGURE_6[1])):
-        box = box_plot(part.tolist())
-        cells: Row = (None,) * 5 if box is None else (box.low, box.first, box.median, box.third, box.high)
-        mse = float(np.mean(part**2)) if len(part) else None
-        p = None if tested.overlapping else test.p
-        yield (tested.name, name, len(part), mse, *cells, p, test.effect, printed)
+def _mse(violating: Mapping[str, Array], side: int) -> tuple[int, float | None]:
+    """Of how many images, and their mean square: of all violating follow-ups, or of each original once."""
+    squares = [pairs[:, 0] ** 2 if side == 0 else pairs[:1, 1] ** 2 for pairs in violating.values()]
+    every = np.concatenate(squares) if squares else np.zeros(0)
+    return len(every), float(every.mean()) if len(every) else None
+
+
+def _figure_6(judged: Sequence[Tested]) -> Iterator[Row]:
+    """The rows of each model, then one of all models, which is what the paper prints."""
+    for tested in judged:
+        parts, found = _deviations(tested), _violating(tested)
+        test = signed_rank(parts[0].tolist(), parts[1].tolist())
+        for side, name in enumerate(SIDES):
+            box = box_plot(parts[side].tolist())
+            cells: Row = (None,) * 5 if box is None else (box.low, box.first, box.median, box.third, box.high)
+            p = None if tested.overlapping else test.p
+            yield (tested.name, name, len(found), *_mse(found, side), *cells, p, test.effect, None)
+    every = {f"{tested.name}/{case}": pairs for tested in judged for case, pairs in _violating(tested).items()}
+    for side, name in enumerate(SIDES):
+        yield (ALL, name, len(every), *_mse(every, side), *(None,) * 7, FIGURE_6[side])
 
 
 def _boxes(judged: Sequence[Tested]) -> dict[str, BoxPlot | None]:

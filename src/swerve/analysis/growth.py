@@ -1,0 +1,40 @@
+"""What the tries of a guided search covered that nothing before them had, read from its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from swerve.coverage.meter import bits_of
+from swerve.search.greedy import EACH, Refusals
+from swerve.store import Run
+from swerve.values import Array
+
+
+def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
+    """The tries that a search spent, in order, each with whether it covered what neither seeds nor earlier tries had."""
+    seeds = {seen.case: _bits(seen.gain) for seen in run.baseline() if seen.gain and not seen.fault}
+    one_by_one = run.identity["campaign"]["search"].get("seeds") == EACH
+    covered: Array = np.zeros(1, np.uint8)
+    for bits in () if one_by_one else seeds.values():
+        covered = covered | bits
+    refusals = Refusals()
+    for row in run.trials():
+        if one_by_one:
+            covered = covered | seeds.pop(row["case"], np.uint8(0))
+        bits = _bits(row["gain"]) if row["gain"] else covered
+        if refusals.spends(row["case"], row["gain"] is not None):
+            yield row, bool(np.any(bits & ~covered))
+        covered = covered | bits
+
+
+def kept(run: Run) -> Iterator[dict[str, Any]]:
+    """The trials of a search that covered something new: the images it generates."""
+    return (row for row, new in grown(run) if new)
+
+
+def _bits(gain: Mapping[str, Any]) -> Array:
+    """What a gain covers, by all its criteria."""
+    return np.concatenate([bits_of(gain[name]).packed for name in sorted(gain)])
