@@ -287,7 +287,9 @@ def swerve(*words: object) -> int:
         ({"a": "hv", "b": "vv"}, (1, 0, 0)),
         ({"a": "hh", "b": ".v"}, (1, 0, 0)),  # nobody knows that it is not new
         ({"a": "hh", "b": "he"}, (1, 1, 0)),  # a model that fails to answer has no findings to count
-        ({"a": "hh", "b": "v.", "c": "vs"}, (0, 0, 0)),
+        ({"a": "hh", "b": "vs", "c": "s.", "d": "e."}, (0, 0, 0)),
+        ({"a": "hh", "b": "h."}, (1, 1, 0)),  # a trial that was not asked again may be anything
+        ({"a": "hh", "b": "v."}, (1, 1, 0)),
         ({f"c{i}": "hv" for i in range(6)}, (1, 1, 0)),
     ],
 )
@@ -299,6 +301,23 @@ def test_exit_code_tells_a_pipeline(
     assert tuple(swerve("compare", before.folder, after.folder, "--fail-on", way) for way in ways) == tuple(codes)
     assert swerve("compare", before.folder, after.folder) == codes[0]
     capsys.readouterr()
+
+
+def test_run_that_has_not_finished_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every trial that is there holds, and nobody knows of the others."""
+    before, after = planted(tmp_path, {"a": "hh", "b": "hh"})
+    assert compare(before, after).failure("new") == ""
+    (after.folder / "summary.json").unlink()
+    told = f"{after.folder} has not finished: trials so far: 2"
+    assert [compare(before, after).failure(on) for on in ("new", "worse", "never")] == [told, told, ""]
+    assert swerve("compare", before.folder, after.folder, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["failure"] == told
+    assert compare(after, before).failure("new") == ""  # what is lost of BEFORE hides nothing of AFTER
+
+
+def test_lost_verdicts_are_told(tmp_path: Path) -> None:
+    found = compare(*planted(tmp_path, {"a": "hh", "b": "v.", "c": "h.", "d": "s."}))
+    assert found.failure("worse") == "trials that were judged before and are not there now: 2"
 
 
 def test_json_holds_everything(pair: tuple[Run, Run], capsys: pytest.CaptureFixture[str]) -> None:
