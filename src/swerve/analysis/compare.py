@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -220,10 +220,19 @@ def compare(before: Run, after: Run) -> Comparison:
 
 def findings_among(run: Run, ids: Collection[str], most: int | None = None) -> list[Finding]:
     """The findings of `run` that are in `ids`, worst first, `most` of them."""
-    if not ids:
+    return _worst(run, lambda row: row["id"] in ids, len(ids) if most is None else most)
+
+
+def persisting(found: Comparison, most: int | None = None) -> list[Finding]:
+    """The findings of AFTER that BEFORE has too, worst first, `most` of them; no list of their ids is kept for it."""
+    count = found.overall.persisting if most is None else most
+    return _worst(found.after, lambda row: row["id"] not in found.appeared, count)
+
+
+def _worst(run: Run, wanted: Callable[[Row], bool], count: int) -> list[Finding]:
+    if not count:
         return []
-    count = len(ids) if most is None else most
-    rows = (row for row in run.trials() if is_finding(row) and row["id"] in ids)
+    rows = (row for row in run.trials() if is_finding(row) and wanted(row))
     return [finding_of(row) for row in best_of(rows, count)[:count]]
 
 
