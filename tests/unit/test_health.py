@@ -278,6 +278,17 @@ def test_check_lists_what_does_not_read(tmp_path: Path, capsys: pytest.CaptureFi
     assert len((tmp_path / "run" / "tables" / "skipped.csv").read_text().splitlines()) == 4
 
 
+def test_run_tells_what_check_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "campaign.toml"
+    file.write_text(TURNED)
+    words = ["run", str(file), "--into", str(tmp_path / "run"), "--workers", "0", "--no-report"]
+    assert main(words) == 2
+    capsys.readouterr()
+    for _ in range(2):  # the second time nothing is left to do
+        assert main([*words, "--anyway"]) in (0, 1)
+        assert "\nrefusal: sign: were the answers turned round" in capsys.readouterr().out
+
+
 def test_check_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "campaign.toml"
     file.write_text(TURNED)
