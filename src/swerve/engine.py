@@ -9,12 +9,13 @@ from functools import partial
 from typing import Protocol
 
 from swerve.campaign import Campaign, Meter, Observation, Plan, Record, Session, Trial
-from swerve.errors import InputError, ModelError
+from swerve.errors import InputError, ModelError, printable
 from swerve.evaluation import FOREIGN, TRANSFORM_THREADS, Evaluator, brief, chunks, observe_batch, sentence
 from swerve.relation import Status, Verdict
 from swerve.summary import Summary, Tally
 
 BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several hands
+LONGEST_FAULT = 140  # characters: a message says more than the first fault
 
 
 class Ledger(Protocol):
@@ -86,6 +87,10 @@ def run(
 
 class NothingUsable(InputError):
     """A source of which no case can be used."""
+
+
+class NothingAnswered(ModelError):
+    """A system that answers to no case."""
 
 
 class _Covered:
@@ -219,7 +224,8 @@ def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
     if len(faults) < len(baseline):
         return
     if broken := [seen for seen in faults if seen.readable]:
-        raise ModelError(f"the system failed on all {len(broken)} cases; first, {broken[0].case}: {broken[0].fault}")
+        fault = printable(broken[0].fault, LONGEST_FAULT)
+        raise NothingAnswered(f"the system failed on all {len(broken)} cases; first, {broken[0].case}: {fault}")
     raise NothingUsable(f"0 usable cases of {len(baseline)}; first, {faults[0].case}: {faults[0].fault}")
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from swerve.analysis.groups import worth_keeping
 from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
 from swerve.campaign import Campaign, Observation
-from swerve.engine import Hands, Here, NothingUsable, Progress, run
-from swerve.errors import InputError
+from swerve.engine import Hands, Here, NothingAnswered, NothingUsable, Progress, run
+from swerve.errors import InputError, ModelError
 from swerve.execute.cores import refuse_crowd
 from swerve.execute.processes import Allowance, crew_of
 from swerve.execute.threads import settle_threads
@@ -65,6 +65,8 @@ def run_into(
             if isinstance(error, NothingUsable):
                 raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
             raise
+        except NothingAnswered as error:  # a longer time or more memory would not be tried: the journal has the answers
+            raise ModelError(f"{error}; as recorded in {folder}: choose another --into to ask again") from error
         finished = Run(folder)
         if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
             keep_pictures(finished, campaign, worth_keeping(finished), trusted=trusted, progress=progress)
