@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from swerve.campaign import Campaign
-from swerve.case import Case
+from swerve.case import Case, Source
 from swerve.cli import main
 from swerve.engine import Here, observe
 from swerve.errors import InputError, UnreadableCase
@@ -22,6 +22,7 @@ from swerve.relation import Rule
 from swerve.relations.boxes import same_boxes
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
+from swerve.sources.windows import Windows
 from swerve.space import Over, Range
 from swerve.spec import Loaded
 from swerve.store import Run
@@ -34,6 +35,7 @@ from swerve.transformation import Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
 from swerve.values import Array, Boxes2D, Image, Steering
+from tests.fixture_sweeps import cloud
 
 TURNED = """
 [source]
@@ -246,6 +248,37 @@ def test_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("swerve.health.shutil.disk_usage", lambda path: _Usage(free=1000))
     health = health_of(campaign(), tmp_path / "not" / "there")
     assert named(health) == {"disk": Level.REFUSAL}
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """Fake pictures, each with a point cloud that takes far more than they do."""
+
+    inner: FakeSource
+
+    def keys(self) -> Sequence[str]:
+        return self.inner.keys()
+
+    def __getitem__(self, key: str) -> Case:
+        case = self.inner[key]
+        return replace(case, inputs={**case.inputs, "lidar": cloud(int(key[-5:]), 3000)})
+
+    def fingerprint(self) -> str:
+        return f"scanned {self.inner.fingerprint()}"
+
+
+PICTURES = FakeSource(24, width=200, height=120)
+
+
+@pytest.mark.parametrize("source", [PICTURES, Scanned(PICTURES), Windows(replace(PICTURES, drive=24), length=3)])
+def test_estimate_of_disk_is_near_what_is_taken(tmp_path: Path, source: Source) -> None:
+    asked = campaign(source=source, search=Sweep(12))
+    estimate = health_of(asked).megabytes
+    run_into(Loaded(asked, Path("/")), tmp_path / "run")
+    kept = [*(tmp_path / "run" / "findings").iterdir(), tmp_path / "run" / "journal.jsonl"]
+    taken = sum(path.stat().st_size for path in kept) / 1e6
+    assert taken > 5
+    assert estimate == pytest.approx(taken, rel=0.25)
 
 
 @dataclass(frozen=True)
