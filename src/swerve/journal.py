@@ -21,8 +21,10 @@ from swerve.files import sync_folder, write_whole
 
 Row = Mapping[str, Any]
 COMMIT = "commit"
+_COMMIT = b'{"kind":"commit",'
 _MARK = b',"crc":"'
 _TAIL = len(_MARK) + 8 + len(b'"}')
+_decode = json.JSONDecoder().raw_decode  # without the guess at an encoding that json.loads makes for every line
 
 
 def seal(row: Row) -> bytes:
@@ -33,15 +35,23 @@ def seal(row: Row) -> bytes:
 
 def unseal(line: bytes) -> dict[str, Any] | None:
     """The row of a sealed line without its newline, or None if it is damaged."""
-    text, tail = line[:-_TAIL], line[-_TAIL:]
-    if tail != _MARK + f"{zlib.crc32(text):08x}".encode() + b'"}':
-        return None
-    row: dict[str, Any] = json.loads(text + b"}")
+    return opened(line) if _sound(line) else None
+
+
+def _sound(line: bytes) -> bool:
+    """Whether a line without its newline is as it was sealed: the checksum is that of the very bytes."""
+    return line[-_TAIL:] == b'%b%08x"}' % (_MARK, zlib.crc32(line[:-_TAIL]))
+
+
+def opened(line: bytes) -> dict[str, Any]:
+    """The row of a line whose seal was looked at."""
+    row: dict[str, Any] = _decode(line.decode())[0]
+    del row["crc"]
     return row
 
 
 class Journal:
-    """An append-only journal; `batches` reads what is committed, `append` commits one batch more."""
+    """An append-only journal; `sealed` and `batches` read what is committed, `append` commits one batch more."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,27 +60,32 @@ class Journal:
 
     def batches(self) -> Iterator[list[dict[str, Any]]]:
         """Every committed batch, in order."""
+        return ([opened(line) for line in lines] for lines in self.sealed())
+
+    def sealed(self) -> Iterator[list[bytes]]:
+        """Every committed batch as sound lines, for those who do not need all rows at once, or all of a row."""
         self._count = self.end = 0
         if not self.path.exists():
             return
-        rows: list[dict[str, Any]] = []
+        lines: list[bytes] = []
         position = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     return  # torn: the process died while writing this line
-                row = unseal(line[:-1])
-                if row is None:
+                if not _sound(line[:-1]):
                     raise self._damage(number, position, "is damaged")
-                if row["kind"] == COMMIT and (row["batch"] != self._count or row["rows"] != len(rows)):
-                    raise self._damage(number, position, f"says that batch {row['batch']} is incomplete or out of order")
-                position += len(line)
-                if row["kind"] != COMMIT:
-                    rows.append(row)
+                if not line.startswith(_COMMIT):
+                    lines.append(line)
+                    position += len(line)
                     continue
+                commit = opened(line)
+                if commit["batch"] != self._count or commit["rows"] != len(lines):
+                    raise self._damage(number, position, f"says that batch {commit['batch']} is incomplete or out of order")
+                position += len(line)
                 self._count, self.end = self._count + 1, position
-                yield rows
-                rows = []
+                yield lines
+                lines = []
 
     def _damage(self, record: int, position: int, what: str) -> StoreError:
         return StoreError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from swerve.campaign import Observation, Record, Trial
+from swerve.campaign import Ended, Observation, Record, Trial
 from swerve.codec import decode_values, encode, encode_change
 from swerve.journal import Row
 from swerve.relation import Fault, Status, Verdict
@@ -98,6 +98,12 @@ def record_of(row: Row, base: Path | None = None, trusted: Collection[Path] = ()
         row["input_sha"],
         row["facts"],
     )
+
+
+def ended_of(row: Row) -> Ended:
+    """What is counted of a trial's row; nothing is built that counting does without."""
+    kind = None if row["error"] is None else Fault(row["error"])
+    return Ended(row["rule"], Status(row["status"]), kind, row["introduced"])
 
 
 @dataclass(frozen=True)
