@@ -11,12 +11,13 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.text import Text
 
 from swerve import __version__, limits
 from swerve.errors import EnvironmentFault, InputError, SwerveError, printable
@@ -348,7 +349,7 @@ def _carry_out(loaded: Loaded, folder: Path, again: str, *, report: bool = True,
     bars = Console(stderr=True) if sys.stderr.isatty() else console
     try:
         with RichProgress(bars) as progress:
-            summary = run_into(loaded, folder, progress=progress, **how)
+            summary = run_into(loaded, folder, progress=progress, tell=_teller(bars), **how)
     except (KeyboardInterrupt, Stopped):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print(f"stopped; what is done is safe. To go on: {printable(again)}", file=sys.stderr)
@@ -357,6 +358,10 @@ def _carry_out(loaded: Loaded, folder: Path, again: str, *, report: bool = True,
         write_report(Run(folder))
     print_summary(Run(folder), console)
     return summary.as_dict()
+
+
+def _teller(console: Console) -> Callable[[str], None]:
+    return lambda line: console.print(Text(printable(line)), soft_wrap=True)
 
 
 def _report(options: argparse.Namespace) -> int:

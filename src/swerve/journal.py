@@ -9,10 +9,12 @@ process died, is dropped; a damaged line anywhere else is an error that names it
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -111,23 +113,44 @@ class Journal:
         self._count, self.end = self._count + 1, self.end + len(data)
 
 
-def repair(path: Path) -> Path | None:
-    """Cut a damaged journal back to its last good batch; returns the copy of what was there, None if it is sound."""
+@dataclass(frozen=True)
+class Mended:
+    """What a repair did: how many records it cut off, from which byte on, and where the old journal is."""
+
+    records: int
+    byte: int
+    copy: Path
+
+    def __str__(self) -> str:
+        many = f"{self.records:,} record{'' if self.records == 1 else 's'}"
+        cut = f"{many} from byte {self.byte} on were cut off, as one is damaged"
+        return f"repaired: {cut}; the old journal is in {self.copy}"
+
+
+def repair(path: Path) -> Mended | None:
+    """Cut a damaged journal back to its last good batch, and keep a copy of what was there; None if it is sound."""
     journal = Journal(path)
     try:
         for _ in journal.batches():
             pass
     except StoreError:
-        copy = path.with_suffix(".damaged.jsonl")
+        copy = _free(path)
         try:
-            write_whole(copy, path.read_bytes())
+            data = path.read_bytes()
+            write_whole(copy, data)
             with path.open("r+b") as file:
                 file.truncate(journal.end)
                 os.fsync(file.fileno())
         except OSError as error:
             raise EnvironmentFault(f"{path}: cannot be repaired: {error.strerror}") from error
-        return copy
+        return Mended(len(data[journal.end :].splitlines()), journal.end, copy)
     return None
+
+
+def _free(path: Path) -> Path:
+    """A name for a copy that no earlier repair has taken: `.damaged.jsonl`, `.damaged-2.jsonl` and so on."""
+    names = (path.with_suffix(f".damaged{f'-{number}' if number > 1 else ''}.jsonl") for number in itertools.count(1))
+    return next(name for name in names if not name.exists())
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -20,7 +20,7 @@ from swerve.campaign import Ended, Observation, Record, Trial
 from swerve.errors import EnvironmentFault, StoreError, did_you_mean
 from swerve.files import PARTIAL, json_bytes, make_folder, write_whole
 from swerve.identity import FORMAT, differences
-from swerve.journal import Journal, Row, opened, repair
+from swerve.journal import Journal, Mended, Row, opened, repair
 from swerve.rows import (
     BASELINE,
     TRIAL,
@@ -49,7 +49,7 @@ class Store:
     ) -> None:
         self.folder, self._base, self._trusted = folder, base, trusted
         self._prepare()
-        self.mended: Path | None = None  # where the damaged journal was put
+        self.mended: Mended | None = None  # what became of a damaged journal
         self._lock = locked(folder)
         try:
             self._claim(identity, base)

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import platform
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -41,11 +41,12 @@ def run_into(
     on: str | None = None,
     mend: bool = False,
     pictures: bool = True,
+    tell: Callable[[str], object] = str,
 ) -> Summary:
     """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report.
 
     Before the first trial its health is examined and kept; a campaign that cannot find anything is refused, or run `anyway`.
-    A damaged journal is refused, or cut back to its last good batch to `mend` it.
+    A damaged journal is refused, or cut back to its last good batch to `mend` it, which `tell` is told of.
     `pictures` of the worst findings are kept unless said otherwise.
     The work is done by as many `workers`, processes held to their `allowance`, `on` a Ray cluster if so said, or right here.
     """
@@ -56,6 +57,8 @@ def run_into(
     started, cpu = time.time(), time.process_time()
     identity = identity_of(campaign, loaded.base, loaded.factory)
     with collecting_little(), Store(folder, identity, loaded.base, trusted=trusted, mend=mend) as store:
+        if store.mended:
+            tell(str(store.mended))
         try:
             with hands_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on) as hands:
                 inspect = partial(_inspect, campaign, folder, anyway, hands)
