@@ -392,6 +392,7 @@ def _make_pictures(run: Run, trusted: Sequence[Path]) -> None:
 
 def _show(options: argparse.Namespace) -> int:
     from swerve.report.pack import pack
+    from swerve.report.smallest import smallest_of
     from swerve.report.terminal import print_finding, print_findings, print_groups
     from swerve.rows import finding_of
     from swerve.store import Run
@@ -402,7 +403,8 @@ def _show(options: argparse.Namespace) -> int:
         if options.pack:
             print(pack(run, finding.id, Path(f"{finding.id}.zip"), trusted=options.trust))
         elif options.json:
-            print(json.dumps(finding.as_dict(), indent=2))
+            again = shlex.join(["swerve", "replay", str(run.folder), finding.id])
+            print(json.dumps({**finding.as_dict(), "replay": again, **smallest_of(run, finding, again)}, indent=2))
         else:
             print_finding(run, finding, Console())
         return HELD

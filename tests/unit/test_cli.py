@@ -346,3 +346,10 @@ def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: i
     assert "Traceback" not in errors
     assert f"To go on: swerve run {file} --into {folder}" in errors
     assert len(list(Run(folder).rows())) > 10
+
+
+def test_unknown_place_is_refused_before_a_file_is_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, folder = finish(file, "--on", "foo")
+    assert code == 2
+    assert capsys.readouterr().err.startswith("error: --on foo: must be 'ray', ")
+    assert not folder.exists()
