@@ -84,10 +84,11 @@ def run(
             covered.add(records)
             session.tell(records)
             ended = [record.ended for record in records]
-        for one in ended:
-            summary.overall.add(one)
-            summary.rules[one.rule].add(one)
-        watch.advance(len(ended), sum(one.status is Status.VIOLATED for one in ended))
+        ways = Counter(ended)
+        for one, count in ways.items():
+            summary.overall.add(one, count)
+            summary.rules[one.rule].add(one, count)
+        watch.advance(len(ended), sum(count for one, count in ways.items() if one.status is Status.VIOLATED))
     summary.coverage = covered.counts()
     return summary
 

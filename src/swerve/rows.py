@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,12 @@ def record_of(row: Row, base: Path | None = None, trusted: Collection[Path] = ()
 
 def ended_of(row: Row) -> Ended:
     """What is counted of a trial's row; nothing is built that counting does without."""
-    kind = None if row["error"] is None else Fault(row["error"])
-    return Ended(row["rule"], Status(row["status"]), kind, row["introduced"])
+    return _ended(row["rule"], row["status"], row["error"], row["introduced"])
+
+
+@lru_cache(1024)  # there are few ways to end, and a million trials
+def _ended(rule: str, status: str, error: str | None, introduced: bool | None) -> Ended:
+    return Ended(rule, Status(status), None if error is None else Fault(error), introduced)
 
 
 @dataclass(frozen=True)

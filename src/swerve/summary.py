@@ -19,14 +19,14 @@ class Tally:
     introduced: int = 0
     already_wrong: int = 0
 
-    def add(self, ended: Ended) -> None:
-        """Count one record."""
-        self.counts[ended.status] += 1
+    def add(self, ended: Ended, count: int = 1) -> None:
+        """Count so many records that ended alike."""
+        self.counts[ended.status] += count
         if ended.kind:
-            self.kinds[ended.kind] += 1
+            self.kinds[ended.kind] += count
         if ended.status is Status.VIOLATED:
-            self.introduced += ended.introduced is True
-            self.already_wrong += ended.introduced is False
+            self.introduced += count * (ended.introduced is True)
+            self.already_wrong += count * (ended.introduced is False)
 
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""
