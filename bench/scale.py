@@ -86,7 +86,8 @@ def main() -> None:
             one.append(seconds(Path(folder), 1))
             two.append(seconds(Path(folder), 2))
     alone, together = statistics.median(one), statistics.median(two)
-    print(f"one worker {alone:.1f} s, two {together:.1f} s: {alone / together:.2f} times faster (goal {GOAL})")
+    verdict = "goal met" if alone / together >= GOAL else "below the goal"
+    print(f"one worker {alone:.1f} s, two {together:.1f} s: {alone / together:.2f} times faster ({verdict}: {GOAL})")
     print(f"two bare loops at the same time: {statistics.median(free):.2f} times faster than one after the other")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from swerve.case import Case, Fact, Source
 from swerve.codec import encode_change
-from swerve.relation import Gate, Relation, Rule, Verdict, calibrated
+from swerve.relation import Fault, Gate, Relation, Rule, Status, Verdict, calibrated
 from swerve.seeding import digest_of
 from swerve.system import Answer, System
 from swerve.transformation import Transformation
@@ -48,6 +48,15 @@ class Observation:
     gain: Gain | None = None
 
 
+class Ended(NamedTuple):
+    """All that is counted of a record."""
+
+    rule: str
+    status: Status
+    kind: Fault | None
+    introduced: bool | None
+
+
 @dataclass(frozen=True)
 class Record:
     """One trial and all that analysis needs to know of how it ended."""
@@ -68,6 +77,11 @@ class Record:
     def id(self) -> str:
         """The finding's name: case, rule and change, whatever the weights, so that two models can be compared."""
         return digest_of(self.trial.case, self.trial.rule, encode_change(self.change))[:ID_LENGTH]
+
+    @property
+    def ended(self) -> Ended:
+        """What is counted of it."""
+        return Ended(self.trial.rule, self.verdict.status, self.verdict.kind, self.introduced)
 
 
 @dataclass(frozen=True)
@@ -99,7 +113,8 @@ class Session(Protocol):
     """A search under way.
 
     One that never asks the same change of a case twice, across asks, may say `distinct = True`; one whose asks do not depend
-    on what it is told, `learns = False`: it is then asked ahead.
+    on what it is told, `learns = False`: it is then asked ahead. One that says both is not told what was committed by an
+    earlier process.
     """
 
     @property

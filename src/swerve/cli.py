@@ -11,12 +11,13 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.text import Text
 
 from swerve import __version__, limits
 from swerve.errors import EnvironmentFault, InputError, SwerveError, printable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
 EPILOG = """exit codes:
   0  all held (replay: reproduced; compare: nothing new; check: nothing in the way; every other verb: it ran through)
-  1  findings (replay: not reproduced; shrink: one did not fail again; compare: new findings)
+  1  findings (replay: not reproduced; shrink: one did not fail again; compare: new findings, or verdicts lost)
   2  bad input: a file, key or value, or nothing that could be judged; the message names it
   3  the model failed
   4  the environment failed: disk, permission, lock, missing package
@@ -348,7 +349,7 @@ def _carry_out(loaded: Loaded, folder: Path, again: str, *, report: bool = True,
     bars = Console(stderr=True) if sys.stderr.isatty() else console
     try:
         with RichProgress(bars) as progress:
-            summary = run_into(loaded, folder, progress=progress, **how)
+            summary = run_into(loaded, folder, progress=progress, tell=_teller(bars), **how)
     except (KeyboardInterrupt, Stopped):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print(f"stopped; what is done is safe. To go on: {printable(again)}", file=sys.stderr)
@@ -357,6 +358,10 @@ def _carry_out(loaded: Loaded, folder: Path, again: str, *, report: bool = True,
         write_report(Run(folder))
     print_summary(Run(folder), console)
     return summary.as_dict()
+
+
+def _teller(console: Console) -> Callable[[str], None]:
+    return lambda line: console.print(Text(printable(line)), soft_wrap=True)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -387,6 +392,7 @@ def _make_pictures(run: Run, trusted: Sequence[Path]) -> None:
 
 def _show(options: argparse.Namespace) -> int:
     from swerve.report.pack import pack
+    from swerve.report.smallest import smallest_of
     from swerve.report.terminal import print_finding, print_findings, print_groups
     from swerve.rows import finding_of
     from swerve.store import Run
@@ -397,7 +403,8 @@ def _show(options: argparse.Namespace) -> int:
         if options.pack:
             print(pack(run, finding.id, Path(f"{finding.id}.zip"), trusted=options.trust))
         elif options.json:
-            print(json.dumps(finding.as_dict(), indent=2))
+            again = shlex.join(["swerve", "replay", str(run.folder), finding.id])
+            print(json.dumps({**finding.as_dict(), "replay": again, **smallest_of(run, finding, again)}, indent=2))
         else:
             print_finding(run, finding, Console())
         return HELD

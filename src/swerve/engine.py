@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from swerve.campaign import Campaign, Meter, Observation, Plan, Record, Session, Trial
-from swerve.errors import InputError, ModelError
+from swerve.campaign import Campaign, Ended, Meter, Observation, Plan, Record, Session, Trial
+from swerve.errors import InputError, ModelError, printable
 from swerve.evaluation import FOREIGN, TRANSFORM_THREADS, Evaluator, brief, chunks, observe_batch, read_case, sentence
 from swerve.relation import Status, Verdict
 from swerve.summary import Summary, Tally
 
 BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several hands
+LONGEST_FAULT = 140  # characters: a message says more than the first fault
 
 
 class Ledger(Protocol):
@@ -25,6 +26,9 @@ class Ledger(Protocol):
 
     def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
         """The committed records of `trials`, or those of `compute`, committed now."""
+
+    def ended(self, trials: Sequence[Trial]) -> Sequence[Ended] | None:
+        """How the committed `trials` ended, for a search that needs no more of them; None if they are still to be made."""
 
 
 class Progress(Protocol):
@@ -69,17 +73,22 @@ def run(
     session, covered = campaign.search.start(plan), _Covered(campaign.coverage, baseline)
     summary = _empty_summary(campaign, evaluate, baseline)
     watch.begin("trials", session.total)
-    made: set[str] = set()
+    distinct = getattr(session, "distinct", False)  # one that never asks the same of a case twice needs no memory
+    past = ledger.ended if distinct and _blind(session) and not campaign.coverage else _nothing
+    made = _Made()
     for trials, work in _asked(session, hands, campaign.inference_batch):
-        records = ledger.recorded(trials, partial(_evaluated, work, made))
-        if not getattr(session, "distinct", False):  # one that never asks the same of a case twice needs no memory
-            made.update(record.id for record in records if _counts(record))
-        for record in records:
-            summary.overall.add(record)
-            summary.rules[record.trial.rule].add(record)
-        watch.advance(len(records), sum(record.verdict.status is Status.VIOLATED for record in records))
-        covered.add(records)
-        session.tell(records)
+        if (ended := past(trials)) is None:
+            records = ledger.recorded(trials, partial(_evaluated, work, made))
+            if not distinct:
+                made.add(records)
+            covered.add(records)
+            session.tell(records)
+            ended = [record.ended for record in records]
+        ways = Counter(ended)
+        for one, count in ways.items():
+            summary.overall.add(one, count)
+            summary.rules[one.rule].add(one, count)
+        watch.advance(len(ended), sum(count for one, count in ways.items() if one.status is Status.VIOLATED))
     summary.coverage, summary.layers = covered.counts(), _layers(campaign, usable)
     return summary
 
@@ -93,8 +102,34 @@ def _layers(campaign: Campaign, usable: Sequence[str]) -> dict[str, int]:
         return {}
 
 
+def _blind(session: Session) -> bool:
+    """Whether a search does not learn: then it need not be told what is long over."""
+    return not getattr(session, "learns", True)
+
+
+def _nothing(trials: Sequence[Trial]) -> None:
+    del trials
+
+
+class _Made:
+    """The changes made so far, as the 64 bits of their ids: a million of them take 70 MB."""
+
+    def __init__(self) -> None:
+        self._ids: set[int] = set()
+
+    def __contains__(self, name: object) -> bool:
+        return int(str(name), 16) in self._ids
+
+    def add(self, records: Sequence[Record]) -> None:
+        self._ids.update(int(record.id, 16) for record in records if _counts(record))
+
+
 class NothingUsable(InputError):
     """A source of which no case can be used."""
+
+
+class NothingAnswered(ModelError):
+    """A system that answers to no case."""
 
 
 class _Covered:
@@ -140,7 +175,7 @@ class _Work:
 
 def _asked(session: Session, hands: Hands, size: int) -> Iterator[tuple[Sequence[Trial], _Work]]:
     """Every ask with its work; of a search that does not learn, the next ask is known ahead."""
-    learns = getattr(session, "learns", True)
+    learns = not _blind(session)
     trials = session.ask()
     work = _Work(hands, list(chunks(trials, size)))
     while trials:
@@ -228,7 +263,8 @@ def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
     if len(faults) < len(baseline):
         return
     if broken := [seen for seen in faults if seen.readable]:
-        raise ModelError(f"the system failed on all {len(broken)} cases; first, {broken[0].case}: {broken[0].fault}")
+        fault = printable(broken[0].fault, LONGEST_FAULT)
+        raise NothingAnswered(f"the system failed on all {len(broken)} cases; first, {broken[0].case}: {fault}")
     raise NothingUsable(f"0 usable cases of {len(baseline)}; first, {faults[0].case}: {faults[0].fault}")
 
 

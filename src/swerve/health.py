@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from swerve.engine import Hands
 from swerve.errors import InputError, printable
 from swerve.evaluation import Evaluator, checked, read_case
 from swerve.journal import seal
+from swerve.keep import files_of
 from swerve.region import region_of
 from swerve.relation import Pair, Rule, Status
 from swerve.relations.obstacles import in_region
@@ -32,7 +33,7 @@ from swerve.store import KEPT_PER_RULE
 from swerve.system import Answer
 from swerve.systems.child import cpu_seconds
 from swerve.transformation import Transformation, Unchanged
-from swerve.values import Boxes2D, Boxes3D, Image, Steering, find
+from swerve.values import Boxes2D, Boxes3D, Steering, find
 
 NO_EFFECT, NOTHING = "no effect", "nothing to find"
 NOISE_CASES, NOISE_ROUNDS = 8, 2
@@ -51,8 +52,8 @@ OTHERWISE = (
     ("sign", -math.radians(1), "degrees, and turned round"),
 )
 FAINT = 0.1  # of the system's own error is no effect to speak of
-DEFLATED = 0.6  # of a picture's bytes are left in its file
 SPARE = 1.2  # times the estimate must be free on the disk
+T = TypeVar("T")
 
 
 class Level(StrEnum):
@@ -129,7 +130,7 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
     ).total
     tried = [record for some in records.values() for record in some]
     share = None if trials is None or not tried else trials / len(tried)
-    megabytes = None if share is None else _megabytes(campaign, tried, share, sample)
+    megabytes = None if share is None else _megabytes(campaign, tried, share, len(usable))
     concerns = (
         *_skipped(baseline.values()),
         *_repeated(usable),
@@ -145,10 +146,10 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
     return Health(error, concerns, trials, None if share is None else seconds * share, megabytes)
 
 
-def _spread(usable: Sequence[Observation], count: int) -> list[Observation]:
-    """Up to `count` cases, evenly from first to last."""
-    places = np.unique(np.linspace(0, len(usable) - 1, min(count, len(usable))).astype(int))
-    return [usable[place] for place in places]
+def _spread(items: Sequence[T], count: int) -> list[T]:
+    """Up to `count` of them, evenly from first to last."""
+    places = np.unique(np.linspace(0, len(items) - 1, min(count, len(items))).astype(int))
+    return [items[place] for place in places]
 
 
 def _questions(rule: Rule, sample: Sequence[Observation]) -> Iterator[Trial]:
@@ -337,13 +338,22 @@ def _faint(usable: Sequence[Observation], records: Mapping[str, Sequence[Record]
             yield Concern("hardly reaches the system", Level.WARNING, why, name)
 
 
-def _megabytes(campaign: Campaign, tried: Sequence[Record], share: float, sample: Sequence[Observation]) -> float:
-    """Journal lines of all trials, and the pictures of the findings that will be kept."""
+def _megabytes(campaign: Campaign, tried: Sequence[Record], share: float, cases: int) -> float:
+    """Journal lines of all trials, and what is kept of the worst findings: follow-ups, and every source once."""
     lines = sum(len(seal(record_row(record))) for record in tried) * share
-    found = sum(record.verdict.status is Status.VIOLATED for record in tried) * share
-    case = read_case(campaign, sample[0].case)
-    picture = sum(value.pixels.nbytes * DEFLATED for value in case.inputs.values() if isinstance(value, Image))
-    return float(lines + min(found, KEPT_PER_RULE * len(campaign.rules)) * picture) / 1e6
+    found = [record for record in tried if record.verdict.status is Status.VIOLATED]
+    kept = min(len(found) * share, KEPT_PER_RULE * len(campaign.rules))
+    sizes = [_kept_bytes(campaign, record) for record in _spread(found, SAMPLED_CASES)]
+    sources, followups = np.mean(sizes, axis=0) if sizes else (0.0, 0.0)
+    return float(lines + min(kept, cases) * sources + kept * followups) / 1e6
+
+
+def _kept_bytes(campaign: Campaign, record: Record) -> tuple[int, int]:
+    """The bytes of the files that hold the source of a finding, and its follow-up."""
+    assert record.change  # it was violated
+    source = read_case(campaign, record.trial.case)
+    first, second = (sum(map(len, files_of(case).values())) for case in (source, record.change(source)))
+    return first, second
 
 
 def _disk(folder: Path | None, megabytes: float | None) -> Iterator[Concern]:

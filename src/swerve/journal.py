@@ -9,10 +9,12 @@ process died, is dropped; a damaged line anywhere else is an error that names it
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,10 @@ from swerve.files import sync_folder, write_whole
 
 Row = Mapping[str, Any]
 COMMIT = "commit"
+_COMMIT = b'{"kind":"commit",'
 _MARK = b',"crc":"'
 _TAIL = len(_MARK) + 8 + len(b'"}')
+_decode = json.JSONDecoder().raw_decode  # without the guess at an encoding that json.loads makes for every line
 
 
 def seal(row: Row) -> bytes:
@@ -33,15 +37,23 @@ def seal(row: Row) -> bytes:
 
 def unseal(line: bytes) -> dict[str, Any] | None:
     """The row of a sealed line without its newline, or None if it is damaged."""
-    text, tail = line[:-_TAIL], line[-_TAIL:]
-    if tail != _MARK + f"{zlib.crc32(text):08x}".encode() + b'"}':
-        return None
-    row: dict[str, Any] = json.loads(text + b"}")
+    return opened(line) if _sound(line) else None
+
+
+def _sound(line: bytes) -> bool:
+    """Whether a line without its newline is as it was sealed: the checksum is that of the very bytes."""
+    return line[-_TAIL:] == b'%b%08x"}' % (_MARK, zlib.crc32(line[:-_TAIL]))
+
+
+def opened(line: bytes) -> dict[str, Any]:
+    """The row of a line whose seal was looked at."""
+    row: dict[str, Any] = _decode(line.decode())[0]
+    del row["crc"]
     return row
 
 
 class Journal:
-    """An append-only journal; `batches` reads what is committed, `append` commits one batch more."""
+    """An append-only journal; `sealed` and `batches` read what is committed, `append` commits one batch more."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,27 +62,32 @@ class Journal:
 
     def batches(self) -> Iterator[list[dict[str, Any]]]:
         """Every committed batch, in order."""
+        return ([opened(line) for line in lines] for lines in self.sealed())
+
+    def sealed(self) -> Iterator[list[bytes]]:
+        """Every committed batch as sound lines, for those who do not need all rows at once, or all of a row."""
         self._count = self.end = 0
         if not self.path.exists():
             return
-        rows: list[dict[str, Any]] = []
+        lines: list[bytes] = []
         position = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     return  # torn: the process died while writing this line
-                row = unseal(line[:-1])
-                if row is None:
+                if not _sound(line[:-1]):
                     raise self._damage(number, position, "is damaged")
-                if row["kind"] == COMMIT and (row["batch"] != self._count or row["rows"] != len(rows)):
-                    raise self._damage(number, position, f"says that batch {row['batch']} is incomplete or out of order")
-                position += len(line)
-                if row["kind"] != COMMIT:
-                    rows.append(row)
+                if not line.startswith(_COMMIT):
+                    lines.append(line)
+                    position += len(line)
                     continue
+                commit = opened(line)
+                if commit["batch"] != self._count or commit["rows"] != len(lines):
+                    raise self._damage(number, position, f"says that batch {commit['batch']} is incomplete or out of order")
+                position += len(line)
                 self._count, self.end = self._count + 1, position
-                yield rows
-                rows = []
+                yield lines
+                lines = []
 
     def _damage(self, record: int, position: int, what: str) -> StoreError:
         return StoreError(
@@ -96,23 +113,44 @@ class Journal:
         self._count, self.end = self._count + 1, self.end + len(data)
 
 
-def repair(path: Path) -> Path | None:
-    """Cut a damaged journal back to its last good batch; returns the copy of what was there, None if it is sound."""
+@dataclass(frozen=True)
+class Mended:
+    """What a repair did: how many records it cut off, from which byte on, and where the old journal is."""
+
+    records: int
+    byte: int
+    copy: Path
+
+    def __str__(self) -> str:
+        many = f"{self.records:,} record{'' if self.records == 1 else 's'}"
+        cut = f"{many} from byte {self.byte} on were cut off, as one is damaged"
+        return f"repaired: {cut}; the old journal is in {self.copy}"
+
+
+def repair(path: Path) -> Mended | None:
+    """Cut a damaged journal back to its last good batch, and keep a copy of what was there; None if it is sound."""
     journal = Journal(path)
     try:
         for _ in journal.batches():
             pass
     except StoreError:
-        copy = path.with_suffix(".damaged.jsonl")
+        copy = _free(path)
         try:
-            write_whole(copy, path.read_bytes())
+            data = path.read_bytes()
+            write_whole(copy, data)
             with path.open("r+b") as file:
                 file.truncate(journal.end)
                 os.fsync(file.fileno())
         except OSError as error:
             raise EnvironmentFault(f"{path}: cannot be repaired: {error.strerror}") from error
-        return copy
+        return Mended(len(data[journal.end :].splitlines()), journal.end, copy)
     return None
+
+
+def _free(path: Path) -> Path:
+    """A name for a copy that no earlier repair has taken: `.damaged.jsonl`, `.damaged-2.jsonl` and so on."""
+    names = (path.with_suffix(f".damaged{f'-{number}' if number > 1 else ''}.jsonl") for number in itertools.count(1))
+    return next(name for name in names if not name.exists())
 
 
 def _write_all(handle: int, data: bytes) -> None:

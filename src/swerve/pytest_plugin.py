@@ -184,7 +184,8 @@ def _rule(request: pytest.FixtureRequest) -> Tried:
         with _one_thread():
             return test.run()
     except SwerveError as error:
-        pytest.fail(f"{test.rule}: {error}", pytrace=False)
+        why = f"{test.rule}: {error}"
+    return pytest.fail(why, pytrace=False)  # out here, or pytest would show the error once more with its traceback
 
 
 @pytest.fixture

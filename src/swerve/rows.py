@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from swerve.campaign import Observation, Record, Trial
+from swerve.campaign import Ended, Observation, Record, Trial
 from swerve.codec import decode_values, encode, encode_change
 from swerve.journal import Row
 from swerve.relation import Fault, Status, Verdict
@@ -98,6 +99,16 @@ def record_of(row: Row, base: Path | None = None, trusted: Collection[Path] = ()
         row["input_sha"],
         row["facts"],
     )
+
+
+def ended_of(row: Row) -> Ended:
+    """What is counted of a trial's row; nothing is built that counting does without."""
+    return _ended(row["rule"], row["status"], row["error"], row["introduced"])
+
+
+@lru_cache(1024)  # there are few ways to end, and a million trials
+def _ended(rule: str, status: str, error: str | None, introduced: bool | None) -> Ended:
+    return Ended(rule, Status(status), None if error is None else Fault(error), introduced)
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self, TextIO, TypeVar
 
-from swerve.campaign import Observation, Record, Trial
+from swerve.campaign import Ended, Observation, Record, Trial
 from swerve.errors import EnvironmentFault, StoreError, did_you_mean
 from swerve.files import PARTIAL, json_bytes, make_folder, write_whole
 from swerve.identity import FORMAT, differences
-from swerve.journal import Journal, Row, repair
+from swerve.journal import Journal, Mended, Row, opened, repair
 from swerve.rows import (
     BASELINE,
     TRIAL,
     Finding,
+    ended_of,
     finding_of,
     is_finding,
     observation_of,
@@ -37,6 +38,7 @@ CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json
 KEPT_PER_RULE = 200
 SHORTEST_ID = 4
 LOOKS, GLANCE = 50, 0.01  # at the pid of whoever holds a lock, which is written a moment after it is taken; seconds
+T = TypeVar("T")
 
 
 class Store:
@@ -47,14 +49,14 @@ class Store:
     ) -> None:
         self.folder, self._base, self._trusted = folder, base, trusted
         self._prepare()
-        self.mended: Path | None = None  # where the damaged journal was put
+        self.mended: Mended | None = None  # what became of a damaged journal
         self._lock = locked(folder)
         try:
             self._claim(identity, base)
             if mend:
                 self.mended = repair(folder / JOURNAL)
             self.journal = Journal(folder / JOURNAL)
-            self._committed: Iterator[list[dict[str, Any]]] = self.journal.batches()
+            self._committed: Iterator[list[bytes]] = self.journal.sealed()
         except BaseException:
             self._lock.close()
             raise
@@ -69,29 +71,39 @@ class Store:
     def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
         """The committed observations of `keys`, or those of `compute`, committed now."""
         asked = [(BASELINE, key) for key in keys]
-        if (rows := self._next(asked, lambda row: (row["kind"], row["case"]))) is not None:
-            return [observation_of(row) for row in rows]
+        if (past := self._next(asked, _case_of, observation_of)) is not None:
+            return past
         seen = compute()
         self.journal.append([observation_row(item) for item in seen])
         return seen
 
     def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
         """The committed records of `trials`, or those of `compute`, committed now."""
-        asked = [(TRIAL, *trial.key) for trial in trials]
-        if (rows := self._next(asked, lambda row: (row["kind"], row["case"], row["rule"], row["draw"]))) is not None:
-            return [record_of(row, self._base, self._trusted) for row in rows]
+        if (past := self._trials(trials, lambda row: record_of(row, self._base, self._trusted))) is not None:
+            return past
         records = compute()
         self.journal.append([record_row(record) for record in records])
         return records
 
-    def _next(self, asked: Sequence[object], key: Callable[[Row], object]) -> list[dict[str, Any]] | None:
-        """The next committed batch, which must be the one asked for; None when the journal has no more."""
-        rows = next(self._committed, None)
-        if rows is None:
+    def ended(self, trials: Sequence[Trial]) -> Sequence[Ended] | None:
+        """How the committed `trials` ended; None when the journal has no more."""
+        return self._trials(trials, ended_of)
+
+    def _trials(self, trials: Sequence[Trial], take: Callable[[Row], T]) -> list[T] | None:
+        return self._next([(TRIAL, *trial.key) for trial in trials], _trial_of, take)
+
+    def _next(self, asked: Sequence[object], key: Callable[[Row], object], take: Callable[[Row], T]) -> list[T] | None:
+        """What to take of the next committed batch, which must be the one asked for; None when the journal has no more."""
+        lines = next(self._committed, None)
+        if lines is None:
             return None
-        if any(row["kind"] != asked[0][0] for row in rows) or [key(row) for row in rows] != list(asked):  # type: ignore[index]
-            raise StoreError(f"{self.journal.path}: the journal holds other trials than this campaign asks for")
-        return rows
+        taken = []
+        for line, wanted in itertools.zip_longest(lines, asked):  # one row at a time: only what is taken of it stays
+            row = opened(line) if line else None
+            if row is None or key(row) != wanted:
+                raise StoreError(f"{self.journal.path}: the journal holds other trials than this campaign asks for")
+            taken.append(take(row))
+        return taken
 
     def _prepare(self) -> None:
         make_folder(self.folder, parents=True)
@@ -110,6 +122,14 @@ class Store:
         write_whole(self.folder / ORIGIN, json_bytes({"base": str(base)}))
         if not path.exists():
             write_whole(path, json_bytes(identity))
+
+
+def _case_of(row: Row) -> tuple[object, ...]:
+    return row["kind"], row["case"]
+
+
+def _trial_of(row: Row) -> tuple[object, ...]:
+    return row["kind"], row["case"], row.get("rule"), row.get("draw")  # a row may be of another kind
 
 
 def locked(folder: Path) -> TextIO:
@@ -166,8 +186,8 @@ class Run:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every committed row, in order."""
-        for batch in Journal(self.folder / JOURNAL).batches():
-            yield from batch
+        for lines in Journal(self.folder / JOURNAL).sealed():
+            yield from map(opened, lines)
 
     def baseline(self) -> list[Observation]:
         """What the system said of the untouched cases."""

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from swerve.campaign import Record
+from swerve.campaign import Ended
 from swerve.relation import Fault, Status
 
 
@@ -19,14 +19,14 @@ class Tally:
     introduced: int = 0
     already_wrong: int = 0
 
-    def add(self, record: Record) -> None:
-        """Count one record."""
-        self.counts[record.verdict.status] += 1
-        if record.verdict.kind:
-            self.kinds[record.verdict.kind] += 1
-        if record.verdict.status is Status.VIOLATED:
-            self.introduced += record.introduced is True
-            self.already_wrong += record.introduced is False
+    def add(self, ended: Ended, count: int = 1) -> None:
+        """Count so many records that ended alike."""
+        self.counts[ended.status] += count
+        if ended.kind:
+            self.kinds[ended.kind] += count
+        if ended.status is Status.VIOLATED:
+            self.introduced += count * (ended.introduced is True)
+            self.already_wrong += count * (ended.introduced is False)
 
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""

@@ -393,6 +393,9 @@ def test_parts_are_told_in_words() -> None:
     assert in_words({"use": "world", "drives": 20, "split": "test"}) == "world, drives 20, split test"
     assert in_words({"live": "mine:model"}) == "mine:model (given in Python)"
     assert in_words({"use": "both", "relations": [{"use": "a"}, {"use": "b", "by": 0.5}]}) == "both, a and b, by 0.5"
+    assert in_words({"use": "brighten", "beta": [1, 40.5]}) == "brighten, beta 1 to 40.5"
+    assert in_words({"use": "skies", "names": ["rain", "fog"]}) == "skies, names rain, fog"
+    assert in_words({"use": "table", "of": list(range(9))}) == "table, of 0, 1, 2, 3, 4, 5, 6, 7, …"
     assert in_words(None) == "none"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from swerve.campaign import Observation
+from swerve.relation import Fault
 from swerve.report.html import write_report
 from swerve.report.numbers import Line, numbers_of
 from swerve.report.terminal import (
@@ -24,7 +27,7 @@ from swerve.report.terminal import (
 )
 from swerve.store import Run
 from swerve.transformations.affine import Rotate
-from tests.fixture_runs import MIXED, SEEN, Made, finding, held
+from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held
 from tests.gold.test_report import ENDINGS, write_shrunk
 
 
@@ -45,7 +48,7 @@ def test_terminal_tells_counts_and_worst(mixed: Run) -> None:
     assert "3 of 9 judged trials violated their rule: 33.3%" in said
     assert "1 group of findings; the worst of each:\n\n 1  rotate: rotate, further left  3 findings in 3 cases\n" in said
     assert "    rotated 9° counter-clockwise  b  margin +45, already wrong\n" in said
-    assert said.count("swerve replay") == 1
+    assert said.count("swerve replay") == 2  # of the first error, and of the worst finding
     assert "report:" not in said
     path = write_report(mixed)
     assert f"report: {path}\n" in terminal(lambda console: print_summary(mixed, console), width=40)
@@ -72,6 +75,33 @@ def test_terminal_tells_smallest_change(tmp_path: Path) -> None:
     told = "rotated 2° counter-clockwise; degrees fails at 2°, holds at 1.9°"
     assert f"    smallest: {told}\n" in terminal(lambda console: print_groups(run, console, 9))
     assert f"  smallest change: {told}\n" in terminal(lambda console: print_finding(run, next(run.findings()), console))
+
+
+def test_terminal_tells_errors_where_nothing_was_found(tmp_path: Path) -> None:
+    errors = [failed("x", "died by signal 6", kind=Fault.SIGNAL), *(failed(case, "boom") for case in "yz")]
+    seen = [*SEEN, Observation("mute", "", fault="RuntimeError: shapes")]
+    run = Made([held("a"), *errors], seen).write(tmp_path / "run")
+    first = next(row for row in run.trials() if row["status"] == "error")
+    failures = (
+        f"3 errors (model 2, signal 1); first, x: died by signal 6; swerve replay {run.folder} {first['id']}\n"
+        "the system failed on 1 untouched case; first, mute: RuntimeError: shapes\n"
+    )
+    said = terminal(lambda console: print_summary(run, console))
+    assert "No findings: all 1 judged trials held (at most 79.3% may fail, 95% Wilson); 3 more ended in an error.\n" in said
+    assert said.endswith(failures)
+    assert terminal(lambda console: print_groups(run, console, 3)) == f"No findings.\n{failures}"
+    calm = Made([held("a")], SEEN).write(tmp_path / "calm")
+    assert terminal(lambda console: print_groups(calm, console, 3)) == "No findings.\n"
+
+
+def test_terminal_tells_what_was_to_be_feared(tmp_path: Path) -> None:
+    run = Made([held("a")], SEEN).write(tmp_path / "run")
+    calm = terminal(lambda console: print_summary(run, console))
+    levels = {"noise": "warning", "disk": "refusal", "same input twice": "note"}
+    concerns = [{"name": name, "level": level, "why": f"so {name}"} for name, level in levels.items()]
+    (run.folder / "health.json").write_text(json.dumps({"baseline": {}, "concerns": concerns, "healthy": True}))
+    said = terminal(lambda console: print_summary(run, console))
+    assert said == f"{calm}warning: noise: so noise\nrefusal: disk: so disk\n"
 
 
 @pytest.mark.parametrize("made", ENDINGS.values(), ids=ENDINGS)

@@ -11,9 +11,12 @@ import cv2
 import numpy as np
 
 from swerve.campaign import Plan, Record, Trial
+from swerve.case import Case
 from swerve.relation import Status
-from swerve.seeding import rng_for
+from swerve.seeding import digest_of, rng_for
+from swerve.system import Answer
 from swerve.transformations.photometric import Brighten
+from swerve.values import Boxes2D, Image, Value
 
 SWEEP = """
 seed = {seed}
@@ -95,6 +98,28 @@ count = {count}
 [system]
 use = "tests.unit.test_fuzz:Fading"
 """
+BOXES = """
+seed = {seed}
+inference_batch = {batch}
+[source]
+use = "swerve.testing:FakeSource"
+count = {count}
+width = {width}
+height = 40
+[system]
+use = "tests.quality.campaigns:Spotter"
+[[rule]]
+name = "brighter"
+change = {{ use = "brighten", beta = [1, 40] }}
+expect = {{ use = "same-boxes", overlap = 0.5 }}
+[[rule]]
+name = "turned"
+change = {{ use = "rotate", degrees = [1, 8] }}
+expect = "same-boxes"
+[search]
+use = "sweep"
+per_case = 12
+"""
 KINDS = {
     "sweep": SWEEP,
     "windows": WINDOWS,
@@ -103,6 +128,7 @@ KINDS = {
     "network": NETWORK,
     "guided": GUIDED,
     "points": POINTS,
+    "boxes": BOXES,
 }
 
 
@@ -137,6 +163,29 @@ def small_network() -> Any:
     from torch import nn
 
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 1))
+
+
+@dataclass(frozen=True)
+class Spotter:
+    """A detector that sees a car in every quarter of a picture whose pixels are bright enough, surer where they are more."""
+
+    least: float = 105.0
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [(self._seen(case.inputs["camera"]),) for case in cases]
+
+    def fingerprint(self) -> str:
+        return digest_of("spotter", self.least)
+
+    def _seen(self, image: Value) -> Boxes2D:
+        assert isinstance(image, Image)
+        height, width, _ = image.pixels.shape
+        parts = np.array_split(image.pixels.astype(np.float64), 4, axis=1)
+        levels = [float(part.mean()) for part in parts]
+        places = [place for place, level in enumerate(levels) if level > self.least]
+        rows = np.array([[place * width / 4, 5, (place + 1) * width / 4, height - 5] for place in places])
+        scores = np.array([min(1.0, levels[place] / 255) for place in places])
+        return Boxes2D(rows.reshape(-1, 4), ("car",) * len(places), scores, size=(width, height))
 
 
 @dataclass(frozen=True)

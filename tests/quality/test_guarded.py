@@ -200,6 +200,22 @@ def test_errors_are_sought_by_enough_of_their_id(tmp_path: Path) -> None:
         sought_in(run, row["id"], shrunk=True)
 
 
+def test_recorded_failure_says_how_to_ask_again(
+    tmp_path: Path, small: Path, mood: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More time in the same folder changes nothing, as the journal has its answers; so it is said."""
+    mood.write_text("hang always")
+    words = ["run", str(small), "--no-report", "--workers", "1"]
+    assert main([*words, "--into", str(tmp_path / "run"), "--timeout", "1"]) == 3
+    first = capsys.readouterr().err
+    mood.unlink()
+    assert main([*words, "--into", str(tmp_path / "run"), "--timeout", "60"]) == 3
+    assert capsys.readouterr().err == first
+    assert "no answer after 1 s" in first
+    assert first.endswith(f"; as recorded in {tmp_path / 'run'}: choose another --into to ask again\n")
+    assert main([*words, "--into", str(tmp_path / "other"), "--timeout", "60"]) in (0, 1)
+
+
 # `swerve check`.
 
 

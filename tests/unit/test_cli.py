@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -115,6 +116,26 @@ def test_failing_model_ends_with_three(file: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.startswith(
         "error: the system failed on all 8 cases; first, fake-00000: steering is 1e+300"
     )
+
+
+def test_repair_is_told_and_no_copy_is_lost(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, folder = finish(file, "--no-report", "--workers", "0")
+    whole = (folder / "journal.jsonl").read_bytes()
+    assert code == 1
+    ends = [match.end() for match in re.finditer(rb'"kind":"commit"[^\n]*\n', whole)]
+    for name, place in (("journal.damaged.jsonl", ends[-2] + 9), ("journal.damaged-2.jsonl", 9)):
+        damaged = whole[:place] + b"?" + whole[place + 1 :]
+        (folder / "journal.jsonl").write_bytes(damaged)
+        capsys.readouterr()
+        assert finish(file, "--no-report", "--workers", "0", "--repair")[0] == 1
+        start = ends[-2] if place > ends[0] else 0
+        lost = whole[start:].count(b"\n")
+        told = f"repaired: {lost} records from byte {start} on were cut off, as one is damaged; the old journal is in "
+        assert f"{told}{folder / name}\n" in capsys.readouterr().out
+        assert (folder / name).read_bytes() == damaged
+        assert (folder / "journal.jsonl").read_bytes() == whole
+    finish(file, "--no-report", "--workers", "0", "--repair")
+    assert "repaired" not in capsys.readouterr().out
 
 
 def test_broken_change_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -325,3 +346,10 @@ def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: i
     assert "Traceback" not in errors
     assert f"To go on: swerve run {file} --into {folder}" in errors
     assert len(list(Run(folder).rows())) > 10
+
+
+def test_unknown_place_is_refused_before_a_file_is_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, folder = finish(file, "--on", "foo")
+    assert code == 2
+    assert capsys.readouterr().err.startswith("error: --on foo: must be 'ray', ")
+    assert not folder.exists()

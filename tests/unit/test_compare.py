@@ -287,7 +287,9 @@ def swerve(*words: object) -> int:
         ({"a": "hv", "b": "vv"}, (1, 0, 0)),
         ({"a": "hh", "b": ".v"}, (1, 0, 0)),  # nobody knows that it is not new
         ({"a": "hh", "b": "he"}, (1, 1, 0)),  # a model that fails to answer has no findings to count
-        ({"a": "hh", "b": "v.", "c": "vs"}, (0, 0, 0)),
+        ({"a": "hh", "b": "vs", "c": "s.", "d": "e."}, (0, 0, 0)),
+        ({"a": "hh", "b": "h."}, (1, 1, 0)),  # a trial that was not asked again may be anything
+        ({"a": "hh", "b": "v."}, (1, 1, 0)),
         ({f"c{i}": "hv" for i in range(6)}, (1, 1, 0)),
     ],
 )
@@ -299,6 +301,23 @@ def test_exit_code_tells_a_pipeline(
     assert tuple(swerve("compare", before.folder, after.folder, "--fail-on", way) for way in ways) == tuple(codes)
     assert swerve("compare", before.folder, after.folder) == codes[0]
     capsys.readouterr()
+
+
+def test_run_that_has_not_finished_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every trial that is there holds, and nobody knows of the others."""
+    before, after = planted(tmp_path, {"a": "hh", "b": "hh"})
+    assert compare(before, after).failure("new") == ""
+    (after.folder / "summary.json").unlink()
+    told = f"{after.folder} has not finished: trials so far: 2"
+    assert [compare(before, after).failure(on) for on in ("new", "worse", "never")] == [told, told, ""]
+    assert swerve("compare", before.folder, after.folder, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["failure"] == told
+    assert compare(after, before).failure("new") == ""  # what is lost of BEFORE hides nothing of AFTER
+
+
+def test_lost_verdicts_are_told(tmp_path: Path) -> None:
+    found = compare(*planted(tmp_path, {"a": "hh", "b": "v.", "c": "h.", "d": "s."}))
+    assert found.failure("worse") == "trials that were judged before and are not there now: 2"
 
 
 def test_json_holds_everything(pair: tuple[Run, Run], capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,6 +333,8 @@ def test_json_holds_everything(pair: tuple[Run, Run], capsys: pytest.CaptureFixt
     assert data["rules"]["rotate"]["new"] == 3
     assert {item["case"] for item in data["new"]} == {"new0", "new1", "new2"}
     assert {item["case"] for item in data["fixed"]} == {f"fixed{i}" for i in range(5)}
+    assert {item["case"] for item in data["still_there"]} == {f"persists{i}" for i in range(7)}
+    assert data["still_there"][0]["replay"].startswith(f"swerve replay {after.folder} ")
     assert {item["case"]: item["now"] for item in data["not_judged_any_more"]}["dropped-error"] == "error"
     assert {item["case"]: item["then"] for item in data["not_judged_before"]}["surfaced-absent"] == "absent"
     assert data["new"][0]["replay"] == f"swerve replay {after.folder} {data['new'][0]['id']}"
@@ -325,7 +346,10 @@ def test_json_holds_everything(pair: tuple[Run, Run], capsys: pytest.CaptureFixt
 
 def test_json_lists_no_more_than_asked(pair: tuple[Run, Run]) -> None:
     data = as_json(compare(*pair), most=2)
-    assert len(data["new"]) == len(data["fixed"]) == 2
+    assert len(data["new"]) == len(data["fixed"]) == len(data["still_there"]) == 2
+    margins = [item["margin"] for item in as_json(compare(*pair))["still_there"]]
+    assert margins == sorted(margins, reverse=True)
+    assert [item["margin"] for item in data["still_there"]] == margins[:2]
 
 
 def terminal(found: Comparison, most: int = 10) -> str:
@@ -341,7 +365,9 @@ def test_terminal_tells_all(pair: tuple[Run, Run]) -> None:
     assert "Findings of BEFORE that are not judged any more: 3 (1 absent, 1 error, 1 skipped)." in said
     assert "Findings of AFTER that were not judged before: 2 (1 absent, 1 skipped)." in said
     assert "new: 3, the worst 2 of them" in said
+    assert "fixed: 5, the worst 2 of them" in said
     assert said.count(f"swerve replay {pair[1].folder}") == 4  # 2 of 3 new, 2 not judged before
+    assert said.count(f"swerve replay {pair[0].folder}") == 4  # 2 of 5 fixed, 2 of 3 not judged any more
     assert "introduced, skipped in the other run" in said
     assert max(len(line) for line in said.splitlines() if line.startswith(("rule", "rotate "))) <= 80
 

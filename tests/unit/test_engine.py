@@ -559,3 +559,34 @@ def test_odd_keys_are_refused() -> None:
 def test_margin_that_is_no_number_is_error() -> None:
     _, records = carried_out(campaign(rules=(Rule("x", Brighten(5), Broken(Verdict(Status.VIOLATED, math.nan))),)))
     assert {record.verdict.kind for record in records} == {Fault.RELATION}
+
+
+class Telling:
+    """A sweep that counts what it is told."""
+
+    def __init__(self, *, learns: bool) -> None:
+        self.learns, self.told = learns, 0
+
+    def start(self, plan: Plan) -> "Telling":
+        self._inner = Sweep(per_case=4).start(plan)
+        self.total, self.distinct, self.told = self._inner.total, True, 0
+        return self
+
+    def ask(self) -> Sequence[Trial]:
+        return self._inner.ask()
+
+    def tell(self, records: Sequence[Record]) -> None:
+        self.told += len(records)
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_search_that_does_not_learn_is_not_told_what_is_over(learns: bool) -> None:
+    search = Telling(learns=learns)
+    asked = campaign(search=search)
+    ledger = MemoryLedger()
+    whole = run(asked, ledger)
+    count = search.told
+    assert count == whole.overall.counts.total() > 0
+    again = run(asked, MemoryLedger(ledger.batches))
+    assert again.as_dict() == whole.as_dict()
+    assert search.told == (count if learns else 0)

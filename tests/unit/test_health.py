@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from swerve.campaign import Campaign
-from swerve.case import Case
+from swerve.case import Case, Source
 from swerve.cli import main
 from swerve.engine import Here, observe
 from swerve.errors import InputError, UnreadableCase
@@ -24,6 +24,7 @@ from swerve.relations.boxes import same_boxes
 from swerve.relations.sets import Superset
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
+from swerve.sources.windows import Windows
 from swerve.space import Over, Range
 from swerve.spec import Loaded
 from swerve.store import Run
@@ -36,6 +37,7 @@ from swerve.transformation import Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
 from swerve.values import Array, Boxes2D, Boxes3D, Image, Steering
+from tests.fixture_sweeps import cloud
 from tests.quality.test_lidar_identity import Sweeps
 
 TURNED = """
@@ -317,6 +319,37 @@ def test_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @dataclass(frozen=True)
+class Scanned:
+    """Fake pictures, each with a point cloud that takes far more than they do."""
+
+    inner: FakeSource
+
+    def keys(self) -> Sequence[str]:
+        return self.inner.keys()
+
+    def __getitem__(self, key: str) -> Case:
+        case = self.inner[key]
+        return replace(case, inputs={**case.inputs, "lidar": cloud(int(key[-5:]), 3000)})
+
+    def fingerprint(self) -> str:
+        return f"scanned {self.inner.fingerprint()}"
+
+
+PICTURES = FakeSource(24, width=200, height=120)
+
+
+@pytest.mark.parametrize("source", [PICTURES, Scanned(PICTURES), Windows(replace(PICTURES, drive=24), length=3)])
+def test_estimate_of_disk_is_near_what_is_taken(tmp_path: Path, source: Source) -> None:
+    asked = campaign(source=source, search=Sweep(12))
+    estimate = health_of(asked).megabytes
+    run_into(Loaded(asked, Path("/")), tmp_path / "run")
+    kept = [*(tmp_path / "run" / "findings").iterdir(), tmp_path / "run" / "journal.jsonl"]
+    taken = sum(path.stat().st_size for path in kept) / 1e6
+    assert taken > 5
+    assert estimate == pytest.approx(taken, rel=0.25)
+
+
+@dataclass(frozen=True)
 class _Usage:
     free: int
 
@@ -344,6 +377,17 @@ def test_check_lists_what_does_not_read(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["run", str(file), "--into", str(tmp_path / "run"), "--workers", "0"]) == 2
     assert "skipped.csv)" in capsys.readouterr().err
     assert len((tmp_path / "run" / "tables" / "skipped.csv").read_text().splitlines()) == 4
+
+
+def test_run_tells_what_check_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "campaign.toml"
+    file.write_text(TURNED)
+    words = ["run", str(file), "--into", str(tmp_path / "run"), "--workers", "0", "--no-report"]
+    assert main(words) == 2
+    capsys.readouterr()
+    for _ in range(2):  # the second time nothing is left to do
+        assert main([*words, "--anyway"]) in (0, 1)
+        assert "\nrefusal: sign: were the answers turned round" in capsys.readouterr().out
 
 
 def test_check_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from swerve.campaign import Campaign
+from swerve.cli import main
 from swerve.errors import EnvironmentFault, StoreError
 from swerve.execute.local import run_into
 from swerve.files import sensor_file
@@ -25,8 +26,10 @@ from swerve.space import Over, Range
 from swerve.spec import Loaded, build_change
 from swerve.store import CAMPAIGN, Run
 from swerve.testing import FakeSource, FakeSystem
+from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
 from tests.fixture_runs import Made, finding, keep_file, keep_pictures, noise
+from tests.gold.test_report import write_shrunk
 
 SOURCE = FakeSource(6)
 PICTURES = {"source-camera.png", "followup-camera.png"}
@@ -160,3 +163,25 @@ def test_hostile_texts_stay_on_their_line(tmp_path: Path) -> None:
     readme = content(pack(run, record.id, tmp_path))["README.txt"].decode()
     assert "\x1b" not in readme
     assert not [line for line in readme.splitlines() if line.startswith("To see it again: rm")]
+
+
+def test_smallest_change_is_in_the_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    large = finding("a", off=30.0)
+    run = Made([large, finding("b", off=20.0)]).write(tmp_path / "run")
+    write_shrunk(run, large, finding("a", change=Rotate(2.0), off=6.0))
+    words = "rotated 2° counter-clockwise; degrees fails at 2°, holds at 1.9°"
+    again = f"swerve replay {run.folder} {large.id}"
+    assert main(["show", str(run.folder), large.id, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["replay"] == again
+    assert told["smallest"]["words"] == words
+    assert told["smallest"]["parameters"]["degrees"] == 2.0
+    assert told["smallest"]["replay"] == f"{again} --shrunk"
+    files = content(pack(run, large.id, tmp_path / "a.zip", keep_paths=True))
+    assert json.loads(files["finding.json"])["smallest"] == told["smallest"]
+    assert f"  {again}\n  {again} --shrunk\n" in files["README.txt"].decode()
+    assert words in files["README.txt"].decode()
+    other = next(item for item in run.findings() if item.case == "b")
+    assert main(["show", str(run.folder), other.id, "--json"]) == 0
+    assert "smallest" not in json.loads(capsys.readouterr().out)
+    assert "smallest" not in json.loads(content(pack(run, other.id, tmp_path / "b.zip"))["finding.json"])

@@ -102,6 +102,10 @@ def test_replay_line_of_a_python_campaign_works(inner: pytest.Pytester) -> None:
     again = go(inner, *line[1:])
     again.assert_outcomes(failed=1)
     again.stdout.fnmatch_lines(["brighter: *", "reproduced"])
+    unknown = go(inner, *line[1:-1], "0000dead")
+    unknown.assert_outcomes(errors=1)
+    unknown.stdout.fnmatch_lines(["*brighter: *no finding '0000dead'*"])
+    unknown.stdout.no_fnmatch_line("*During handling of the above exception*")
     mended = inner.path / "test_drive.py"
     mended.write_text(mended.read_text().replace("FakeSystem()", "FakeSystem(gain=0.1)"))
     go(inner, *line[1:]).assert_outcomes(passed=1)

@@ -299,7 +299,8 @@ def test_no_cell_of_any_table_is_a_formula(tmp_path: Path) -> None:
     assert main(command(file, folder, "--workers", "0", "--anyway")) == 1
     assert main(["export", str(folder), "--as", "csv"]) == 0
     tables = sorted(folder.rglob("*.csv"))
-    assert {"rules.csv", "findings.csv", "groups.csv", "baseline.csv", "skipped.csv"} == {path.name for path in tables}
+    names_of_tables = {"rules.csv", "findings.csv", "errors.csv", "groups.csv", "baseline.csv", "skipped.csv"}
+    assert names_of_tables == {path.name for path in tables}
     for path in tables:
         assert [cell for cell in cells(path) if cell.startswith(FORMULA) and not is_number(cell)] == [], path
     assert {f"'{name}" for name in names} <= set(cells(folder / "tables" / "findings.csv"))

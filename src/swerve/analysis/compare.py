@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -106,6 +106,11 @@ class Paired:
         return self._count(JUDGED, [ERROR])
 
     @property
+    def lost(self) -> int:
+        """Judged before, not even asked now."""
+        return self._count(JUDGED, [ABSENT])
+
+    @property
     def judged(self) -> int:
         """Judged in both: the pairs of McNemar's test."""
         return self._count(JUDGED, JUDGED)
@@ -141,6 +146,7 @@ class Comparison:
     appeared: Mapping[str, str]  # id: how it ended before
     gone: Mapping[str, str]  # id: how it ends now
     warnings: tuple[str, ...]
+    unfinished: str = ""  # why AFTER cannot vouch for anything yet
 
     @property
     def new(self) -> set[str]:
@@ -173,11 +179,12 @@ class Comparison:
     def failure(self, on: str = "new") -> str:
         """Why a pipeline should stop, in a few words, or nothing; `on` is one of FAIL_ON.
 
-        An error where there was a verdict stops it either way: a model that fails to answer has no findings to count.
+        A verdict that is missing stops it either way: a model that was not asked, or fails to answer, has no findings to
+        count.
         """
         if on == "never":
             return ""
-        reasons = list(_broken(self.overall))
+        reasons = [*([self.unfinished] if self.unfinished else []), *_lost(self.overall), *_broken(self.overall)]
         if on == "worse":
             return "; ".join([*reasons, *(f"{name} fails more often than before" for name in self.worse)])
         told = {"new": self.overall.new, "not judged before": self.overall.surfaced}
@@ -206,16 +213,26 @@ def compare(before: Run, after: Run) -> Comparison:
     if not overall.judged:
         why = "no trial was judged in both" if overall.common else "no trial is in both"
         raise Incomparable(before.folder, after.folder, why, [*changed, *_told_counts(overall)])
-    warnings = (*changed, *_unfinished(before, overall.before), *_unfinished(after, overall.after), *_gaps(overall))
-    return Comparison(before, after, overall, rules, merge.appeared, merge.gone, warnings)
+    left = "".join(_unfinished(after, overall.after))
+    warnings = (*changed, *_unfinished(before, overall.before), *([left] if left else []), *_gaps(overall))
+    return Comparison(before, after, overall, rules, merge.appeared, merge.gone, warnings, left)
 
 
 def findings_among(run: Run, ids: Collection[str], most: int | None = None) -> list[Finding]:
     """The findings of `run` that are in `ids`, worst first, `most` of them."""
-    if not ids:
+    return _worst(run, lambda row: row["id"] in ids, len(ids) if most is None else most)
+
+
+def persisting(found: Comparison, most: int | None = None) -> list[Finding]:
+    """The findings of AFTER that BEFORE has too, worst first, `most` of them; no list of their ids is kept for it."""
+    count = found.overall.persisting if most is None else most
+    return _worst(found.after, lambda row: row["id"] not in found.appeared, count)
+
+
+def _worst(run: Run, wanted: Callable[[Row], bool], count: int) -> list[Finding]:
+    if not count:
         return []
-    count = len(ids) if most is None else most
-    rows = (row for row in run.trials() if is_finding(row) and row["id"] in ids)
+    rows = (row for row in run.trials() if is_finding(row) and wanted(row))
     return [finding_of(row) for row in best_of(rows, count)[:count]]
 
 
@@ -316,6 +333,11 @@ def _gaps(overall: Paired) -> Iterator[str]:
         told = f"trials in BEFORE alone: {first:,}, in AFTER alone: {second:,}"
         yield f"{told}; compared are the {overall.judged:,} judged in both"
     yield from _broken(overall)
+
+
+def _lost(overall: Paired) -> Iterator[str]:
+    if overall.lost:
+        yield f"trials that were judged before and are not there now: {overall.lost:,}"
 
 
 def _broken(overall: Paired) -> Iterator[str]:

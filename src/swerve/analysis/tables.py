@@ -12,6 +12,7 @@ from swerve.campaign import Observation
 from swerve.codec import encode
 from swerve.files import make_folder, write_csv
 from swerve.keep import features_of
+from swerve.relation import Status
 from swerve.rows import is_finding
 from swerve.store import Run
 from swerve.values import Steering
@@ -19,16 +20,18 @@ from swerve.values import Steering
 SKIPPED = "skipped.csv"
 TABLES = "tables"
 FINDING = ("id", "rule", "case", "change", "margin", "introduced", "why", "before", "after", "truth")
+ERROR = ("id", "case", "rule", "change", "kind", "why")
 GROUP = ("group", "rule", "family", "direction", "way", "findings", "cases", "margin", "exemplar", "smallest")
 COUNTS = ("trials", "held", "violated", "skipped", "errors", "introduced", "already_wrong")
 
 
 def write_tables(run: Run, summary: dict[str, Any]) -> None:
-    """Write `tables/rules.csv`, `findings.csv`, `groups.csv`, `baseline.csv` and `skipped.csv`."""
+    """Write `tables/rules.csv`, `findings.csv`, `errors.csv`, `groups.csv`, `baseline.csv` and `skipped.csv`."""
     folder = run.folder / TABLES
     make_folder(folder)
     write_csv(folder / "rules.csv", ("rule", *COUNTS, "untouched_cases", "untouched_violated"), _rule_rows(summary))
     write_csv(folder / "findings.csv", FINDING, _finding_rows(run))
+    write_csv(folder / "errors.csv", ERROR, _error_rows(run))
     write_groups(run)
     baseline = run.baseline()
     write_csv(folder / "baseline.csv", ("case", "group", "said", "truth"), (_seen_row(seen) for seen in baseline))
@@ -57,6 +60,12 @@ def _finding_rows(run: Run) -> Iterator[tuple[Any, ...]]:
     for row in filter(is_finding, run.trials()):
         told = (row[name] for name in ("id", "rule", "case", "words", "margin", "introduced", "why"))
         yield (*told, *(answer_cell(row[name]) for name in ("before", "after", "truth")))
+
+
+def _error_rows(run: Run) -> Iterator[tuple[Any, ...]]:
+    for row in run.trials():
+        if row["status"] == Status.ERROR.value:
+            yield tuple(row[name] for name in ("id", "case", "rule", "words", "error", "why"))
 
 
 def _group_rows(run: Run) -> Iterator[tuple[Any, ...]]:

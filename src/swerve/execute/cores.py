@@ -7,6 +7,8 @@ import os
 from swerve.errors import InputError
 
 WORKERS_PER_CORE = 4  # more would only wait for each other, each with a model of its own in memory
+LOCAL = "ray"  # a cluster of this machine alone, for as long as the run takes
+CLIENT = "ray://"
 FEWEST = 8  # that are allowed on any machine
 
 
@@ -16,8 +18,13 @@ def cores() -> int:
 
 
 def refuse_crowd(workers: int, on: str | None = None) -> None:
-    """Raise `InputError` for more workers than make sense on this machine; what is far away knows its own cores."""
-    if on and "://" in on:
+    """Raise `InputError` for more workers than make sense on this machine; what is far away knows its own cores.
+
+    So it does for a place that nobody works at, before any file is written.
+    """
+    if on and on != LOCAL and not on.startswith(CLIENT):
+        raise InputError(f"--on {on}: must be '{LOCAL}', for a cluster on this machine, or '{CLIENT}HOST:PORT'")
+    if on and on != LOCAL:
         return
     most = max(FEWEST, WORKERS_PER_CORE * cores())
     if workers > most:

@@ -6,15 +6,15 @@ import contextlib
 import gc
 import platform
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from swerve.analysis.groups import worth_keeping
 from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
 from swerve.campaign import Campaign, Observation
-from swerve.engine import Hands, Here, NothingUsable, Progress, run
-from swerve.errors import InputError
+from swerve.engine import Hands, Here, NothingAnswered, NothingUsable, Progress, run
+from swerve.errors import InputError, ModelError
 from swerve.execute.cores import refuse_crowd
 from swerve.execute.processes import Allowance, crew_of
 from swerve.execute.threads import settle_threads
@@ -41,11 +41,12 @@ def run_into(
     on: str | None = None,
     mend: bool = False,
     pictures: bool = True,
+    tell: Callable[[str], object] = str,
 ) -> Summary:
     """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report.
 
     Before the first trial its health is examined and kept; a campaign that cannot find anything is refused, or run `anyway`.
-    A damaged journal is refused, or cut back to its last good batch to `mend` it.
+    A damaged journal is refused, or cut back to its last good batch to `mend` it, which `tell` is told of.
     `pictures` of the worst findings are kept unless said otherwise.
     The work is done by as many `workers`, processes held to their `allowance`, `on` a Ray cluster if so said, or right here.
     """
@@ -56,6 +57,8 @@ def run_into(
     started, cpu = time.time(), time.process_time()
     identity = identity_of(campaign, loaded.base, loaded.factory)
     with collecting_little(), Store(folder, identity, loaded.base, trusted=trusted, mend=mend) as store:
+        if store.mended:
+            tell(str(store.mended))
         try:
             with hands_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on) as hands:
                 inspect = partial(_inspect, campaign, folder, anyway, hands)
@@ -65,6 +68,8 @@ def run_into(
             if isinstance(error, NothingUsable):
                 raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
             raise
+        except NothingAnswered as error:  # a longer time or more memory would not be tried: the journal has the answers
+            raise ModelError(f"{error}; as recorded in {folder}: choose another --into to ask again") from error
         finished = Run(folder)
         if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
             keep_pictures(finished, campaign, worth_keeping(finished), trusted=trusted, progress=progress)

@@ -26,13 +26,12 @@ from typing import Any
 from swerve import limits
 from swerve.campaign import Campaign
 from swerve.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout, printable
+from swerve.execute.cores import LOCAL, refuse_crowd
 from swerve.execute.crew import Crew
 from swerve.execute.processes import Allowance, LocalHand, Pace, module_paths
 from swerve.rows import record_of
 from swerve.store import CAMPAIGN
 
-LOCAL = "ray"  # a cluster of this machine alone, for as long as the run takes
-CLIENT = "ray://"
 KINDS = {kind.kind: kind for kind in (ModelError, Timeout, OutOfMemory, Killed)}
 OBJECTS = 80_000_000  # bytes of Ray's object store, of which rows need next to nothing; Ray wants no less
 SLACK = 30.0  # seconds that a question may take beyond what its seat allows the worker
@@ -143,8 +142,7 @@ def ray_crew(
 @contextlib.contextmanager
 def connected(address: str, workers: int) -> Iterator[tuple[Any, int]]:
     """Ray and the number of its cores: a cluster that this process is part of already, one of its own, or one far away."""
-    if address != LOCAL and not address.startswith(CLIENT):
-        raise InputError(f"--on {address}: must be '{LOCAL}', for a cluster on this machine, or '{CLIENT}HOST:PORT'")
+    refuse_crowd(0, address)
     ray = _package(address == LOCAL)
     if ray.is_initialized():
         yield ray, _cores(ray)

@@ -20,8 +20,9 @@ EXPORTS = "export"  # folder of a run
 DONE, FAILED = 0, 1
 COMPARE_EPILOG = """exit codes:
   0  nothing that --fail-on names
-  1  new: a finding that BEFORE does not have, or an error where BEFORE had a verdict
-     worse: a rule, or all, fails more often (McNemar's exact test, 5%), or such an error
+  1  new: a finding that BEFORE does not have
+     worse: a rule, or all, fails more often (McNemar's exact test, 5%)
+     either: AFTER has not finished, or has an error or nothing where BEFORE had a verdict
   2  the runs cannot be compared; the message lists how their campaigns differ
 """
 

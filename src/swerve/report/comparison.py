@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from swerve.analysis.compare import HELD, Comparison, Counts, Paired, findings_among
+from swerve.analysis.compare import HELD, Comparison, Counts, Paired, findings_among, persisting
 from swerve.errors import printable
 from swerve.rows import Finding
 from swerve.store import Run
@@ -27,7 +27,7 @@ DEPENDENT = "Trials of one case are alike and weigh less than as many independen
 
 
 def print_comparison(found: Comparison, console: Console, most: int) -> None:
-    """Print the rules' table, what it comes to, and the worst findings that the first run does not have."""
+    """Print the rules' table, what it comes to, and the worst findings that only one of the runs has."""
     for name, run in (("before", found.before), ("after", found.after)):
         console.print(_plain(f"{name:7} {run.folder}  weights {_weights(run)[:12]}"), soft_wrap=True)
     for warning in _few(_warnings(found)):
@@ -43,6 +43,7 @@ def print_comparison(found: Comparison, console: Console, most: int) -> None:
 def _print_listed(found: Comparison, console: Console, most: int) -> None:
     sections: Sequence[tuple[str, Run, Collection[str], Mapping[str, str]]] = (
         ("new", found.after, found.new, {}),
+        ("fixed", found.before, found.fixed, {}),
         ("not judged before", found.after, found.surfaced, found.appeared),
         ("not judged any more", found.before, found.dropped, found.gone),
     )
@@ -148,6 +149,7 @@ def as_json(found: Comparison, *, fail_on: str = "new", most: int | None = None)
         "rules": {line.name: _rule(line) for line in found.rules},
         "new": _listed(found.after, found.new, most),
         "fixed": _listed(found.before, found.fixed, most),
+        "still_there": [_item(finding, found.after) for finding in persisting(found, most)],
         "not_judged_any_more": [{**item, "now": found.gone[name]} for name, item in dropped.items()],
         "not_judged_before": [{**item, "then": found.appeared[name]} for name, item in surfaced.items()],
     }

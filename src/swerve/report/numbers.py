@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
+from swerve.errors import printable
 from swerve.journal import Row
 from swerve.relation import Status
 from swerve.rows import BASELINE
@@ -81,6 +84,38 @@ class Reason:
     alike: bool = False  # others differ from it in their numbers alone
 
 
+@dataclass
+class Failures:
+    """What the system, a change or a relation failed at: trials by the kind of error, and untouched cases."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    first: Row | None = None  # the row of the first such trial
+    untouched: int = 0
+    first_untouched: Row | None = None
+
+    def add(self, row: Row) -> None:
+        """Take one row of a journal into account, if it tells of a failure."""
+        if row["kind"] == BASELINE:
+            if row["fault"] and row["readable"]:
+                self.untouched += 1
+                self.first_untouched = self.first_untouched or row
+        elif row["status"] == Status.ERROR.value:
+            self.kinds[row["error"]] += 1
+            self.first = self.first or row
+
+    def told(self, folder: Path) -> Iterator[str]:
+        """A line for the trials and one for the cases, where there are any."""
+        if self.first:
+            count = self.kinds.total()
+            kinds = ", ".join(f"{kind} {number:,}" for kind, number in self.kinds.most_common())
+            again = shlex.join(["swerve", "replay", str(folder), self.first["id"]])
+            head = f"{count:,} error{'' if count == 1 else 's'} ({kinds})"
+            yield f"{head}; first, {printable(self.first['case'], 60)}: {printable(self.first['why'], 160)}; {again}"
+        if seen := self.first_untouched:
+            cases = f"{self.untouched:,} untouched case{'' if self.untouched == 1 else 's'}"
+            yield f"the system failed on {cases}; first, {printable(seen['case'], 60)}: {printable(seen['fault'], 160)}"
+
+
 @dataclass(frozen=True)
 class Numbers:
     """A run in numbers."""
@@ -93,6 +128,7 @@ class Numbers:
     overall: Line
     rules: tuple[Line, ...]
     reasons: tuple[Reason, ...]
+    failures: Failures
 
     @property
     def headline(self) -> str:
@@ -108,7 +144,8 @@ class Numbers:
             none = f"No findings: all {whole.judged:,} judged trials held"
             return f"{found or none}; the search chose them by what it was told, so this is no rate."
         if not whole.violated:
-            return f"No findings: all {whole.judged:,} judged trials held (at most {high:.1%} may fail, 95% Wilson)."
+            beside = f"; {whole.errors:,} more ended in an error" if whole.errors else ""
+            return f"No findings: all {whole.judged:,} judged trials held (at most {high:.1%} may fail, 95% Wilson){beside}."
         share = f"{whole.rate:.1%} (95% Wilson {low:.1%} to {high:.1%})"
         return f"{whole.violated:,} of {whole.judged:,} judged trials violated their rule: {share}."
 
@@ -142,8 +179,9 @@ def numbers_of(run: Run) -> Numbers:
     """The numbers of `run`, in one pass over its rows."""
     campaign = run.identity["campaign"]
     rules = {str(rule["name"]): _Tally() for rule in campaign.get("rule", ())}
-    overall, cases, reasons = _Tally(), Counter[bool](), _Reasons()
+    overall, cases, reasons, failures = _Tally(), Counter[bool](), _Reasons(), Failures()
     for row in run.rows():
+        failures.add(row)
         if row["kind"] == BASELINE:
             cases[bool(row["fault"])] += 1
             if row["fault"]:
@@ -168,6 +206,7 @@ def numbers_of(run: Run) -> Numbers:
         whole,
         lines,
         reasons.most_first(),
+        failures,
     )
 
 

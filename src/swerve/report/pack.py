@@ -17,6 +17,7 @@ from swerve.files import json_bytes, png_bytes, whole_file
 from swerve.keep import files_of, pictures_of
 from swerve.report.followups import made_again
 from swerve.report.sharing import Sharing
+from swerve.report.smallest import smallest_of
 from swerve.report.sweeps import drawn
 from swerve.report.words import answer_words, expectation
 from swerve.rows import Finding, finding_of
@@ -95,12 +96,21 @@ def _facts(finding: Finding, sharing: Sharing) -> bytes:
     identity = sharing.run.identity
     about = {"versions": _versions(sharing.run), "fingerprints": identity["fingerprints"]}
     told = {**finding.as_dict(), "verdict": "violated", **about}
-    return json_bytes({**sharing.data(told), "replay": sharing.replay(finding.id)})
+    again = sharing.replay(finding.id)
+    return json_bytes({**sharing.data(told), "replay": again, **_smallest(finding, sharing)})
+
+
+def _smallest(finding: Finding, sharing: Sharing) -> dict[str, Any]:
+    again = sharing.replay(finding.id)
+    found: dict[str, Any] = sharing.data(smallest_of(sharing.run, finding, again))
+    return found
 
 
 def _readme(finding: Finding, sharing: Sharing, names: list[str], why: str) -> str:
     lines = [f"Finding {finding.id}", "", *_table(finding, sharing), "", "To see it again, where the run folder lies:"]
-    lines += [f"  {sharing.replay(finding.id)}", "", "In this archive:", *(f"  {name}" for name in names)]
+    small = _smallest(finding, sharing).get("smallest")
+    again = [sharing.replay(finding.id), *([small["replay"]] if small and not small["flaky"] else [])]
+    lines += [*(f"  {line}" for line in again), "", "In this archive:", *(f"  {name}" for name in names)]
     return "\n".join([*lines, *([f"No pictures: {sharing.line(why, LONGEST_REASON)}"] if why else []), ""])
 
 
@@ -111,6 +121,7 @@ def _table(finding: Finding, sharing: Sharing) -> Iterator[str]:
         "rule": f"{finding.rule}: {_expected(sharing.run, finding.rule)}",
         "case": finding.case,
         "change": finding.words,
+        **({"smallest change": small["words"]} if (small := _smallest(finding, sharing).get("smallest")) else {}),
         "verdict": f"violated, margin {finding.margin:+.3g}, {finding.origin}: {finding.why}",
         **{f"said of {name}" if name != "label" else name: answer_words(said) for name, said in answers.items() if said},
         **{f"sha256 of {name}": sha for name, sha in _hashes(finding, sharing.run).items()},

@@ -24,9 +24,9 @@ from rich.text import Text
 
 from swerve.analysis.groups import Group, groups, smallest_words
 from swerve.errors import printable
-from swerve.health import Health
+from swerve.health import Health, Level
 from swerve.keep import features_of, pictures_of
-from swerve.report.numbers import PAGE, Line, Numbers, Reached, numbers_of, reached_of
+from swerve.report.numbers import PAGE, Line, Numbers, Reached, condition_of, numbers_of, reached_of
 from swerve.report.sweeps import drawn_of
 from swerve.report.words import answer_words
 from swerve.rows import Finding
@@ -44,14 +44,19 @@ HEADS = (
 
 
 def print_summary(run: Run, console: Console) -> None:
-    """Print the rules' table, the worst finding of the largest groups, and where the report is."""
+    """Print the rules' table, what failed and what was to be feared, the largest groups, and where the report is."""
     numbers = numbers_of(run)
     if numbers.unfinished:
         console.print(_plain(numbers.unfinished, style="yellow", longest=None), soft_wrap=True)
     console.print(_table(numbers), soft_wrap=True)
     console.print(_plain(numbers.headline, style="bold", longest=None), soft_wrap=True)
+    _print_failures(numbers, run, console)
     if numbers.finished and (reached := reached_of(run)):
         _print_reached(reached, console)
+    condition = condition_of(run)
+    for concern in condition.concerns if condition else ():
+        if concern["level"] != Level.NOTE:
+            _print_concern(concern["level"], concern["name"], concern["why"], console)
     if numbers.overall.violated:
         console.print()
         print_groups(run, console, LEADING)
@@ -76,9 +81,18 @@ def print_health(health: Health, console: Console) -> None:
         cost = f"about {health.seconds / 60:.1f} CPU minutes, {health.megabytes:,.0f} MB"
         console.print(_plain(f"{'run':>16}  {health.trials:,} trials, {cost}"))
     for concern in health.concerns:
-        style = {"refusal": "bold red", "warning": "yellow"}.get(concern.level, "")
-        console.print(_plain(f"{concern.level}: {concern.name}: {concern.why}", style=style, longest=None), soft_wrap=True)
+        _print_concern(concern.level, concern.name, concern.why, console)
     console.print(_plain("refused as it is" if health.refusals else "nothing stands in the way", style="bold"))
+
+
+def _print_concern(level: str, name: str, why: str, console: Console) -> None:
+    styles: dict[str, str] = {Level.REFUSAL: "bold red", Level.WARNING: "yellow"}
+    console.print(_plain(f"{level}: {name}: {why}", style=styles.get(level, ""), longest=None), soft_wrap=True)
+
+
+def _print_failures(numbers: Numbers, run: Run, console: Console) -> None:
+    for line in numbers.failures.told(run.folder):
+        console.print(_plain(line, style="red", longest=None), soft_wrap=True)
 
 
 def print_shrunk(made: Shrunk, run: Run, console: Console) -> None:
@@ -143,6 +157,7 @@ def print_groups(run: Run, console: Console, most: int) -> None:
     found = groups(run, features_of(run))
     if not found:
         console.print(Text("No findings."))
+        _print_failures(numbers_of(run), run, console)
         return
     which = "each" if len(found) <= most else f"the {most:,} that hit most cases"
     console.print(Text(f"{_many(len(found), 'group')} of findings; the worst of {which}:", style="bold"), soft_wrap=True)

@@ -9,6 +9,7 @@ from swerve.system import Answer
 from swerve.values import Boxes2D, Boxes3D, Group, SceneRef, Signal, Steering, Value
 
 SHOWN = 3  # answers of a group that are told
+LISTED = 8  # items of a list
 
 
 def in_words(part: object) -> str:
@@ -63,8 +64,17 @@ def _arguments(part: Mapping[str, Any]) -> Iterator[str]:
             yield in_words(item)
         elif isinstance(item, list) and any(isinstance(one, Mapping) for one in item):
             yield " and ".join(in_words(one) for one in item)
+        elif isinstance(item, list) and len(item) == 2 and all(isinstance(one, int | float) for one in item):
+            yield f"{name} {_number(item[0])} to {_number(item[1])}"
+        elif isinstance(item, list) and item:
+            more = ", …" if len(item) > LISTED else ""
+            yield f"{name} {', '.join(map(_number, item[:LISTED]))}{more}"
         elif name != "use" and isinstance(item, str | int | float):
-            yield f"{name} {item:g}" if isinstance(item, float) else f"{name} {item}"
+            yield f"{name} {_number(item)}"
+
+
+def _number(item: object) -> str:
+    return f"{item:g}" if isinstance(item, float) else str(item)
 
 
 def answer_words(answer: Answer) -> str:

@@ -220,6 +220,19 @@ class LedgerContract:
         assert _same(again.recorded([record.trial], _never), [record])
         self.close(again)
 
+    def test_committed_can_be_counted(self, tmp_path: Path) -> None:
+        seen, record = _sample_rows()
+        first = self.ledger(tmp_path)
+        first.observed(["a"], lambda: [seen])
+        first.recorded([record.trial], lambda: [record])
+        self.close(first)
+        again = self.ledger(tmp_path)
+        again.observed(["a"], _never)
+        assert _same(again.ended([record.trial]) or (), [record.ended])
+        assert again.ended([record.trial]) is None
+        assert list(again.recorded([record.trial], lambda: [record])) == [record]
+        self.close(again)
+
     def test_goes_on_after_the_last(self, tmp_path: Path) -> None:
         seen, record = _sample_rows()
         first = self.ledger(tmp_path)

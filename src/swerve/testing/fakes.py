@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swerve.campaign import Observation, Record, Trial
+from swerve.campaign import Ended, Observation, Record, Trial
 from swerve.case import Case
 from swerve.seeding import digest_of, rng_for
 from swerve.system import Answer
@@ -85,6 +85,14 @@ class MemoryLedger:
         """The committed records, or those of `compute`."""
         del trials
         return self._once(compute)  # type: ignore[return-value]
+
+    def ended(self, trials: Sequence[Trial]) -> Sequence[Ended] | None:
+        """How the committed trials ended."""
+        del trials
+        if self._next == len(self.batches):
+            return None
+        self._next += 1
+        return [item.ended for item in self.batches[self._next - 1] if isinstance(item, Record)]
 
     def _once(self, compute: Callable[[], Sequence[object]]) -> Sequence[object]:
         if self._next == len(self.batches):
