@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,23 @@ import pytest
 from swerve.analysis.groups import reader_of
 from swerve.codec import close, encode
 from swerve.engine import Here
+from swerve.execute.local import run_into
+from swerve.methods.demo import demo
 from swerve.relation import Status
 from swerve.reproduce import rebuild, replay
 from swerve.rows import Finding
 from swerve.shrink import Shrunk, shrink
-from swerve.spec import build_change
+from swerve.spec import ANYWHERE, Loaded, build_change
 from swerve.store import Run
 from swerve.transformation import Chain, Transformation, params_of
+from swerve.world.source import World
 from tests.quality.campaigns import KINDS, written
 from tests.quality.children import SOAK, Nursery, command, finish
 
 COUNT = 24 if SOAK else 6  # cases of each campaign
 REPLAYED, ALONE = (200, 5) if SOAK else (8, 1)
 SHRUNK = 40 if SOAK else 8
+DEMO_DRIVES, DEMO_SHRUNK = (6, 200) if SOAK else (2, 8)
 TOLERANCE = {"abs": 1e-4, "rel": 1e-5}  # degrees, or a share
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -139,6 +144,22 @@ def test_shrinking_twice_is_shrinking_once(runs: Mapping[str, Run], kind: str) -
     files = {one.of: (run.folder / "shrunk" / f"{one.of}.json").read_bytes() for one in first}
     assert shrunk(run, findings) == first
     assert files == {one.of: (run.folder / "shrunk" / f"{one.of}.json").read_bytes() for one in first}
+    smallest = {one.finding.id: one.finding for one in first}
+    again = shrunk(run, list(smallest.values()))
+    assert [one.finding.change for one in again] == [smallest[one.of].change for one in again]
+
+
+def test_findings_of_the_demo_shrink(tmp_path: Path) -> None:
+    """All still violate, none is larger, and shrinking twice is shrinking once."""
+    run_into(Loaded(replace(demo(), source=World(DEMO_DRIVES, seed=7)), ANYWHERE), tmp_path / "run", pictures=False)
+    run = Run(tmp_path / "run")
+    findings = sorted(spread(run, DEMO_SHRUNK), key=lambda finding: finding.id)
+    first = shrunk(run, findings)
+    for one, finding in zip(first, findings, strict=True):
+        assert one.of == finding.id
+        assert_no_larger(run, one.finding, finding)
+        assert replay(run.folder, finding.id, shrunk=True).reproduced
+    assert shrunk(run, findings) == first
     smallest = {one.finding.id: one.finding for one in first}
     again = shrunk(run, list(smallest.values()))
     assert [one.finding.change for one in again] == [smallest[one.of].change for one in again]
