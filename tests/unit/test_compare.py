@@ -320,6 +320,14 @@ def test_lost_verdicts_are_told(tmp_path: Path) -> None:
     assert found.failure("worse") == "trials that were judged before and are not there now: 2"
 
 
+@pytest.mark.parametrize("learning", ["greedy", "fuzz"])
+def test_search_that_learns_misses_no_trial(tmp_path: Path, learning: str) -> None:
+    runs = planted(tmp_path, {"a": "hh", "b": "v.", "c": "h.", "d": "s."})
+    for run in runs:
+        run.identity["campaign"]["search"] = {"use": learning}
+    assert compare(*runs).failure("worse") == ""
+
+
 def test_json_holds_everything(pair: tuple[Run, Run], capsys: pytest.CaptureFixture[str]) -> None:
     before, after = pair
     assert swerve("compare", before.folder, after.folder, "--json") == 1

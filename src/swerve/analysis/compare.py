@@ -180,11 +180,15 @@ class Comparison:
         """Why a pipeline should stop, in a few words, or nothing; `on` is one of FAIL_ON.
 
         A verdict that is missing stops it either way: a model that was not asked, or fails to answer, has no findings to
-        count.
+        count. A search that learns asks other trials of another model, so there none is missed.
         """
         if on == "never":
             return ""
-        reasons = [*([self.unfinished] if self.unfinished else []), *_lost(self.overall), *_broken(self.overall)]
+        reasons = [
+            *([self.unfinished] if self.unfinished else []),
+            *(_lost(self.overall) if self.after.sampled else ()),
+            *_broken(self.overall),
+        ]
         if on == "worse":
             return "; ".join([*reasons, *(f"{name} fails more often than before" for name in self.worse)])
         told = {"new": self.overall.new, "not judged before": self.overall.surfaced}

@@ -24,7 +24,6 @@ from swerve.store import Run
 SUMMARY, HEALTH, PAGE = "summary.json", "health.json", "report/index.html"
 MOST_REASONS = 1000  # kept apart at a time; the rest are counted together
 OTHER = "other reasons"
-LEARNING = ("fuzz", "greedy")  # searches that choose trials by what they were told: their trials are no sample
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 
@@ -191,12 +190,11 @@ def numbers_of(run: Run) -> Numbers:
         rules.setdefault(row["rule"], _Tally()).add(row)
         if row["status"] in (Status.SKIPPED.value, Status.ERROR.value):
             reasons.add(f"{row['error']} error" if row["error"] else row["status"], row["why"], row["case"])
-    sampled = (campaign.get("search") or {}).get("use") not in LEARNING
-    whole = overall.line("all rules", sampled=sampled)
+    whole = overall.line("all rules", sampled=run.sampled)
     summary = _derived(run, SUMMARY)
     finished = summary.get("trials") == whole.trials
     untouched = _untouched(summary) if finished else {}
-    lines = tuple(tally.line(name, untouched.get(name), sampled=sampled) for name, tally in rules.items())
+    lines = tuple(tally.line(name, untouched.get(name), sampled=run.sampled) for name, tally in rules.items())
     return Numbers(
         str(campaign.get("method", "custom")),
         int(campaign.get("seed", 0)),
