@@ -351,5 +351,5 @@ def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: i
 def test_unknown_place_is_refused_before_a_file_is_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, folder = finish(file, "--on", "foo")
     assert code == 2
-    assert capsys.readouterr().err.startswith("error: --on foo: must be 'ray', ")
+    assert capsys.readouterr().err.startswith("error: --on 'foo': must be 'ray', ")
     assert not folder.exists()

@@ -22,8 +22,8 @@ def refuse_crowd(workers: int, on: str | None = None) -> None:
 
     So it does for a place that nobody works at, before any file is written.
     """
-    if on and on != LOCAL and not on.startswith(CLIENT):
-        raise InputError(f"--on {on}: must be '{LOCAL}', for a cluster on this machine, or '{CLIENT}HOST:PORT'")
+    if on is not None and on != LOCAL and not on.startswith(CLIENT):
+        raise InputError(f"--on '{on}': must be '{LOCAL}', for a cluster on this machine, or '{CLIENT}HOST:PORT'")
     if on and on != LOCAL:
         return
     most = max(FEWEST, WORKERS_PER_CORE * cores())
