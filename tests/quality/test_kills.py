@@ -35,7 +35,7 @@ from tests.quality.children import (
 KILLS = 22 if SOAK else 5  # of each kind, with workers and without: 264 or 60
 EACH = 7  # of one campaign: it is left in peace then
 RACES = 100
-VANISH = 30.0  # seconds that a worker may outlive its parent: on a busy machine it may be importing still
+VANISH = 5.0  # seconds that a worker may outlive its parent
 JITTER = 0.2
 
 
