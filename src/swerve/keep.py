@@ -16,9 +16,12 @@ import json
 import re
 import shutil
 import warnings
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,8 +35,11 @@ from swerve.rows import Finding
 from swerve.spec import build_change
 from swerve.store import Run
 from swerve.system import WhiteBox
+from swerve.transformation import Transformation
 from swerve.values import Array, Group, Region, Value
 
+T = TypeVar("T")
+R = TypeVar("R")
 FINDINGS = "findings"
 PARTIAL = "findings.partial"
 SHA_DIGITS = 16
@@ -41,6 +47,7 @@ FEATURES = "features.npy"
 REGION = "region.json"
 LOOKED_INTO = 64  # findings of each rule: a forward pass may cost far more than a picture
 LAYERS = ("convolution", "dense", "recurrent")
+AHEAD = 2  # pictures of each thread that wait for their turn
 LEAST = 1e-4  # of what the layer said before; a smaller move is rounding
 
 
@@ -51,24 +58,22 @@ def keep_pictures(
     *,
     trusted: Collection[Path] = (),
     progress: Progress | None = None,
+    threads: int = 1,
 ) -> None:
-    """Make `findings/` hold exactly the pictures of `best`; a reader sees the old folder or the new one."""
+    """Make `findings/` hold exactly the pictures of `best`; a reader sees the old folder or the new one.
+
+    However many `threads` make them, the files are the same, and never more than a few pictures are in memory.
+    """
     watch = progress or Silent()
     watch.begin("pictures", len(best))
     partial = run.folder / PARTIAL
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
-        written: set[str] = set()
         inside = Inside(campaign, _looked_into(best))
-        for finding, source in _with_sources(best, campaign):
-            if source.input_sha not in written:
-                _write(partial, source.input_sha, source)
-            if finding.input_sha not in written:
-                followup = _rebuilt(finding, source, run.base, trusted)
-                _write(partial, finding.input_sha, followup)
+        for source, followup in _in_order(_kept, _pieces(run, campaign, best, partial, trusted), threads):
+            if followup:
                 inside.add(source, followup)
-            written |= {source.input_sha, finding.input_sha}
             watch.advance(1, 0)
         inside.write(partial / FEATURES)
         sync_folder(partial)
@@ -174,6 +179,59 @@ def _direction(before: Array, after: Array) -> Array | None:
     return (moved / length).astype(np.float16) if np.isfinite(length) and length > least else None
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """What is to be kept of a finding: its source unless another finding had it, its follow-up unless its change is None."""
+
+    folder: Path
+    finding: Finding
+    source: Case
+    alone: bool  # the source is kept already
+    change: Transformation | None
+
+
+def _pieces(
+    run: Run, campaign: Campaign, best: Collection[Finding], folder: Path, trusted: Collection[Path]
+) -> Iterator[_Piece]:
+    """Every finding with what no finding before it has kept."""
+    base, kept = run.base, set[str]()
+    for finding, source in _with_sources(best, campaign):
+        alone = source.input_sha in kept
+        kept.add(source.input_sha)
+        change = None if finding.input_sha in kept else build_change(finding.change, base, trusted)
+        kept.add(finding.input_sha)
+        yield _Piece(folder, finding, source, alone, change)
+
+
+def _kept(piece: _Piece) -> tuple[Case, Case | None]:
+    """The source and, where it was new, the follow-up of a finding, once their files are written."""
+    if not piece.alone:
+        _write(piece.folder, piece.source.input_sha, piece.source)
+    if piece.change is None:
+        return piece.source, None
+    followup = _rebuilt(piece.finding, piece.source, piece.change)
+    _write(piece.folder, followup.input_sha, followup)
+    return piece.source, followup
+
+
+def _in_order(do: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
+    """What is done to every item by as many `threads`, in order; items are taken a few ahead of it, never all at once."""
+    if threads < 2:
+        yield from map(do, items)
+        return
+    waiting: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="swerve-keep") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(do, item))
+                if len(waiting) > AHEAD * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)  # after an error nobody waits for the rest
+
+
 def _with_sources(findings: Collection[Finding], campaign: Campaign) -> Iterator[tuple[Finding, Case]]:
     """Each finding with its source case, every case read once."""
     source: Case | None = None
@@ -183,8 +241,8 @@ def _with_sources(findings: Collection[Finding], campaign: Campaign) -> Iterator
         yield finding, source
 
 
-def _rebuilt(finding: Finding, source: Case, base: Path, trusted: Collection[Path]) -> Case:
-    followup = build_change(finding.change, base, trusted)(source)
+def _rebuilt(finding: Finding, source: Case, change: Transformation) -> Case:
+    followup = change(source)
     if followup.input_sha != finding.input_sha:
         raise StoreError(f"finding {finding.id}: '{finding.words}' made another input than before; it is not deterministic")
     return followup

@@ -197,8 +197,11 @@ class Run:
 
     def baseline(self) -> list[Observation]:
         """What the system said of the untouched cases."""
-        untouched = itertools.takewhile(lambda row: row["kind"] == BASELINE, self.rows())
-        return [observation_of(row) for row in untouched]
+        return list(self.untouched())
+
+    def untouched(self) -> Iterator[Observation]:
+        """The same, one by one."""
+        return map(observation_of, itertools.takewhile(lambda row: row["kind"] == BASELINE, self.rows()))
 
     def trials(self) -> Iterator[dict[str, Any]]:
         """Every trial's row, in order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,9 +33,8 @@ def write_tables(run: Run, summary: dict[str, Any]) -> None:
     write_csv(folder / "findings.csv", FINDING, _finding_rows(run))
     write_csv(folder / "errors.csv", ERROR, _error_rows(run))
     write_groups(run)
-    baseline = run.baseline()
-    write_csv(folder / "baseline.csv", ("case", "group", "said", "truth"), (_seen_row(seen) for seen in baseline))
-    write_skipped(folder, baseline)
+    write_csv(folder / "baseline.csv", ("case", "group", "said", "truth"), map(_seen_row, run.untouched()))
+    write_skipped(folder, run.untouched())
 
 
 def write_groups(run: Run) -> None:
@@ -44,7 +43,7 @@ def write_groups(run: Run) -> None:
     write_csv(run.folder / TABLES / "groups.csv", GROUP, _group_rows(run))
 
 
-def write_skipped(folder: Path, baseline: list[Observation]) -> None:
+def write_skipped(folder: Path, baseline: Iterable[Observation]) -> None:
     """Write `skipped.csv`: every case that could not be used, and why."""
     make_folder(folder)
     write_csv(folder / SKIPPED, ("case", "reason"), ((seen.case, seen.fault) for seen in baseline if seen.fault))

@@ -63,7 +63,7 @@ def _examined(loaded: Loaded, folder: Path, options: argparse.Namespace) -> Heal
         try:
             baseline = observe(loaded.campaign, store, progress, hands)
         except NothingUsable:
-            for item in itertools.islice(Run(folder).baseline(), LISTED):
+            for item in itertools.islice(Run(folder).untouched(), LISTED):
                 print(f"  {printable(item.case)}: {printable(item.fault)}", file=sys.stderr)
             raise
         return examine(loaded.campaign, baseline, hands)

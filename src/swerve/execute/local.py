@@ -15,7 +15,7 @@ from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
 from swerve.campaign import Campaign, Observation
 from swerve.engine import Hands, Here, NothingAnswered, NothingUsable, Progress, run
 from swerve.errors import InputError, ModelError
-from swerve.execute.cores import refuse_crowd
+from swerve.execute.cores import cores, refuse_crowd
 from swerve.execute.processes import Allowance, crew_of
 from swerve.execute.threads import settle_threads
 from swerve.files import json_bytes, write_whole
@@ -60,11 +60,10 @@ def run_into(
         if store.mended:
             tell(str(store.mended))
         try:
-            with hands_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on) as hands:
-                inspect = partial(_inspect, campaign, folder, anyway, hands)
-                summary = run(campaign, store, progress=progress, inspect=inspect, hands=hands)
+            crew = partial(hands_for, workers=workers, trusted=trusted, allowance=allowance, on=on)
+            summary = _carried_out(campaign, store, crew(loaded, folder), progress, anyway)
         except InputError as error:
-            write_skipped(folder / TABLES, Run(folder).baseline())
+            write_skipped(folder / TABLES, Run(folder).untouched())
             if isinstance(error, NothingUsable):
                 raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
             raise
@@ -72,12 +71,26 @@ def run_into(
             raise ModelError(f"{error}; as recorded in {folder}: choose another --into to ask again") from error
         finished = Run(folder)
         if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
-            keep_pictures(finished, campaign, worth_keeping(finished), trusted=trusted, progress=progress)
+            best = worth_keeping(finished)
+            keep_pictures(finished, campaign, best, trusted=trusted, progress=progress, threads=min(workers, cores()))
         write_tables(finished, summary.as_dict())
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
         times = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "host": platform.platform()}
         write_whole(folder / TIMINGS, json_bytes(times))
     return summary
+
+
+def _carried_out(
+    campaign: Campaign,
+    store: Store,
+    hands: contextlib.AbstractContextManager[Hands],
+    progress: Progress | None,
+    anyway: bool,
+) -> Summary:
+    """Run all trials; the hands end with them, and with the hands the baseline that they hold."""
+    with hands as busy:
+        inspect = partial(_inspect, campaign, store.folder, anyway, busy)
+        return run(campaign, store, progress=progress, inspect=inspect, hands=busy)
 
 
 def hands_for(
