@@ -379,13 +379,14 @@ def _report(options: argparse.Namespace) -> int:
 def _make_pictures(run: Run, trusted: Sequence[Path]) -> None:
     """The pictures of a run that was stopped before it made them; the report does without where they cannot be had."""
     from swerve.analysis.groups import worth_keeping
+    from swerve.execute.cores import cores
     from swerve.keep import keep_pictures
     from swerve.reproduce import rebuild
     from swerve.store import locked
 
     try:
         with locked(run.folder):
-            keep_pictures(run, rebuild(run, trusted), worth_keeping(run), trusted=trusted)
+            keep_pictures(run, rebuild(run, trusted), worth_keeping(run), trusted=trusted, threads=cores())
     except SwerveError as error:
         print(f"no pictures: {error}", file=sys.stderr)
 

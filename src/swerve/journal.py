@@ -52,6 +52,12 @@ def opened(line: bytes) -> dict[str, Any]:
     return row
 
 
+def opened_head(start: bytes) -> dict[str, Any]:
+    """The fields that the `start` of such a line holds, cut before a comma between two of them."""
+    row: dict[str, Any] = _decode(start.decode() + "}")[0]
+    return row
+
+
 class Journal:
     """An append-only journal; `sealed` and `batches` read what is committed, `append` commits one batch more."""
 

@@ -27,6 +27,7 @@ from swerve.rows import (
     Finding,
     ended_of,
     finding_of,
+    head_of,
     is_finding,
     observation_of,
     observation_row,
@@ -88,19 +89,27 @@ class Store:
 
     def ended(self, trials: Sequence[Trial]) -> Sequence[Ended] | None:
         """How the committed `trials` ended; None when the journal has no more."""
-        return self._trials(trials, ended_of)
+        return self._trials(trials, ended_of, head_of)
 
-    def _trials(self, trials: Sequence[Trial], take: Callable[[Row], T]) -> list[T] | None:
-        return self._next([(TRIAL, *trial.key) for trial in trials], _trial_of, take)
+    def _trials(
+        self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = opened
+    ) -> list[T] | None:
+        return self._next([(TRIAL, *trial.key) for trial in trials], _trial_of, take, read)
 
-    def _next(self, asked: Sequence[object], key: Callable[[Row], object], take: Callable[[Row], T]) -> list[T] | None:
+    def _next(
+        self,
+        asked: Sequence[object],
+        key: Callable[[Row], object],
+        take: Callable[[Row], T],
+        read: Callable[[bytes], Row] = opened,
+    ) -> list[T] | None:
         """What to take of the next committed batch, which must be the one asked for; None when the journal has no more."""
         lines = next(self._committed, None)
         if lines is None:
             return None
         taken = []
         for line, wanted in itertools.zip_longest(lines, asked):  # one row at a time: only what is taken of it stays
-            row = opened(line) if line else None
+            row = read(line) if line else None
             if row is None or key(row) != wanted:
                 raise StoreError(f"{self.journal.path}: the journal holds other trials than this campaign asks for")
             taken.append(take(row))

@@ -1,6 +1,9 @@
+import gc
 import json
 import os
 import shutil
+import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,13 +11,18 @@ from typing import Any
 import cv2
 import pytest
 
-from swerve.campaign import Campaign
+from swerve.analysis.tables import write_tables
+from swerve.campaign import Campaign, Observation
+from swerve.engine import Here
 from swerve.errors import EnvironmentFault, StoreError, SwerveError
+from swerve.evaluation import Evaluator
 from swerve.execute.local import run_into
 from swerve.identity import differences, identity_of
+from swerve.journal import Journal, opened
 from swerve.keep import pictures_of
 from swerve.relation import Rule
 from swerve.relations.steering import same_angle
+from swerve.rows import ended_of, head_of
 from swerve.search.sweep import Sweep
 from swerve.space import Over, Range
 from swerve.spec import Loaded
@@ -72,6 +80,41 @@ def test_every_cut_resumes_to_same_bytes(tmp_path: Path) -> None:
         (again / "journal.jsonl").write_bytes(journal[:cut])
         finish(again)
         assert content(again) == whole
+
+
+@pytest.mark.parametrize("name", ["brighter", ',"words":"x"', '\\",\\"words\\":', "},\n", "“"])
+def test_head_of_a_line_tells_how_it_ended(tmp_path: Path, name: str) -> None:
+    finish(tmp_path / "a", replace(BASE, rules=(replace(BASE.rules[0], name=name),)))
+    lines = [line for batch in Journal(tmp_path / "a" / "journal.jsonl").sealed() for line in batch]
+    ways = set()
+    for line in lines:
+        head, whole = head_of(line), opened(line)
+        assert head == {key: whole[key] for key in head}
+        if whole["kind"] == "trial":
+            assert "words" not in head
+            assert ended_of(head) == ended_of(whole)
+            ways.add(ended_of(head))
+    assert len(ways) > 1
+
+
+def test_baseline_is_let_go_before_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive: list[weakref.ref[Evaluator]] = []
+    begin = Here.begin
+
+    def begun(here: Here, baseline: Mapping[str, Observation]) -> None:
+        begin(here, baseline)
+        assert here._evaluate
+        alive.append(weakref.ref(here._evaluate))
+
+    def tables(run: Run, summary: dict[str, Any]) -> None:
+        gc.collect()
+        assert [one() for one in alive] == [None]
+        write_tables(run, summary)
+
+    monkeypatch.setattr(Here, "begin", begun)
+    monkeypatch.setattr("swerve.execute.local.write_tables", tables)
+    finish(tmp_path / "a")
+    assert (tmp_path / "a" / "tables" / "baseline.csv").exists()
 
 
 def test_summary_adds_up(tmp_path: Path) -> None:
