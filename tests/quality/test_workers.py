@@ -275,7 +275,7 @@ def resident() -> int:
 
 
 def test_leak_costs_no_case(tmp_path: Path) -> None:
-    """R25: 100 MB more with every call; workers are replaced as they fill up, and nobody can tell; 100 calls with SWERVE_SOAK=1."""
+    """R25: 100 MB more with every call, 100 calls under soak; workers are replaced as they fill up, and nobody can tell."""
     count, before = 100 if SOAK else 6, resident()
     well = content(run(tmp_path, 'mood = "well"', count=count, name="well"))
     leaky = content(run(tmp_path, 'mood = "leaky"\nshare = 1', count=count, name="leaky", words=["--memory", "1.6"]))
