@@ -168,6 +168,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "gates": {
             "max-fill": "swerve.gates.fill:MaxFill",
+            "legible": "swerve.gates.legible:Legible",
         },
     }
 )

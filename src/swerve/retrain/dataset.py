@@ -232,7 +232,7 @@ class Drawn:
             yield from ((key, draw) for key in sorted(keys, key=lambda key: digest_of(self.seed, "mix", key, draw)))
 
     def _proposed(self, key: str, draw: int) -> Example | None:
-        rule = self.rules[int(rng_for(self.seed, "retrain", key, draw).integers(len(self.rules)))]
+        rule = self._rule(key, draw)
         try:
             case = self.campaign.source[key]
             change = rule.change.propose(case, rng_for(self.seed, "retrain", key, rule.name, draw), self.campaign.system)
@@ -241,6 +241,11 @@ class Drawn:
         except (NotApplicable, UnreadableCase):
             return None
         return None if rejected else Example(key, change, rule.name)
+
+    def _rule(self, key: str, draw: int) -> Rule:
+        """Every case begins with a rule of its own and has each once before one comes again, so none is drawn more often."""
+        first = int(rng_for(self.seed, "retrain", key).integers(len(self.rules)))
+        return self.rules[(first + draw) % len(self.rules)]
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,13 @@ class _Affine(ImageChange):
         return self._said() + edges[self.border]
 
     def facts(self, source: Case) -> Mapping[str, Fact]:
-        """The share of the (first) image that the border fills, together with what earlier changes had filled."""
+        """The shares of the (first) image that the border fills, and of the picture still seen; earlier changes included."""
         image = next(images_of(source), None)
         if image is None or not image.pixels.size:
             return {}
-        earlier = float(source.facts.get("fill", 0.0))
-        # In a chain, what was filled before is taken to be spread evenly over the image.
-        return {"fill": earlier + (1 - earlier) * self._fill(*image.size)}
+        filled, seen = float(source.facts.get("fill", 0.0)), float(source.facts.get("view", 1.0))
+        # In a chain, what was filled or lost before is taken to be spread evenly over the image.
+        return {"fill": filled + (1 - filled) * self._fill(*image.size), "view": seen * self._view(*image.size)}
 
     def boxes2d(self, value: Boxes2D) -> Boxes2D:
         """The upright hulls of the moved boxes, clipped; a box mostly out of frame stays, with `care` False."""
@@ -120,13 +120,22 @@ class _Affine(ImageChange):
 
     def _fill(self, width: int, height: int) -> float:
         """The share of the canvas that the moved image leaves uncovered: 0 where the border repeats the image."""
-        if self.border != "black" or self._idle():
-            return 0.0
+        return 0.0 if self.border != "black" or self._idle() else round(1 - self._covered(width, height), 6)
+
+    def _view(self, width: int, height: int) -> float:
+        """The share of the image that is still on the canvas once it has moved."""
+        if self._idle():
+            return 1.0
+        grown = abs(float(np.linalg.det(self._matrix(width, height)[:, :2])))
+        return min(round(self._covered(width, height) / grown, 6), 1.0)
+
+    def _covered(self, width: int, height: int) -> float:
+        """The share of the canvas that the moved image covers."""
         canvas = np.array([[0, 0], [width, 0], [width, height], [0, height]], dtype=np.float32)
         moved = _moved(canvas, self._matrix(width, height)).astype(np.float32)
         covered, _ = cv2.intersectConvexConvex(moved, canvas)
         # OpenCV reckons in single precision: further digits would be noise, and 0 must be 0.
-        return min(max(round(1 - covered / (width * height), 6), 0.0), 1.0)
+        return min(max(round(float(covered) / (width * height), 6), 0.0), 1.0)
 
     def _matrix(self, width: int, height: int) -> Array:
         raise NotImplementedError(f"{type(self).__name__} does not say where it moves pixels")

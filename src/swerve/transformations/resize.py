@@ -9,12 +9,14 @@ from typing import ClassVar
 import cv2
 import numpy as np
 
+from swerve.case import Case
 from swerve.transformation import param
 from swerve.transformations.affine import CAMERAS
-from swerve.transformations.photometric import ImageChange
+from swerve.transformations.photometric import ImageChange, images_of
 from swerve.values import Array, Boxes2D, Calibration, Depth, Masks
 
 SMALLEST = 8  # pixels of a side
+MOST_PIXELS = 100_000_000
 GRID = tuple(1.5 + 0.5 * step for step in range(10))
 
 
@@ -46,6 +48,14 @@ class Enlarge(ImageChange):
         grown = {name: scale @ value.matrices[name] for name in CAMERAS if name in value.matrices}
         size = None if value.size is None else self._size(*value.size)
         return Calibration({**value.matrices, **grown}, size) if grown else value
+
+    def applies(self, case: Case) -> str | None:
+        """Refuse a picture that would fill the memory, as larger ones of larger ones soon do (D-7)."""
+        for image in images_of(case):
+            width, height = self._size(*image.size)
+            if width * height > MOST_PIXELS:
+                return f"{width}×{height} pixels are too many to work with: {MOST_PIXELS:,} at most"
+        return None
 
     def words(self) -> str:
         return f"picture {self.x:g}× as wide and {self.y:g}× as high"

@@ -37,7 +37,7 @@ from swerve.sources.some import Some
 TEST, VAL = 0.34, 0.1  # 66% train, of which a part says when to stop
 RATE, PATIENCE = 3e-5, 5  # small steps: so few images are soon learnt by heart
 PRINTED, LEAK_FREE, MORE = "random, as printed", "leak-free", "leak-free, more scenes"
-MIX = 2.0  # about one fog and one rain version of every training image
+MIX = 2.0  # one fog and one rain version of every training image
 BETTER, WORSE = 0.3, 0.05  # what is hoped for: fog and rain errors down by so much, the original one up by no more
 COLUMNS = (
     *("split", "images", "cases", "before", "after", "change", "low", "high", "p", "printed before", "printed after"),

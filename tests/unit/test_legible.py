@@ -1,0 +1,125 @@
+"""What is too little of a picture to judge by."""
+
+from __future__ import annotations
+
+import itertools
+
+import cv2
+import numpy as np
+import pytest
+
+from swerve.case import Case
+from swerve.gates.fill import MaxFill
+from swerve.gates.legible import Legible
+from swerve.methods.deeptest import CUMULATIVE, GUIDED, PLAIN, PRINTED, PUBLISHED, deeptest, table_4
+from swerve.testing import FakeSource, FakeSystem
+from swerve.transformation import Chain, Transformation
+from swerve.transformations.affine import Rotate, Scale, Shear, Translate, ZoomOut
+from swerve.transformations.photometric import Brighten, Contrast
+from swerve.transformations.resize import MOST_PIXELS, Enlarge
+from swerve.values import Array, Depth, Image, Steering
+
+WIDTH, HEIGHT = 96, 64
+
+
+def drawn(pixels: Array) -> Case:
+    return Case("a", {"camera": Image(pixels)}, (Steering(0.0),))
+
+
+@pytest.fixture
+def picture() -> Case:
+    """Patches of many greys: something to see at any zoom, and more than a blur takes away."""
+    patches = np.random.default_rng(3).integers(40, 200, (HEIGHT // 4, WIDTH // 4, 3), dtype=np.uint8)
+    return drawn(cv2.resize(patches, (WIDTH, HEIGHT), interpolation=cv2.INTER_NEAREST))
+
+
+@pytest.mark.parametrize(
+    ("change", "view"),
+    [
+        (Scale(6, 6), 1 / 36),
+        (Scale(2, 1), 1 / 2),
+        (Scale(0.5, 0.5), 1.0),
+        (Translate(48, 0), 1 / 2),
+        (Translate(-48, 32), 1 / 4),
+        (Translate(200, 0), 0.0),
+        (Rotate(180), 1.0),
+        (Scale(2, 2, border="reflect"), 1 / 4),
+        (Translate(48, 0, border="replicate"), 1 / 2),
+        (ZoomOut(0.25, 0.25), 1.0),
+        (Chain((Scale(6, 6), Scale(6, 6))), 1 / 1296),
+        (Chain((Scale(2, 2), Brighten(10), Translate(48, 0))), 1 / 8),
+        (Chain((Scale(0.5, 0.5), Scale(2, 2))), 1 / 4),  # known only as a product: what was zoomed out counts as whole
+    ],
+)
+def test_view_is_what_is_left_of_the_picture(picture: Case, change: Transformation, view: float) -> None:
+    assert change(picture).facts["view"] == pytest.approx(view, abs=2e-6)
+
+
+@pytest.mark.parametrize("change", [Rotate(90), Shear(-0.7), Scale(3, 2), Translate(30, -20), Scale(1.3, 1.0)])
+def test_view_agrees_with_counted_pixels(picture: Case, change: Transformation) -> None:
+    """Every pixel is at a distance of its own: what is left of them is counted."""
+    distances = np.arange(WIDTH * HEIGHT, dtype=np.float32).reshape(HEIGHT, WIDTH)
+    moved = change.map(Depth(distances)).metres
+    left = len(np.unique(moved[np.isfinite(moved)])) / distances.size
+    assert float(change(picture).facts["view"]) == pytest.approx(left, abs=0.03)
+
+
+def test_every_single_change_of_table_4_but_the_border_is_legible(picture: Case) -> None:
+    changes = [change for space in table_4().values() for change in space.grid()]
+    assert len(changes) == 70
+    refused = [change for change in changes if Legible().admit(picture, change(picture))]
+    assert refused == [change for change in changes if MaxFill().admit(picture, change(picture))]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (Chain((Scale(6, 6), Scale(1.5, 1.5))), "1.23% of the picture is still seen, less than 2.50%"),
+        (Chain((Contrast(3), Brighten(100), Brighten(100))), "grey levels tell 0.00 bits a pixel, less than 25% of the"),
+        (Chain((Contrast(3), Brighten(100), Brighten(100), Translate(40, 0))), "grey levels tell"),  # white, with a border
+        (Translate(70, 0), "72.9% of the image is border fill"),
+    ],
+)
+def test_what_nobody_could_steer_by_is_refused(picture: Case, change: Transformation, why: str) -> None:
+    assert why in str(Legible().admit(picture, change(picture)))
+    assert Legible(fill=1, view=0, detail=0).admit(picture, change(picture)) is None
+
+
+def test_flat_picture_is_not_held_against_itself() -> None:
+    flat = drawn(np.full((HEIGHT, WIDTH, 3), 90, np.uint8))
+    assert Legible().admit(flat, Brighten(20)(flat)) is None
+    assert Legible().admit(Case("b", {}), Case("b", {})) is None
+
+
+@pytest.mark.parametrize("name", ["fill", "view", "detail"])
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), True, "0.5"])
+def test_shares_are_checked(name: str, share: object) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a number from 0 to 1"):
+        Legible(**{name: share})  # type: ignore[arg-type]
+
+
+def test_gates_of_the_profiles() -> None:
+    chosen = {
+        (profile, search): deeptest(FakeSource(2), FakeSystem(), profile=profile, search=search).gate
+        for profile, search in itertools.product((PLAIN, PRINTED, PUBLISHED), (CUMULATIVE, GUIDED))
+    }
+    assert chosen.pop((PLAIN, CUMULATIVE)) == MaxFill(0.5)
+    assert chosen.pop((PLAIN, GUIDED)) == Legible()
+    assert set(chosen.values()) == {None}
+
+
+def test_published_code_shears_the_other_way() -> None:
+    def shears(profile: str) -> list[float]:
+        rule = next(rule for rule in deeptest(FakeSource(2), FakeSystem(), profile=profile).rules if rule.name == "shear")
+        return [change.x for change in rule.change.grid() if isinstance(change, Shear) and change.anchor == "top-left"]
+
+    assert shears(PRINTED) == [round(-1 + step / 10, 1) for step in range(10)]
+    assert shears(PUBLISHED) == [-x for x in shears(PRINTED)]
+
+
+def test_larger_of_larger_pictures_have_an_end(picture: Case) -> None:
+    change = Chain((Enlarge(10, 10), Enlarge(10, 10), Enlarge(10, 10)))
+    assert WIDTH * HEIGHT * 10**6 > MOST_PIXELS
+    assert "9600×6400" not in str(change.steps[0].applies(picture))
+    assert "too many to work with" in str(change.applies(picture))
+    assert Enlarge(10, 10).applies(picture) is None
