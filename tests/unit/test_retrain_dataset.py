@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,6 +62,18 @@ def test_training_never_touches_test(seed: int, mix: float) -> None:
     parents = {case.parent or case.key for case in stream(prepared.training)}
     assert not tested & {prepared.train.group(name) for name in prepared.train.keys()}
     assert not parents & {case.parent or case.key for held in prepared.tested().values() for case in stream(held)}
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_case_has_each_rule_once_before_one_comes_again(count: int) -> None:
+    given_campaign = campaign(None, *(BRIGHTEN, ROTATE, Over(Brighten, beta=Range(-60, -5)))[:count])
+    keys = given_campaign.source.keys()
+    drawn = Drawn(given_campaign, given_campaign.rules).of(keys, float(count))
+    assert Counter((example.key, example.rule) for example in drawn) == Counter(
+        (key, rule.name) for key in keys for rule in given_campaign.rules
+    )
+    first = Counter(example.rule for example in drawn[: len(keys)])
+    assert len(first) == count  # not the same rule first for all
 
 
 @settings(deadline=None)
