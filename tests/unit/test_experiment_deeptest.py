@@ -384,6 +384,7 @@ def test_one_thinned_drive_is_retrained_in_blocks(one_drive: Path) -> None:
     assert [row["images"] for row in table][3:] == ["original", "fog", "rain"]
     cases = {row["split"]: int(row["cases"]) for row in table}
     assert cases == {"random, as printed": 14, "leak-free": 12}  # 34% of 40; three blocks of four
+    assert {(row["groups"], row["low"], row["high"], row["p"]) for row in table} == {("1", "", "", "")}  # all of one drive
     assert "with 1 images left out between sides" in (one_drive / "report" / "index.html").read_text()
 
 
@@ -408,6 +409,9 @@ def test_both_leak_free_ways_are_held_against_the_goal(tmp_path: Path, one_drive
     (sheet,) = [part for part in told.parts if isinstance(part, Sheet)]
     assert "with the original training data (and in 'leak-free, more scenes', its fog and rain versions)" in sheet.note
     assert "6 drives or scenes, each on one side" in sheet.note
+    assert "p is Wilcoxon's signed-rank test of each group's mean difference" in sheet.note
+    found = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+    assert {(row["cases"], row["groups"]) for row in found if row["split"] == "leak-free"} == {(8, 2)}
     assert "original training data" not in (one_drive / "report" / "index.html").read_text()
 
 

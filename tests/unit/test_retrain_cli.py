@@ -69,6 +69,15 @@ def test_campaign_is_retrained(campaign: str, tmp_path: Path, capsys: pytest.Cap
     assert "split by groups" in capsys.readouterr().out
 
 
+def test_one_drive_has_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.toml").write_text(FILE.replace("drives = 12\nframes = 2", "drives = 1\nframes = 20"))
+    words = ("--epochs", "1", "--mix", "0", "--rule", "dark", "--gap", "0", "--test", "0.3")
+    assert retrain(tmp_path / "one.toml", "--into", tmp_path / "out", *words) == 0
+    assert "no interval and no p: it takes at least 2 groups, and all 6 are of one" in capsys.readouterr().out
+    rows = table(tmp_path / "out" / "tables" / "retrain.csv")
+    assert {(row["groups"], row["low"], row["p"]) for row in rows} == {("1", "", "")}
+
+
 def test_split_table_has_everyone(campaign: str, tmp_path: Path) -> None:
     retrain(campaign, "--into", tmp_path / "out", "--epochs", "1", "--mix", "0", "--rule", "dark")
     rows = table(tmp_path / "out" / "tables" / "split.csv")

@@ -156,3 +156,45 @@ def test_table_reads_back(tmp_path: Path) -> None:
 def test_single_case_has_no_interval() -> None:
     row = compare(FakeSystem(bias=2.0), FakeSystem(bias=1.0), {"original": FakeSource(1)})[0]
     assert row.change.low is None
+
+
+def test_groups_are_resampled_whole() -> None:
+    alone, drives = (
+        compare(FakeSystem(gain=0.2), FakeSystem(bias=3), {"original": FakeSource(30, drive=drive)})[0] for drive in (1, 5)
+    )
+    assert (alone.cases, alone.groups, alone.test.n) == (30, 30, 30)
+    assert (drives.cases, drives.groups, drives.test.n) == (30, 6, 6)
+    assert (drives.before, drives.after, drives.change.value) == (alone.before, alone.after, alone.change.value)
+    assert (drives.change.low, drives.change.high) != (alone.change.low, alone.change.high)
+    assert drives.test.p >= 2 / 2**6  # type: ignore[operator]
+
+
+def test_one_drive_has_neither_interval_nor_p() -> None:
+    row = compare(FakeSystem(bias=2.0), FakeSystem(bias=1.0), {"original": FakeSource(9, drive=9)})[0]
+    assert (row.groups, row.change.low, row.test.p) == (1, None, None)
+    assert row.change.why == row.test.why == "it takes at least 2 groups, and all 9 are of one"
+
+
+class Loose(FakeSource):
+    def __getitem__(self, key: str) -> Case:
+        return replace(super().__getitem__(key), group="")
+
+
+def test_case_without_a_drive_is_its_own_group() -> None:
+    loose, alone = (compare(FakeSystem(gain=0.2), FakeSystem(), {"": source})[0] for source in (Loose(9), FakeSource(9)))
+    assert loose == alone
+    assert loose.groups == 9
+
+
+@dataclass(frozen=True)
+class BoxedDrives(Boxed):
+    """Pairs of frames belong together."""
+
+    def __getitem__(self, key: str) -> Case:
+        return replace(super().__getitem__(key), group=f"drive {int(key[-5:]) // 2}")
+
+
+def test_pictures_of_a_drive_go_together() -> None:
+    rows = by_measure(compare(Detector(4), Detector(8), {"original": BoxedDrives(8)}))
+    assert [(rows[name].cases, rows[name].groups) for name in (MAP, AP)] == [(8, 4), (8, 4)]
+    assert rows[AP].test.n == 4

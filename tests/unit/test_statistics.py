@@ -19,6 +19,7 @@ from swerve.analysis.statistics import (
     box_plot,
     cohens_d,
     fleiss_kappa,
+    group_means,
     holm,
     jaccard_distance,
     kappa,
@@ -391,6 +392,35 @@ def test_bootstrap_splits_large_samples(monkeypatch: pytest.MonkeyPatch) -> None
     whole = paired_bootstrap(LEFT, RIGHT, seed=2, resamples=95)
     monkeypatch.setattr("swerve.analysis.statistics.AT_ONCE", 400)
     assert paired_bootstrap(LEFT, RIGHT, seed=2, resamples=95) == whole
+
+
+def test_bootstrap_of_groups_of_one_is_the_plain_one() -> None:
+    assert paired_bootstrap(LEFT, RIGHT, seed=5, groups=range(40)) == paired_bootstrap(LEFT, RIGHT, seed=5)
+
+
+def test_bootstrap_draws_whole_groups() -> None:
+    once, thrice = (LEFT, RIGHT), (np.repeat(LEFT, 3).tolist(), np.repeat(RIGHT, 3).tolist())
+    groups = [f"scene {number // 3}" for number in range(120)]
+    told, plain = paired_bootstrap(*thrice, seed=5, groups=groups), paired_bootstrap(*once, seed=5)
+    assert (told.low, told.high) == pytest.approx((plain.low, plain.high))  # copies of a frame tell nothing new
+    naive = paired_bootstrap(*thrice, seed=5)
+    assert naive.high - naive.low < 0.7 * (told.high - told.low)  # type: ignore[operator]
+
+
+def test_bootstrap_weighs_groups_by_their_size() -> None:
+    told = paired_bootstrap([0, 0, 0, 0], [1, 1, 1, 5], seed=0, groups=["a", "a", "a", "b"])
+    assert told == Estimate(4, 2.0, 1.0, 5.0)
+
+
+def test_bootstrap_needs_two_groups() -> None:
+    told = paired_bootstrap([1, 2, 3], [2, 3, 5], seed=0, groups=["a"] * 3)
+    assert told == Estimate(3, why="it takes at least 2 groups, and all 3 are of one")
+    with pytest.raises(ValueError, match="each of 3 observations needs its group, got 2"):
+        paired_bootstrap([1, 2, 3], [2, 3, 5], seed=0, groups=["a", "b"])
+
+
+def test_group_means_come_in_order() -> None:
+    assert group_means([1, 10, 3], ["b", "a", "b"]) == [2.0, 10.0]
 
 
 def test_box_plot_marks_outliers() -> None:

@@ -234,21 +234,38 @@ def mean_of_runs(values: Sequence[float], confidence: float = 0.95) -> Estimate:
 
 
 def paired_bootstrap(
-    before: Sequence[float], after: Sequence[float], *, seed: int, resamples: int = 10_000, confidence: float = 0.95
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    seed: int,
+    groups: Sequence[Hashable] | None = None,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
 ) -> Estimate:
-    """The mean of after - before, with a percentile interval from resampled pairs; the same seed, the same interval."""
+    """The mean of after - before, with a percentile interval from resampled pairs; the same seed, the same interval.
+
+    Pairs of one group are alike, as frames of one drive are: with `groups`, the group of every pair, groups are resampled
+    whole.
+    """
     _deviations(confidence)
     if resamples < 1:
         raise ValueError(f"resamples must be at least 1, got {resamples!r}")
     ours, theirs, why = _pairs(before, after, fewest=2)
     if why:
         return Estimate(len(ours), why=why)
-    gaps, rng = theirs - ours, np.random.default_rng(seed)
-    rows = max(AT_ONCE // len(gaps), 1)
-    sizes = [min(rows, resamples - start) for start in range(0, resamples, rows)]
-    means = np.concatenate([gaps[rng.integers(0, len(gaps), (size, len(gaps)))].mean(axis=1) for size in sizes])
+    gaps, place = theirs - ours, _places(range(len(ours)) if groups is None else groups, len(ours))
+    sums, counts = np.bincount(place, gaps), np.bincount(place)
+    if len(sums) < 2:
+        return Estimate(len(gaps), why=f"it takes at least 2 groups, and all {len(gaps)} are of one")
+    means = _resampled(sums, counts, np.random.default_rng(seed), resamples)
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Estimate(len(gaps), float(gaps.mean()), float(low), float(high))
+
+
+def group_means(values: Sequence[float], groups: Sequence[Hashable]) -> list[float]:
+    """The mean of each group's values, groups in the order in which they first come."""
+    place = _places(groups, len(values))
+    return [float(mean) for mean in np.bincount(place, np.asarray(values, dtype=float)) / np.bincount(place)]
 
 
 def box_plot(values: Sequence[float]) -> BoxPlot | None:
@@ -335,6 +352,22 @@ def _pairs(first: Sequence[float], second: Sequence[float], *, fewest: int) -> t
         raise ValueError(f"pairs need as many first as second numbers, got {len(first)} and {len(second)}")
     (ours, why), (theirs, reason) = _finite(first, fewest=fewest), _finite(second, fewest=fewest)
     return ours, theirs, why or reason
+
+
+def _places(groups: Sequence[Hashable], count: int) -> Array:
+    """The number of every observation's group, from 0 in the order in which they first come."""
+    if len(groups) != count:
+        raise ValueError(f"each of {count} observations needs its group, got {len(groups)}")
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return np.array([numbers[group] for group in groups], dtype=int)
+
+
+def _resampled(sums: Array, counts: Array, rng: np.random.Generator, resamples: int) -> Array:
+    """Means over as many groups as there are, drawn with replacement."""
+    rows = max(AT_ONCE // len(sums), 1)
+    sizes = [min(rows, resamples - start) for start in range(0, resamples, rows)]
+    drawn = (rng.integers(0, len(sums), (size, len(sums))) for size in sizes)
+    return np.concatenate([sums[picks].sum(axis=1) / counts[picks].sum(axis=1) for picks in drawn])
 
 
 def _constant(numbers: Array) -> bool:

@@ -247,18 +247,20 @@ def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Names
         console.print(Text("a random split puts neighbours of one drive on both sides: these figures flatter"))
     if rows:
         console.print(_table(rows))
+    for why in dict.fromkeys(row.change.why for row in rows if row.change.why):
+        console.print(Text(f"no interval and no p: {why}"))
     console.print(Text(str(options.into)))
 
 
 def _table(rows: Sequence[Compared]) -> Table:
-    head = ("data", "measure", "cases", "skipped", "before", "after", "change, 95%", "p")
+    head = ("data", "measure", "cases", "groups", "skipped", "before", "after", "change, 95%", "p")
     table = Table(*head, box=SIMPLE, pad_edge=False)
     for row in rows:
         interval = (
             "" if row.change.low is None else f"{row.change.value:+.2g} ({row.change.low:+.2g} to {row.change.high:+.2g})"
         )
         p = "" if row.test.p is None else f"{row.test.p:.2g}"
-        counts = f"{row.cases:,}", f"{row.skipped:,}"
+        counts = f"{row.cases:,}", f"{row.groups:,}", f"{row.skipped:,}"
         table.add_row(printable(row.data), row.measure, *counts, _cell(row.before), _cell(row.after), interval, p)
     return table
 

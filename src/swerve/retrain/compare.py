@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from swerve.analysis.detection import average_precision
-from swerve.analysis.statistics import Estimate, Outcome, paired_bootstrap, signed_rank
+from swerve.analysis.statistics import Estimate, Outcome, group_means, paired_bootstrap, signed_rank
 from swerve.analysis.tables import TABLES
 from swerve.case import Case, Source
 from swerve.engine import Progress, Silent
@@ -21,21 +21,26 @@ from swerve.evaluation import answer_all
 from swerve.files import make_folder, write_csv
 from swerve.retrain.dataset import Skips, stream
 from swerve.system import Answer, System
-from swerve.values import Array, Boxes2D, Steering, Value, find
+from swerve.values import Boxes2D, Steering, Value, find
 
 MSE, RMSE, MAP, AP = "MSE, rad²", "RMSE, degrees", "mAP", "AP per picture"
-COLUMNS = ("data", "measure", "cases", "skipped", "before", "after", "change", "low", "high", "p")
+COLUMNS = ("data", "measure", "cases", "groups", "skipped", "before", "after", "change", "low", "high", "p")
 BATCH = 16
 V = TypeVar("V", bound=Value)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One measure on one set before and after; the change's interval and `p` come from the same cases in pairs."""
+    """One measure on one set before and after; the change's interval and `p` come from the same cases in pairs.
+
+    Cases of one drive or scene are alike, so that whole groups are resampled for the interval, and `p` is Wilcoxon's
+    signed-rank test of the groups' means.
+    """
 
     data: str
     measure: str
     cases: int
+    groups: int  # drives or scenes that the cases are of
     skipped: int  # cases that did not read, whose label is no number, or that one of the two systems had no answer to
     before: float | None
     after: float | None
@@ -45,7 +50,7 @@ class Compared:
     def row(self) -> tuple[object, ...]:
         """The cells of `tables/retrain.csv`."""
         change = None if self.before is None or self.after is None else self.after - self.before
-        told = (self.data, self.measure, self.cases, self.skipped, self.before, self.after, change)
+        told = (self.data, self.measure, self.cases, self.groups, self.skipped, self.before, self.after, change)
         return (*told, self.change.low, self.change.high, self.test.p)
 
 
@@ -76,8 +81,8 @@ def write_comparison(rows: Sequence[Compared], folder: Path) -> Path:
 class _Seen:
     """What a set has shown so far: numbers and boxes, never pictures."""
 
-    errors: list[tuple[float, float]] = field(default_factory=list)  # rad², before and after
-    boxes: list[tuple[Boxes2D, Boxes2D, Boxes2D]] = field(default_factory=list)  # truth, before, after
+    errors: list[tuple[str, float, float]] = field(default_factory=list)  # group; rad², before and after
+    boxes: list[tuple[str, Boxes2D, Boxes2D, Boxes2D]] = field(default_factory=list)  # group; truth, before, after
     lost: int = 0
 
     def add(self, case: Case, before: object, after: object) -> None:
@@ -90,9 +95,9 @@ class _Seen:
             self.lost += 1
             return
         if angles:
-            self.errors.append((_rad2(angles[1], angles[0]), _rad2(angles[2], angles[0])))
+            self.errors.append((_group(case), _rad2(angles[1], angles[0]), _rad2(angles[2], angles[0])))
         if boxes:
-            self.boxes.append(boxes)
+            self.boxes.append((_group(case), *boxes))
 
 
 def _asked(before: System, after: System, source: Source, watch: Progress, name: str) -> _Seen:
@@ -110,7 +115,7 @@ def _asked(before: System, after: System, source: Source, watch: Progress, name:
 
 def _rows(name: str, seen: _Seen, seed: int) -> Iterator[Compared]:
     if seen.errors:
-        yield from _steering_rows(name, np.array(seen.errors), seen.lost, seed)
+        yield from _steering_rows(name, seen.errors, seen.lost, seed)
     if seen.boxes:
         yield from _box_rows(name, seen.boxes, seen.lost, seed)
 
@@ -126,28 +131,42 @@ def _both(kind: type[V], case: Case, before: Answer, after: Answer) -> tuple[V, 
     return (label, one, two) if isinstance(label, kind) and isinstance(one, kind) and isinstance(two, kind) else None
 
 
+def _group(case: Case) -> str:
+    """The drive or scene of a case; one without is a group of its own, with its follow-ups."""
+    return case.group or case.parent or case.key
+
+
 def _rad2(said: Steering, truth: Steering) -> float:
     return math.radians(said.degrees - truth.degrees) ** 2
 
 
-def _steering_rows(name: str, errors: Array, lost: int, seed: int) -> Iterator[Compared]:
-    was, now = errors[:, 0], errors[:, 1]
-    means = float(was.mean()), float(now.mean())
-    change, test = paired_bootstrap(list(was), list(now), seed=seed), signed_rank(list(was), list(now))
-    yield Compared(name, MSE, len(errors), lost, *means, change, test)
+def _steering_rows(name: str, errors: Sequence[tuple[str, float, float]], lost: int, seed: int) -> Iterator[Compared]:
+    groups, was, now = zip(*errors, strict=True)
+    counts = len(errors), len(set(groups)), lost
+    means = float(np.mean(was)), float(np.mean(now))
+    yield Compared(name, MSE, *counts, *means, *_paired(was, now, groups, seed))
     before, after = (math.degrees(math.sqrt(mean)) for mean in means)
-    yield Compared(name, RMSE, len(errors), lost, before, after)
+    yield Compared(name, RMSE, *counts, before, after)
 
 
-def _box_rows(name: str, boxes: Sequence[tuple[Boxes2D, Boxes2D, Boxes2D]], lost: int, seed: int) -> Iterator[Compared]:
-    truth, *said = zip(*boxes, strict=True)
+def _box_rows(name: str, boxes: Sequence[tuple[str, Boxes2D, Boxes2D, Boxes2D]], lost: int, seed: int) -> Iterator[Compared]:
+    groups, truth, *said = zip(*boxes, strict=True)
     was, now = (average_precision(truth, answers).mean for answers in said)
-    yield Compared(name, MAP, len(boxes), lost, was, now)
+    yield Compared(name, MAP, len(boxes), len(set(groups)), lost, was, now)
     # mAP has no value per picture to pair; the precision on each picture alone has.
-    alone = [tuple(average_precision([label], [one]).mean for one in (first, second)) for label, first, second in boxes]
-    pairs = [(one, two) for one, two in alone if one is not None and two is not None]
+    alone = [[average_precision([label], [one]).mean for one in answers] for _, label, *answers in boxes]
+    both = zip(groups, alone, strict=True)
+    pairs = [(group, one, two) for group, (one, two) in both if one is not None and two is not None]
     if pairs:
-        first, second = ([pair[side] for pair in pairs] for side in (0, 1))
+        owners, first, second = zip(*pairs, strict=True)
         means = float(np.mean(first)), float(np.mean(second))
-        change, test = paired_bootstrap(first, second, seed=seed), signed_rank(first, second)
-        yield Compared(name, AP, len(pairs), lost, *means, change, test)
+        told = _paired(first, second, owners, seed)
+        yield Compared(name, AP, len(pairs), len(set(owners)), lost, *means, *told)
+
+
+def _paired(before: Sequence[float], after: Sequence[float], groups: Sequence[str], seed: int) -> tuple[Estimate, Outcome]:
+    """The change with its interval, and the test of the groups' means; neither where one group is all there is."""
+    change = paired_bootstrap(before, after, seed=seed, groups=groups)
+    if change.why:
+        return change, Outcome(len(set(groups)), why=change.why)
+    return change, signed_rank(group_means(before, groups), group_means(after, groups))

@@ -40,7 +40,8 @@ PRINTED, LEAK_FREE, MORE = "random, as printed", "leak-free", "leak-free, more s
 MIX = 2.0  # one fog and one rain version of every training image
 BETTER, WORSE = 0.3, 0.05  # what is hoped for: fog and rain errors down by so much, the original one up by no more
 COLUMNS = (
-    *("split", "images", "cases", "before", "after", "change", "low", "high", "p", "printed before", "printed after"),
+    *("split", "images", "cases", "groups", "before", "after", "change", "low", "high", "p"),
+    *("printed before", "printed after"),
 )
 
 
@@ -69,19 +70,24 @@ def section(setting: Setting, asked: Retraining | None) -> Section:
     rows = tuple(_row(name, one) for name, compared in told.items() for one in compared)
     csv = setting.table("table9", COLUMNS, rows)
     formats = {"before": ".4f", "after": ".4f", "change": "+.1%", "low": "+.4f", "high": "+.4f", "p": ".2g"}
-    along = f", with the original training data (and in {MORE!r}, its fog and rain versions)" if asked.base else ""
-    note = (
-        f"MSE in rad² of the wheel of {asked.subject.name}, before and after fine-tuning on fog and rain versions of 66% of "
-        f"the images, a tenth of all of which says when to stop{along}; measured on the other 34% and their fog and rain "
-        "versions. low, high: 95% interval of the difference, from the same images in pairs. What the paper prints as MSE "
-        "are roots (D-3): hold its ratios against ours, not its sizes. "
-        f"{LEAK_FREE}: {_apart(asked.source)}"
-    )
-    sheet = Sheet("Table 9", COLUMNS, rows, note, printed=COLUMNS[-2:], csv=csv, formats=formats)
+    sheet = Sheet("Table 9", COLUMNS, rows, _note(asked), printed=COLUMNS[-2:], csv=csv, formats=formats)
     believed = [way for way in (LEAK_FREE, MORE) if way in told]
     charts = tuple(Chart(f"MSE before and after, {way}", bars(_bars(told[way]), axis="rad²")) for way in believed[:1])
     answer = ". ".join(f"{way}: {_answer(told[way])}" for way in believed) or f"there is no {LEAK_FREE} figure"
     return Section(title, short, (sheet, *charts), answer)
+
+
+def _note(asked: Retraining) -> str:
+    """What the columns of Table 9 are."""
+    along = f", with the original training data (and in {MORE!r}, its fog and rain versions)" if asked.base else ""
+    return (
+        f"MSE in rad² of the wheel of {asked.subject.name}, before and after fine-tuning on fog and rain versions of 66% of "
+        f"the images, a tenth of all of which says when to stop{along}; measured on the other 34% and their fog and rain "
+        "versions. Images of one scene or drive are alike, so they are taken together: groups counts the scenes or drives "
+        "that were tested, low and high are the 95% interval of the difference from whole groups resampled, p is Wilcoxon's "
+        "signed-rank test of each group's mean difference, and a single group has neither. What the paper prints as MSE are "
+        f"roots (D-3): hold its ratios against ours, not its sizes. {LEAK_FREE}: {_apart(asked.source)}"
+    )
 
 
 def _by_way(setting: Setting, asked: Retraining, ways: Sequence[str]) -> tuple[dict[str, list[Compared]], dict[str, str]]:
@@ -173,6 +179,7 @@ def _row(split: str, row: Compared) -> Row:
         split,
         _named(row),
         row.cases,
+        row.groups,
         row.before,
         row.after,
         _share(row),
