@@ -25,9 +25,12 @@ from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Frames, Subject
 from swerve.report.experiment import Sheet
+from swerve.retrain.compare import MSE, Compared
+from swerve.space import Over
 from swerve.store import Run
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
+from swerve.transformations.weather import Fog
 from swerve.values import Group, Image, Steering
 from tests.unit.test_meter import network
 
@@ -413,6 +416,33 @@ def test_both_leak_free_ways_are_held_against_the_goal(tmp_path: Path, one_drive
     found = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
     assert {(row["cases"], row["groups"]) for row in found if row["split"] == "leak-free"} == {(8, 2)}
     assert "original training data" not in (one_drive / "report" / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("where", "other"),
+    [
+        ("swerve.experiments.deeptest.retraining.TEST", 0.5),
+        ("swerve.experiments.deeptest.retraining.VAL", 0.2),
+        ("swerve.methods.deeptest.weather", lambda: {"fog": Over(Fog, visibility=60.0)}),
+        ("swerve.identity.package_fingerprint", lambda: "edited"),
+        ("swerve.__version__", "9.9"),
+    ],
+)
+def test_kept_comparison_is_of_the_same_making(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, other: object
+) -> None:
+    made: list[str] = []
+    row = Compared("original", MSE, 8, 2, 0, 0.2, 0.1)
+    monkeypatch.setattr(retraining, "_retrained", lambda setting, asked, way: made.append(way) or [row])
+    scenes = FakeSource(24, drive=4)
+    asked = Retraining(Subject("small", trainable(), scenes), scenes, passes=1)
+    (tmp_path / "runs").mkdir()
+    for _ in range(2):
+        retraining.section(Setting(tmp_path, QUICK), asked)
+    assert made == ["random, as printed", "leak-free"]
+    monkeypatch.setattr(where, other)
+    retraining.section(Setting(tmp_path, QUICK), asked)
+    assert len(made) == 4
 
 
 def test_way_that_cannot_be_gone_keeps_the_others(one_drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

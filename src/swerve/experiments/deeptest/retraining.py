@@ -22,6 +22,7 @@ from swerve.experiments.deeptest.printed import TABLE_9
 from swerve.experiments.setting import RUNS, Setting
 from swerve.experiments.subjects import Subject
 from swerve.files import json_bytes, make_folder, write_whole
+from swerve.identity import identity_of
 from swerve.methods.deeptest import WEATHER, deeptest
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
@@ -105,17 +106,24 @@ def _by_way(setting: Setting, asked: Retraining, ways: Sequence[str]) -> tuple[d
 def _kept(setting: Setting, asked: Retraining, way: str) -> list[Compared]:
     """The comparison of one way, from the folder where it was made before."""
     path = setting.into / RUNS / asked.subject.name / f"retrained-{slug(way)}.json"
-    parts = asked.subject.system, asked.source, *((asked.base,) if asked.base else ())
-    made_of = digest_of(
-        *(way, asked.passes, RATE, PATIENCE, MIX, _gap(asked.source), setting.seed),
-        [part.fingerprint() for part in parts],
-    )
+    made_of = _made_of(setting, asked, way)
     if path.exists() and (told := json.loads(path.read_text()))["made_of"] == made_of:
         return [_compared(row) for row in told["rows"]]
     rows = list(_retrained(setting, asked, way))
     make_folder(path.parent)
     write_whole(path, json_bytes({"made_of": made_of, "rows": [asdict(row) for row in rows]}))
     return rows
+
+
+def _made_of(setting: Setting, asked: Retraining, way: str) -> str:
+    """A hash of all that decides a comparison: numbers, changes with their parameters, weights, images, code, libraries."""
+    told = identity_of(_wet(asked.source, asked, setting), setting.base)
+    cut = (TEST, VAL, Cut.blocks, _gap(asked.source))
+    return digest_of(
+        *(way, asked.passes, RATE, PATIENCE, MIX, cut, setting.seed),
+        *(told["swerve"], told["fingerprints"], told["libraries"], told["campaign"]["rule"]),
+        asked.base.fingerprint() if asked.base else None,
+    )
 
 
 def _compared(row: dict[str, Any]) -> Compared:
