@@ -1,8 +1,9 @@
 """RQ5: does training on fog and rain make the system better in fog and rain? (DT-38, Table 9)
 
 Split at random, as printed, which puts neighbours of one drive on both sides; and by scenes, or blocks with gaps, whose
-figures are the ones to believe (D-33). Then once more, with fog and rain versions of the original training data too: other
-drives, so nothing leaks, and many more scenes.
+figures are the ones to believe (D-33). The paper's original training data is stood in for by frames of the world's training
+split, rendered for this purpose. Then once more, with fog and rain versions of those frames too: other drives, so nothing
+leaks, and many more scenes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from swerve.retrain.split import GROUPS, RANDOM, SIDES, TRAIN, Cut, Split, split
 from swerve.seeding import digest_of
 from swerve.sources.some import Some
 
-TEST, VAL = 0.34, 0.1  # 66% train, of which a part says when to stop
+TEST, VAL = 0.34, 0.1  # of the paper's 66% that train, a tenth of all says when to stop here: 56% train
 RATE, PATIENCE = 3e-5, 5  # small steps: so few images are soon learnt by heart
 PRINTED, LEAK_FREE, MORE = "random, as printed", "leak-free", "leak-free, more scenes"
 MIX = 2.0  # one fog and one rain version of every training image
@@ -48,7 +49,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Retraining:
-    """What to retrain, on which drives, and the original training data that comes along."""
+    """What to retrain, on which drives, and the frames of the world's training split that come along."""
 
     subject: Subject
     source: Source
@@ -80,14 +81,15 @@ def section(setting: Setting, asked: Retraining | None) -> Section:
 
 def _note(asked: Retraining) -> str:
     """What the columns of Table 9 are."""
-    along = f", with the original training data (and in {MORE!r}, its fog and rain versions)" if asked.base else ""
+    split = f"frames of the world's training split, rendered for this, train along (in {MORE!r} with such versions too)"
     return (
-        f"MSE in rad² of the wheel of {asked.subject.name}, before and after fine-tuning on fog and rain versions of 66% of "
-        f"the images, a tenth of all of which says when to stop{along}; measured on the other 34% and their fog and rain "
-        "versions. Images of one scene or drive are alike, so they are taken together: groups counts the scenes or drives "
-        "that were tested, low and high are the 95% interval of the difference from whole groups resampled, p is Wilcoxon's "
-        "signed-rank test of each group's mean difference, and a single group has neither. What the paper prints as MSE are "
-        f"roots (D-3): hold its ratios against ours, not its sizes. {LEAK_FREE}: {_apart(asked.source)}"
+        f"MSE in rad² of the wheel of {asked.subject.name}, before and after fine-tuning on fog and rain versions of "
+        f"{1 - TEST - VAL:.0%} of the images, while {VAL:.0%} say when to stop, {1 - TEST:.0%} together; "
+        f"{split if asked.base else 'what trains does so untouched too'}; measured on the other {TEST:.0%} and their fog "
+        "and rain versions. Images of one scene or drive are alike, so they are taken together: groups counts the scenes or "
+        "drives that were tested, low and high are the 95% interval of the difference from whole groups resampled, p is "
+        "Wilcoxon's signed-rank test of each group's mean difference, and a single group has neither. What the paper prints "
+        f"as MSE are roots (D-3): hold its ratios against ours, not its sizes. {LEAK_FREE}: {_apart(asked.source)}"
     )
 
 
@@ -166,7 +168,7 @@ def _wet(source: Source, asked: Retraining, setting: Setting) -> Campaign:
 
 
 def _more(base: Source, asked: Retraining, setting: Setting) -> Source:
-    """Training data with fog and rain versions of its own."""
+    """Frames of the training split with fog and rain versions of their own."""
     campaign, keys = _wet(base, asked, setting), base.keys()
     everything = Split(GROUPS, dict.fromkeys(keys, TRAIN), {key: group_of(base, key) for key in keys})
     drawn = Drawn(campaign, campaign.rules, setting.seed, setting.watch).of(keys, MIX)
