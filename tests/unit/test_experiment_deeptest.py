@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Frames, Subject
 from swerve.report.experiment import Sheet
 from swerve.retrain.compare import MSE, Compared
+from swerve.review.queue import chosen, queue
 from swerve.space import Over
 from swerve.store import Run
 from swerve.systems.torch import TorchSystem
@@ -362,6 +364,23 @@ def test_reviewed_violations_are_those_that_count(folder: Path) -> None:
     assert table["simple"]["violations"] == {row["change"]: row for row in rows(folder, "table8")}["simple"]["small"]
     assert {row["marked"] for row in table.values()} == {"0"}
     assert {row["false share"] for row in table.values()} == {""}
+
+
+def test_command_opens_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    experiment(Setting(tmp_path, QUICK), FakeSystem(gain=0.97, bias=0.1), FakeSource(8), "shut off")
+    table = {row["changes"]: row for row in rows(tmp_path, "review") if row["model"] == "shut off"}
+    for name in ("simple", "fog", "rain"):
+        *verb, folder, only, file = shlex.split(table[name]["to mark"])
+        assert (verb, only) == (["swerve", "review"], "--only")
+        assert Path(file) == tmp_path / "tables" / f"review-shut-off-{name}.txt"
+        opened = queue(Run(Path(folder)), only=chosen(Run(Path(folder)), Path(file)))
+        assert len(opened) == int(table[name]["violations"]) < len(list(Run(Path(folder)).findings()))
+
+
+def test_nothing_to_mark_has_no_command(folder: Path) -> None:
+    table = [row for row in rows(folder, "review") if row["model"] == "small"]
+    assert {row["to mark"] for row in table if row["violations"] == "0"} == {""}
 
 
 def trainable() -> TorchSystem:

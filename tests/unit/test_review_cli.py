@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swerve.errors import InputError
+from swerve.errors import EnvironmentFault, InputError
 from swerve.review.cli import add_options, review
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
 from swerve.store import Run
@@ -87,6 +87,48 @@ def test_all_draws_held_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert called(run, "--all", "--sample", 9, "--export-page", tmp_path / "page.html") == 0
     assert capsys.readouterr().out.startswith("3 trials, 0.")
     assert (tmp_path / "page.html").read_text().count('"held":true') == 2
+
+
+def test_only_some_are_opened(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two, three = ids(run)
+    (tmp_path / "ids.txt").write_text(f"{three}\n\n {one}\n{one}\n")
+    assert called(run, "--only", tmp_path / "ids.txt", "--export-page", tmp_path / "page.html") == 0
+    assert capsys.readouterr().out.startswith("2 findings, 0.")
+    page = (tmp_path / "page.html").read_text()
+    assert [finding in page for finding in (one, two, three)] == [True, False, True]
+    assert called(run, "--only", tmp_path / "ids.txt", "--sample", 1, "--export-page", tmp_path / "page.html") == 0
+    assert capsys.readouterr().out.startswith("1 findings, 0.")
+
+
+def test_only_names_findings_of_the_run(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "ids.txt"
+    file.write_text(f"{ids(run)[0]}\nnobody\n")
+    with pytest.raises(InputError, match=r"ids\.txt: 1 of its 2 ids are no findings of .*, such as 'nobody'; take them out"):
+        called(run, "--only", file, "--no-browser")
+    file.write_text("\n")
+    with pytest.raises(InputError, match=r"ids\.txt: names no finding; write their ids into it, one a line"):
+        called(run, "--only", file, "--no-browser")
+    file.write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"ids\.txt: is not UTF-8 text"):
+        called(run, "--only", file, "--no-browser")
+    with pytest.raises(EnvironmentFault, match=r"gone\.txt: cannot be read"):
+        called(run, "--only", tmp_path / "gone.txt", "--no-browser")
+
+
+def test_only_is_for_pages(run: Run, tmp_path: Path) -> None:
+    for other in (("--agreement",), ("--export", tmp_path / "out.csv"), ("--import", tmp_path / "in.csv")):
+        with pytest.raises(InputError, match=f"--only says what a page shows, and {other[0]} goes over all marks"):
+            called(run, "--only", tmp_path / "ids.txt", *other)
+
+
+def test_only_takes_held_trials_with_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Made([finding("a"), held("b"), held("c")]).write(tmp_path / "run")
+    (tmp_path / "ids.txt").write_text("\n".join(row["id"] for row in run.trials() if row["case"] != "c"))
+    words = ("--only", tmp_path / "ids.txt", "--export-page", tmp_path / "page.html")
+    with pytest.raises(InputError, match="1 of its 2 ids are no findings"):
+        called(run, *words)
+    assert called(run, *words, "--all", "--sample", 9) == 0
+    assert capsys.readouterr().out.startswith("2 trials, 0.")
 
 
 def test_many_conflicts_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,7 @@ TOLD = 20  # conflicts printed
 def add_options(verb: argparse.ArgumentParser) -> None:
     """Give `verb` the options of `swerve review`, all but the run folder."""
     verb.add_argument("--reviewer", metavar="NAME", help=f"whose marks these are (default: {REVIEWER})")
+    verb.add_argument("--only", type=Path, metavar="FILE", help="just the findings whose ids are in a text file, one a line")
     verb.add_argument("--sample", type=_at_least_1, metavar="N", help="N findings drawn at random, the same for everybody")
     verb.add_argument("--all", action="store_true", help="draw the sample from all judged trials, those that held too")
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample (default: %(default)s)")
@@ -63,6 +64,7 @@ def review(options: argparse.Namespace) -> int:
     """Carry out `swerve review` and return its exit code."""
     from swerve.store import Run
 
+    _refuse_only(options)
     run = Run(options.folder)
     if options.bring:
         return _import(run, options)
@@ -73,6 +75,15 @@ def review(options: argparse.Namespace) -> int:
     if options.export_page:
         return _export_page(run, options)
     return _serve(run, options)
+
+
+def _refuse_only(options: argparse.Namespace) -> None:
+    """Refuse `--only` where nothing would go by it."""
+    from swerve.errors import InputError
+
+    given = {"--import": options.bring, "--export": options.export, "--agreement": options.agreement}
+    if options.only and (other := next((name for name, value in given.items() if value), None)):
+        raise InputError(f"--only says what a page shows, and {other} goes over all marks; leave one of the two out")
 
 
 def _import(run: Run, options: argparse.Namespace) -> int:
@@ -179,11 +190,12 @@ def _desk(run: Run, options: argparse.Namespace) -> Desk:
     from swerve.errors import InputError
     from swerve.review.marks import reviewer_name
     from swerve.review.page import Desk
-    from swerve.review.queue import queue
+    from swerve.review.queue import chosen, queue
 
     if options.all and options.sample is None:
         raise InputError("--all needs --sample N: how many of all judged trials to draw")
-    findings = queue(run, options.sample, seed=options.seed, held=options.all)
+    only = chosen(run, options.only, held=options.all) if options.only else None
+    findings = queue(run, options.sample, seed=options.seed, held=options.all, only=only)
     if not findings:
         raise InputError(f"{run.folder}: has no {_what(options)} to review")
     return Desk(reviewer_name(options.reviewer or REVIEWER), findings, blind=not options.show_marks)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
+from swerve.analysis.tables import TABLES
 from swerve.experiments.deeptest.printed import FALSE_BY_CHANGE, FALSE_POSITIVES
 from swerve.experiments.deeptest.tested import Tested
 from swerve.experiments.deeptest.violations import ALL, EPSILON, FACTOR
 from swerve.experiments.setting import Setting
+from swerve.files import make_folder, write_whole
 from swerve.report.cells import Row
 from swerve.report.experiment import Section, Sheet
+from swerve.retrain.entry import slug
 from swerve.review.agreement import verdicts
 from swerve.review.marks import Mark
 from swerve.store import Run
@@ -24,15 +27,16 @@ COLUMNS = (
     *("to mark", "printed false"),
 )
 NOTE = (
-    f"violations at λ = {FACTOR}, ε = {EPSILON:g}, and what reviewers made of them; mark findings with the command and run "
-    "the experiment again: marks are read from the run folders. The paper found 130 of 6,339 false, 2.05%"
+    f"violations at λ = {FACTOR}, ε = {EPSILON:g}, and what reviewers made of them; mark findings with the command, which "
+    "opens those of its row alone, and run the experiment again: marks are read from the run folders. The paper found 130 "
+    "of 6,339 false, 2.05%"
 )
 
 
 def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     """What people have marked so far, with the share of false positives and its interval."""
     judged = [tested for tested in all_tested if tested.oracle]
-    rows = (*(row for tested in judged for row in _rows(tested)), *_totals(judged))
+    rows = (*(row for tested in judged for row in _rows(setting, tested)), *_totals(judged))
     csv = setting.table("review", COLUMNS, rows)
     formats = {"false share": ".1%", "low": ".1%", "high": ".1%"}
     marked = sum(number for row in rows if row[1] == "all" and row[0] != ALL and isinstance(number := row[3], int))
@@ -41,15 +45,23 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     return Section("RQ4: how many of them are false?", parts=(sheet,), answer=answer)
 
 
-def _rows(tested: Tested) -> Iterator[Row]:
+def _rows(setting: Setting, tested: Tested) -> Iterator[Row]:
     total: Counter[Mark] = Counter()
     found = 0
     for name, ids, run in _violations(tested):
         marks = verdicts(run)
         counts = Counter(mark for finding, mark in marks.items() if finding in ids)
         total, found = total + counts, found + len(ids)
-        yield _row(tested.name, name, len(ids), counts, shlex.join(["swerve", "review", str(run.folder)]), None)
+        yield _row(tested.name, name, len(ids), counts, _command(setting, tested.name, name, ids, run), None)
     yield _row(tested.name, "all", found, total, None, FALSE_POSITIVES.get(tested.subject.like))
+
+
+def _command(setting: Setting, model: str, name: str, ids: Collection[str], run: Run) -> str | None:
+    """What opens the violations that count, whose ids are written to a file; None where there is nothing to mark."""
+    file = setting.into / TABLES / f"review-{slug(model)}-{name}.txt"
+    make_folder(file.parent)
+    write_whole(file, "".join(f"{one}\n" for one in sorted(ids)).encode())
+    return shlex.join(["swerve", "review", str(run.folder), "--only", str(file)]) if ids else None
 
 
 def _totals(judged: Sequence[Tested]) -> Iterator[Row]:
