@@ -24,7 +24,7 @@ from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experi
 from swerve.experiments.deeptest.retraining import Retraining
 from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
-from swerve.experiments.subjects import Frames, Subject
+from swerve.experiments.subjects import Frames, Subject, rendered
 from swerve.report.experiment import Sheet
 from swerve.retrain.compare import MSE, Compared
 from swerve.review.queue import chosen, queue
@@ -34,6 +34,7 @@ from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.weather import Fog
 from swerve.values import Group, Image, Steering
+from swerve.world.source import World
 from tests.unit.test_meter import network
 
 TABLES = ("table5", "table6", "table7", "table8", "table9", "fig4", "fig5", "fig6", "guidance", "review")
@@ -483,6 +484,21 @@ def test_way_that_cannot_be_gone_keeps_the_others(one_drive: Path, tmp_path: Pat
     page = (copy / "report" / "index.html").read_text()
     assert "the validation set is empty: 12 of 40 cases are kept for testing." in page
     assert "--gap" not in page
+
+
+def test_frames_of_another_world_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting, world = Setting(tmp_path, QUICK), World(2, 1, width=100, height=56)
+    keys = rendered(setting, "scenes", world).keys()
+    assert rendered(setting, "scenes", world).keys() == keys
+    for other, why in ((replace(world, drives=3), "drives 2 then, 3 now"), (replace(world, seed=1), "seed 0 then, 1 now")):
+        with pytest.raises(InputError, match=rf"scenes: holds other frames .* \({why}\); choose another --into"):
+            rendered(setting, "scenes", other)
+    monkeypatch.setattr("swerve.world.source.code_digest", lambda: "edited")
+    with pytest.raises(InputError, match="the world's code differs"):
+        rendered(setting, "scenes", world)
+    (tmp_path / "data" / "scenes.json").unlink()
+    with pytest.raises(InputError, match="nothing says which world they are of"):
+        rendered(setting, "scenes", world)
 
 
 def test_estimate_scales_with_the_size() -> None:

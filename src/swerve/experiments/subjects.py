@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
+from pathlib import Path
 
 from swerve.case import Case, Source
+from swerve.errors import InputError
 from swerve.experiments.setting import DATA, Setting
+from swerve.files import json_bytes, make_folder, write_whole
 from swerve.retrain.export import export
 from swerve.retrain.finetune import degrees_of
 from swerve.sources.some import Some
@@ -25,6 +29,7 @@ from swerve.zoo.steering import STEERING, Trained
 SCENE_FRAMES = 3  # consecutive ones of every scene: enough for a network that looks at differences
 SCENES, DRIVES, TRAINING = "scenes", "drives", "training"
 PIECE = 12  # frames rendered at a time
+NUMBERS = ("drives", "frames", "split", "seed")  # of a world
 
 
 @dataclass(frozen=True)
@@ -74,13 +79,51 @@ def _zoo_subject(setting: Setting, frames: Frames, kind: type[Trained]) -> Subje
 
 
 def rendered(setting: Setting, name: str, world: World) -> Udacity:
-    """The frames of `world` in `data/NAME`, a folder per drive with its `steering.csv`; rendered unless they are there."""
+    """The frames of `world` in `data/NAME`, a folder per drive with its `steering.csv`; rendered unless they are there.
+
+    `data/NAME.json` says which world they are of: those of another are refused.
+    """
     folder = setting.into / DATA / name
-    if not folder.exists():
+    if folder.exists():
+        _refuse_others(folder, world)
+    else:
+        make_folder(folder.parent, parents=True)
+        write_whole(_made_of(folder), json_bytes(_told(world)))  # before the frames, which are never there without it
         setting.watch.begin(f"rendering {name}", len(world.keys()))
         with ProcessPoolExecutor(max(1, setting.workers), get_context("spawn")) as pool:
             export(_by_drive(world, pool), folder, "udacity", watch=lambda: setting.watch.advance(1, 0))
     return Udacity(folder.absolute())
+
+
+def _made_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.json")
+
+
+def _told(world: World) -> dict[str, object]:
+    """What tells the frames of a world from those of any other."""
+    numbers = {name: getattr(world, name) for name in NUMBERS}
+    return {**numbers, "fingerprint": world.fingerprint()}
+
+
+def _refuse_others(folder: Path, world: World) -> None:
+    """Refuse frames that are not known to be of `world`: runs beside them have seen them."""
+    try:
+        then = json.loads(_made_of(folder).read_text())
+    except (OSError, ValueError):
+        then = None
+    if then != _told(world):
+        raise InputError(
+            f"{folder}: holds other frames than this experiment needs ({_difference(then, world)}); choose another --into, "
+            "or the level and seed that it was begun with"
+        )
+
+
+def _difference(then: object, world: World) -> str:
+    if not isinstance(then, dict):
+        return "nothing says which world they are of"
+    now = _told(world)
+    numbers = [f"{name} {then.get(name)} then, {now[name]} now" for name in NUMBERS if then.get(name) != now[name]]
+    return ", ".join(numbers) or "the world's code differs"
 
 
 def _by_drive(world: World, pool: ProcessPoolExecutor) -> Mapping[str, Iterable[Case]]:
