@@ -176,6 +176,22 @@ def test_small_rank_sum_is_exact() -> None:
     assert rank_sum([1, 2, 3], [4, 5, 6]) == Outcome(6, 0.0, pytest.approx(2 / 20), 0.0, "large")
 
 
+@given(small, small)
+def test_rank_sum_tries_all_splits(first: list[float], second: list[float]) -> None:
+    first, second = first[:5], second[:5]
+    ranks = stats.rankdata([*first, *second])
+    sums = np.array([ranks[list(split)].sum() for split in itertools.combinations(range(len(ranks)), len(first))])
+    far = np.abs(sums - sums.mean()) >= abs(ranks[: len(first)].sum() - sums.mean()) - 1e-9
+    assert rank_sum(first, second).p == pytest.approx(far.mean())
+
+
+def test_untied_rank_sum_agrees_with_the_exact_one_of_scipy() -> None:
+    for ours, theirs in ((LEFT[:8], RIGHT[:8]), (LEFT[:25], RIGHT[:25]), (LEFT[:3], RIGHT), (RIGHT[:11], LEFT[:30])):
+        exact = stats.mannwhitneyu(ours, theirs, method="exact")
+        told = rank_sum(ours, theirs)
+        assert (told.statistic, told.p) == pytest.approx((exact.statistic, exact.pvalue))
+
+
 def test_equal_groups_do_not_differ() -> None:
     assert rank_sum([7, 7], [7, 7, 7]) == Outcome(5, 3.0, 1.0, 0.5, "negligible")
     assert signed_rank([7, 8], [7, 8]) == Outcome(2, 0.0, 1.0, 0.0)

@@ -25,6 +25,7 @@ LANDIS_KOCH = (
 )
 FEWEST_FOR_CHI2 = 25  # discordant pairs; McNemar's approximation is poor below
 MOST_SIGNED = 50  # pairs whose signs are all tried
+MOST_SPLIT = 50  # numbers of two groups whose splits are all counted
 MOST_PERMUTED = 8  # pairs whose orders are all tried: 40,320
 AT_ONCE = 1_000_000  # numbers resampled in one go
 LARGEST = 1e100  # squares of larger numbers would overflow
@@ -102,7 +103,10 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> Outcome:
 
 
 def rank_sum(first: Sequence[float], second: Sequence[float]) -> Outcome:
-    """Wilcoxon's rank-sum test of two groups (Mann and Whitney's U of the first); the effect is A12."""
+    """Wilcoxon's rank-sum test of two groups (Mann and Whitney's U of the first); the effect is A12.
+
+    Up to 50 numbers in all `p` is exact, tied ranks included; beyond it is SciPy's, mostly from the normal distribution.
+    """
     ours, theirs, why = _groups(first, second, fewest=1)
     n = len(ours) + len(theirs)
     if why:
@@ -110,8 +114,12 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> Outcome:
     effect = _a12(ours, theirs)
     if _constant(np.concatenate([ours, theirs])):
         return Outcome(n, len(ours) * len(theirs) / 2, 1.0, effect, "negligible")
-    found = _scipy_stats().mannwhitneyu(ours, theirs, alternative="two-sided")
-    return _outcome(n, found.statistic, found.pvalue, effect=effect, label=_label(abs(effect - 0.5), VARGHA_DELANEY))
+    if n <= MOST_SPLIT:
+        p = _exact_rank_sum(_ranks(np.concatenate([ours, theirs])), len(ours))
+    else:
+        p = _scipy_stats().mannwhitneyu(ours, theirs, alternative="two-sided").pvalue
+    label = _label(abs(effect - 0.5), VARGHA_DELANEY)
+    return _outcome(n, effect * len(ours) * len(theirs), p, effect=effect, label=label)
 
 
 def signed_rank(first: Sequence[float], second: Sequence[float]) -> Outcome:
@@ -393,6 +401,18 @@ def _exact_spearman(ours: Array, theirs: Array) -> tuple[float, float]:
     scale = math.sqrt(float(ours @ ours) * float(theirs @ theirs))
     rho = float(ours @ theirs) / scale
     return rho, float(np.mean(np.abs(orders @ ours / scale) >= abs(rho) - 1e-12))
+
+
+def _exact_rank_sum(ranks: Array, first: int) -> float:
+    """The share of all splits whose first group's sum of ranks is as far from its mean; halves count as whole steps."""
+    steps = np.rint(2 * ranks).astype(int)
+    ways = np.zeros((first + 1, int(steps.sum()) + 1), np.int64)  # by how many were taken, and their sum
+    ways[0, 0] = 1
+    for step in steps:
+        ways[1:, step:] += ways[:-1, : ways.shape[1] - step].copy()
+    away = np.abs(len(steps) * np.arange(ways.shape[1]) - first * int(steps.sum()))
+    far = away >= abs(len(steps) * int(steps[:first].sum()) - first * int(steps.sum()))
+    return int(ways[first, far].sum()) / math.comb(len(steps), first)
 
 
 def _exact_signed_rank(ranks: Array, smaller: float) -> float:
