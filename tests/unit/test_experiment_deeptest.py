@@ -248,6 +248,37 @@ def test_few_searches_cannot_tell(searches: int, tests: int, p: float | None, ef
     assert guidance._sided(tuple(told.get(column) for column in guidance.AGAINST), tests) == side
 
 
+def rival_row(**told: object) -> tuple[object, ...]:
+    usual = {"model": "m", "rival": "alike", "searches": 8, "A12": 1.0, "p": 0.001, "p (Holm)": 0.01, "effect": "large, for"}
+    return tuple((usual | told).get(column) for column in guidance.AGAINST)
+
+
+def test_searches_that_all_cover_the_same_are_no_test() -> None:
+    same = guidance._tested(rank_sum([7.0] * 8, [7.0] * 8), [7.0] * 8, [7.0] * 8)
+    assert same == (None, None, guidance.SAME)
+    assert guidance._tested(rank_sum([7.0] * 3, [7.0, 7.0, 8.0]), [7.0] * 3, [7.0, 7.0, 8.0])[0] == 1.0
+    known = [rival_row(**{"p (Holm)": None}), rival_row(**dict(zip(("p", "p (Holm)", "effect"), same, strict=True)))]
+    assert [row[guidance.AGAINST.index("p (Holm)")] for row in guidance._corrected(known)] == [0.001, None]  # type: ignore[arg-type]
+
+
+def test_rows_where_nothing_can_differ_are_left_out_of_the_answer() -> None:
+    same = rival_row(p=None, effect=guidance.SAME, **{"p (Holm)": None})
+    left_out = "(1 left out, where every search covers the same and nothing can differ)"
+    assert guidance._sides([rival_row(), same], 1) == f"more on 1, less on 0, no clear difference on 0 {left_out}"  # type: ignore[list-item]
+    few = rival_row(searches=2, **{"p (Holm)": None})
+    assert guidance._sides([few, same], 0) == f"too few searches to tell {left_out}"  # type: ignore[list-item]
+    assert guidance._sides([same], 0) == "nothing to tell apart"  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("searches", [1, 2, 3, 8, 10, 30])
+def test_least_p_is_that_of_the_most_extreme_order(searches: int) -> None:
+    tied = [1.0] * searches, [2.0] * searches
+    least = guidance.least_p(searches)
+    assert least == rank_sum(range(searches), range(100, 100 + searches)).p
+    assert least == pytest.approx(2 / math.comb(2 * searches, searches)) if searches <= 25 else least < 1e-9
+    assert searches > 25 or rank_sum(*tied).p == pytest.approx(least)
+
+
 def test_usual_and_full_sizes_can_tell_fourteen_rows() -> None:
     for level in (USUAL, FULL):
         best = rank_sum(range(100, 100 + SIZES[level].searches), range(SIZES[level].searches))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +25,7 @@ GOAL = 0.1  # of the cumulative set's images
 SIGNIFICANT = 0.05
 FEWEST = 3  # searches of a kind before an effect has a name
 FOR, AGAINST_IT, ALIKE, TOO_FEW = "more", "less", "no clear difference", "too few searches to tell"
+SAME = "all cover the same"
 DONE, BUDGET = "done", "budget"
 ENDS = {DONE: "every image was done with", BUDGET: "the budget of tries ended"}
 DRAWN = 60  # spots of a curve
@@ -122,7 +122,8 @@ NOTE = (
 )
 AGAINST_NOTE = (
     "as many tries, other draws. alike: keeps an image whenever the guided search did, whatever it covers, so that changes "
-    "pile up alike; pairs: two changes of a seed, never more. Means over the searches. A12 above 0.5 speaks for guidance"
+    "pile up alike; pairs: two changes of a seed, never more. Means over the searches. A12 above 0.5 speaks for guidance. "
+    "p is exact; where every search covers the same there is nothing to test: no p, and no part in Holm's correction"
 )
 
 
@@ -161,11 +162,16 @@ def _tests(rivals: Sequence[Row]) -> list[Row]:
 
 def _sides(rivals: Sequence[Row], tests: int) -> str:
     """On how many (sub-)models guidance covers more, less, or cannot be told."""
-    found = [_sided(row, tests) for row in rivals]
+    found = [_sided(row, tests) for row in rivals if row[AGAINST.index("effect")] != SAME]
+    if not found:
+        return "nothing to tell apart"
     if {*found} == {TOO_FEW}:
-        return TOO_FEW
-    told = f"{FOR} on {found.count(FOR)}, {AGAINST_IT} on {found.count(AGAINST_IT)}, {ALIKE} on {found.count(ALIKE)}"
-    return f"{told}, {TOO_FEW} on {found.count(TOO_FEW)}" if TOO_FEW in found else told
+        told = TOO_FEW
+    else:
+        told = f"{FOR} on {found.count(FOR)}, {AGAINST_IT} on {found.count(AGAINST_IT)}, {ALIKE} on {found.count(ALIKE)}"
+        told += f", {TOO_FEW} on {found.count(TOO_FEW)}" if TOO_FEW in found else ""
+    same = len(rivals) - len(found)
+    return f"{told} ({same} left out, where every search covers the same and nothing can differ)" if same else told
 
 
 def _within(rows: Sequence[Row], column: int) -> list[Row]:
@@ -184,8 +190,9 @@ def _sided(row: Row, tests: int) -> str:
 
 
 def least_p(searches: int) -> float:
-    """The least p of a rank-sum test of so many searches against as many: one order of all is the most extreme."""
-    return 2 / math.comb(2 * searches, searches)
+    """The least p of a rank-sum test of so many searches against as many: all of one side cover more than all others."""
+    p = rank_sum(range(searches), range(searches, 2 * searches)).p
+    return 1.0 if p is None else p
 
 
 def _goal(tested: Tested, members: Array) -> tuple[int, int]:
@@ -263,8 +270,14 @@ def _against(tested: Tested) -> Iterator[Row]:
             told: Row = (part_name(tested, part), name, len(ours), float(np.mean(ours)), float(np.mean(theirs)))
             ends = _needed(guided, members, goal)[1], _needed(others, members, goal)[1]
             there = (sum(search.reached(members, goal) is not None for search in one) for one in (guided, others))
-            enough = len(ours) >= FEWEST
-            yield (*told, test.effect, test.p if enough else None, None, _named(test) if enough else None, *ends, *there)
+            yield (*told, test.effect, *_tested(test, ours, theirs), *ends, *there)
+
+
+def _tested(test: Outcome, ours: Sequence[float], theirs: Sequence[float]) -> Row:
+    """The cells p, its correction to come, and effect; where every search covers the same there is nothing to test."""
+    if len({*ours, *theirs}) == 1:
+        return None, None, SAME
+    return (test.p, None, _named(test)) if len(ours) >= FEWEST else (None, None, None)
 
 
 def _named(test: Outcome) -> str | None:
