@@ -38,6 +38,8 @@ def test_sets_are_sets(first: list[frozenset[int]], second: list[frozenset[int]]
     sets = made(first)
     assert sets.counts().tolist() == [len(one) for one in first]
     assert sets.covered() == len(frozenset.union(*first))
+    assert size_of(sets.shared()) == len(frozenset.intersection(*first))
+    assert size_of(sets.only([]).shared()) == 0
     start = frozenset.union(*second)
     running, grown = set(start), []
     for one in first:

@@ -51,6 +51,11 @@ class Sets:
         """The bits of all neurons that any image activates."""
         return np.asarray(np.bitwise_or.reduce(self.packed, axis=0, initial=0), np.uint8)
 
+    def shared(self) -> Array:
+        """The bits of the neurons that every image activates; none where there is no image."""
+        every = np.bitwise_and.reduce(self.packed, axis=0, initial=np.uint8(255))
+        return np.asarray(every if len(self.keys) else np.zeros_like(every), np.uint8)
+
     def covered(self) -> int:
         """How many neurons the images activate together."""
         return size_of(self.union())

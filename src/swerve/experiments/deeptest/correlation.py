@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from swerve.analysis.angles import radians_of
-from swerve.analysis.neurons import Sets
-from swerve.analysis.statistics import cohens_d, holm, rank_sum, spearman
+from swerve.analysis.neurons import Sets, size_of
+from swerve.analysis.statistics import Outcome, cohens_d, holm, rank_sum, spearman
 from swerve.experiments.deeptest.printed import TABLE_5
 from swerve.experiments.deeptest.tested import Tested, part_name, related
 from swerve.experiments.setting import Setting
@@ -18,9 +18,10 @@ from swerve.report.plane import points
 from swerve.values import Array
 
 SIGNIFICANT = 0.05
+UNTOUCHED, WITH_FOLLOWUPS = "untouched", "with follow-ups"
 COLUMNS = (
     *("model", "images", "of", "Spearman's ρ", "p", "p (Holm)", "left", "right", "NC left", "NC right", "direction"),
-    "Wilcoxon p",
+    *("Wilcoxon p", "Wilcoxon p (Holm)"),
     *("Cohen's d", "effect", "printed ρ", "printed direction"),
 )
 
@@ -30,10 +31,10 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     looked_into = [tested for tested in all_tested if tested.parts]
     rows = _corrected([row for tested in looked_into for row in _rows(tested)])
     csv = setting.table("table5", COLUMNS, rows)
-    strong = [row[0] for row in rows if row[2] == "untouched" and isinstance(row[5], float) and row[5] < SIGNIFICANT]
+    strong = [row[0] for row in rows if row[2] == UNTOUCHED and isinstance(row[5], float) and row[5] < SIGNIFICANT]
     answer = (
         f"on untouched images coverage goes along with the angle (Holm's p < {SIGNIFICANT}) for "
-        f"{', '.join(map(str, strong)) or 'none'}, of {sum(row[2] == 'untouched' for row in rows)} (sub-)models"
+        f"{', '.join(map(str, strong)) or 'none'}, of {sum(row[2] == UNTOUCHED for row in rows)} (sub-)models"
     )
     charts = tuple(
         Chart(
@@ -43,14 +44,27 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
         for tested in looked_into
     )
     formats = {"Spearman's ρ": "+.2f", "p": ".2g", "p (Holm)": ".2g", "Wilcoxon p": ".2g", "Cohen's d": "+.2f"}
-    formats |= {"NC left": ".1%", "NC right": ".1%", "printed ρ": "+.2f"}
+    formats |= {"Wilcoxon p (Holm)": ".2g", "NC left": ".1%", "NC right": ".1%", "printed ρ": "+.2f"}
     note = (
         "positive angles are left; an effect below 0.2 is negligible; all p of the paper are below 2.2e-16. No p where "
-        "images depend on each other: follow-ups of one image, and long windows that share frames"
+        "images depend on each other: follow-ups of one image, and long windows that share frames. direction: by ranks, as "
+        "Wilcoxon's test compares them, if its p after Holm's correction bears it out; untested without a p"
     ) + related(looked_into)
     printed = ("printed ρ", "printed direction")
     sheet = Sheet("Table 5", COLUMNS, rows, note, printed=printed, csv=csv, formats=formats)
-    return Section("RQ1: does coverage go along with the output?", parts=(sheet, *charts), answer=answer)
+    text = tuple(line for tested in looked_into if (line := _hardly(tested)))
+    return Section("RQ1: does coverage go along with the output?", text, (sheet, *charts), answer)
+
+
+def _hardly(tested: Tested) -> str:
+    """A sentence where most of what untouched images cover is active on all of them; nothing elsewhere."""
+    always, covered = size_of(tested.originals.shared()), tested.originals.covered()
+    if len(tested.originals.keys) < 2 or always <= covered / 2:
+        return ""
+    return (
+        f"{tested.name}: of the {covered:,} neurons that untouched images cover, {always:,} are active on every one of "
+        "them, so coverage can hardly tell images apart."
+    )
 
 
 def _seen(tested: Tested) -> tuple[list[float], list[float]]:
@@ -65,8 +79,8 @@ def _rows(tested: Tested) -> Iterator[Row]:
     all_sets, all_said = _with_followups(tested, said)
     for part, members in tested.parts:
         total = int(members.sum())
-        yield _row(tested, part, "untouched", tested.originals.under(members).counts() / total, np.array(said))
-        yield _row(tested, part, "with follow-ups", all_sets.under(members).counts() / total, all_said)
+        yield _row(tested, part, UNTOUCHED, tested.originals.under(members).counts() / total, np.array(said))
+        yield _row(tested, part, WITH_FOLLOWUPS, all_sets.under(members).counts() / total, all_said)
 
 
 def _with_followups(tested: Tested, said: Sequence[float]) -> tuple[Sets, Array]:
@@ -85,31 +99,43 @@ def _with_followups(tested: Tested, said: Sequence[float]) -> tuple[Sets, Array]
 
 
 def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with Holm's correction over the untouched ones."""
-    given = [p if isinstance(p := row[4], float) else None for row in rows]
-    return tuple((*row[:5], p, *row[5:]) for row, p in zip(rows, holm(given), strict=True))
+    """The rows with Holm's correction over the untouched ones, of each of the two tests, and the direction they leave."""
+    first, second = (_holm(rows, COLUMNS.index(column)) for column in ("p", "Wilcoxon p"))
+    return tuple(_told(row, *both) for row, *both in zip(rows, first, second, strict=True))
+
+
+def _holm(rows: Sequence[Row], place: int) -> list[float | None]:
+    return holm([p if isinstance(p := row[place], float) else None for row in rows])
+
+
+def _told(row: Row, p: float | None, sided: float | None) -> Row:
+    cells = dict(zip(COLUMNS, row, strict=True))
+    if cells["direction"] is not None:
+        cells["direction"] = _direction(str(cells["direction"]), sided)
+    return (*(cells | {"p (Holm)": p, "Wilcoxon p (Holm)": sided}).values(),)
+
+
+def _direction(way: str, p: float | None) -> str:
+    """Which side covers more, if the corrected p bears it out; without one it is untested."""
+    return f"{way}, untested" if p is None else way if p < SIGNIFICANT else "not significant"
+
+
+def _way(sides: Outcome) -> str | None:
+    """Which side has the higher ranks, by A12."""
+    if sides.effect is None:
+        return None
+    return f"left {'=' if sides.effect == 0.5 else '>' if sides.effect > 0.5 else '<'} right"
 
 
 def _row(tested: Tested, part: str, of: str, share: Array, degrees: Array) -> Row:
+    """A row whose corrected p are still to come."""
     left, right = share[degrees > 0], share[degrees < 0]
     ours, theirs = left.tolist(), right.tolist()
     correlation, sides = spearman(share.tolist(), degrees.tolist()), rank_sum(ours, theirs)
     effect = cohens_d(ours, theirs)
-    alone = of == "untouched" and not tested.overlapping
-    way = None
-    if sides.p is not None and len(left) and len(right):
-        sign = ">" if left.mean() > right.mean() else "<"
-        way = f"left {sign} right" if not alone or sides.p < SIGNIFICANT else "not significant"
+    alone = of == UNTOUCHED and not tested.overlapping
     means = (float(side.mean()) if len(side) else None for side in (left, right))
-    rho, direction = TABLE_5.get(part_name(tested, part, like=True), (None, None)) if of == "untouched" else (None, None)
-    told = (
-        part_name(tested, part),
-        len(share),
-        of,
-        correlation.effect,
-        correlation.p if alone else None,
-        len(left),
-        len(right),
-        *means,
-    )
-    return (*told, way, sides.p if alone else None, effect.value, effect.label or None, rho, direction)
+    printed = TABLE_5.get(part_name(tested, part, like=True), (None, None)) if of == UNTOUCHED else (None, None)
+    p = (correlation.p, sides.p) if alone else (None, None)
+    told = (part_name(tested, part), len(share), of, correlation.effect, p[0], None, len(left), len(right), *means)
+    return (*told, _way(sides), p[1], None, effect.value, effect.label or None, *printed)
