@@ -8,6 +8,7 @@ import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,11 +16,12 @@ import torch
 from torch import nn
 
 from swerve.analysis.growth import kept
+from swerve.analysis.neurons import Sets
 from swerve.analysis.statistics import rank_sum
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
 from swerve.errors import InputError
-from swerve.experiments.deeptest import guidance, retraining, tested, violations
+from swerve.experiments.deeptest import correlation, guidance, retraining, tested, violations
 from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
 from swerve.experiments.deeptest.retraining import Retraining
 from swerve.experiments.estimate import Cost, Stills
@@ -157,6 +159,27 @@ def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
         assert float(row["tries to reach"]) == np.median([one[1] for one in reached])
 
 
+def test_table_6_tells_shares_and_what_guidance_adds_to_the_seeds(folder: Path) -> None:
+    (row,) = rows(folder, "table6")
+    neurons, seeds, cumulative, guided = (float(row[name]) for name in ("neurons", "seeds", "cumulative", "guided"))
+    shares = [float(row[name]) for name in ("seeds/neurons", "cumulative/neurons", "guided/neurons")]
+    assert shares == pytest.approx([seeds / neurons, cumulative / neurons, guided / neurons])
+    assert float(row["guided/seeds"]) == pytest.approx(guided / seeds - 1)
+    assert row["printed neurons"] == ""  # the small network is none of the paper's
+
+
+def test_half_a_neuron_is_shown_as_such() -> None:
+    told = table_6_row(guided=473.5, **{"kept to reach": 16.5, "tries to reach": 1049.5})
+    other = table_6_row(guided=1091.0, **{"kept to reach": 88.0, "tries to reach": 1533.0})
+    sheet = Sheet("Table 6", guidance.TABLE, (told, other), formats=guidance.FORMATS)  # type: ignore[arg-type]
+    columns = dict(zip(guidance.TABLE, zip(*sheet.texts, strict=True), strict=True))
+    assert [columns[name] for name in ("guided", "kept to reach", "tries to reach")] == [
+        ("473.5", "1,091"),
+        ("16.5", "88"),
+        ("1,049.5", "1,533"),
+    ]
+
+
 def test_table_6_tells_how_it_was_searched(folder: Path) -> None:
     (row,) = rows(folder, "table6")
     assert [row[name] for name in ("seed images", "searches", "tries", "ended by")] == ["4", "2", "30.0", "budget"]
@@ -212,6 +235,40 @@ def made(folder: Path, name: str) -> list[tuple[str, int, str]]:
 
 def test_layers_that_count_are_listed(folder: Path) -> None:
     assert [(row["layer"], row["neurons"]) for row in rows(folder, "layers")] == [("0", "6"), ("3", "12"), ("5", "2")]
+
+
+def test_layers_tell_what_is_always_ever_and_never_active(folder: Path) -> None:
+    run = Run(folder / "runs" / "small" / "simple")
+    untouched = [set(bits_of(seen.gain["NC"]).numbers()) for seen in run.baseline()]  # type: ignore[index]
+    changed = [set(bits_of(row["gain"]["NC"]).numbers()) for row in run.trials() if row["gain"]]
+    always, ever = set.intersection(*untouched), set.union(*untouched, *changed)
+    assert always < ever
+    start = 0
+    for row in rows(folder, "layers"):
+        own = set(range(start, start := start + int(row["neurons"])))
+        counts = [len(own & always), len(own & ever), len(own - ever)]
+        assert [int(row[name]) for name in ("always", "ever", "never")] == counts, row["layer"]
+
+
+def test_coverage_that_hardly_tells_images_apart_is_said_to(folder: Path) -> None:
+    run = Run(folder / "runs" / "small" / "simple")
+    untouched = [set(bits_of(seen.gain["NC"]).numbers()) for seen in run.baseline()]  # type: ignore[index]
+    always, covered = set.intersection(*untouched), set.union(*untouched)
+    told = f"small: of the {len(covered)} neurons that untouched images cover, {len(always)} are active on every one of them"
+    page = (folder / "report" / "index.html").read_text()
+    assert (told in page) == (len(always) > len(covered) / 2)
+    first, second = (correlation._hardly(_lit(*sets)) for sets in (((0, 1, 2), (0, 1)), ((0, 1), (1, 2), (3,))))
+    assert first.startswith("small: of the 3 neurons that untouched images cover, 2 are active on every one of them")
+    assert second == correlation._hardly(_lit((0, 1))) == ""
+
+
+def _lit(*neurons: tuple[int, ...]) -> tested.Tested:
+    """A system whose untouched images activate these."""
+    bits = np.zeros((len(neurons), 8), bool)
+    for place, some in enumerate(neurons):
+        bits[place, list(some)] = True
+    sets = Sets(8, tuple(range(len(neurons))), np.packbits(bits, axis=1))
+    return SimpleNamespace(name="small", originals=sets)  # type: ignore[return-value]
 
 
 def test_twins_have_the_same_budget(folder: Path) -> None:
@@ -284,6 +341,43 @@ def test_usual_and_full_sizes_can_tell_fourteen_rows() -> None:
         best = rank_sum(range(100, 100 + SIZES[level].searches), range(SIZES[level].searches))
         assert best.p is not None
         assert best.p * 14 < 0.05
+
+
+def table_5_row(**told: object) -> tuple[object, ...]:
+    usual = {"of": "untouched", "p": 0.5, "direction": "left > right", "Wilcoxon p": 0.02}
+    return tuple((usual | told).get(column) for column in correlation.COLUMNS)
+
+
+def test_direction_needs_the_corrected_p() -> None:
+    rows = [
+        table_5_row(),
+        table_5_row(direction="left < right", **{"Wilcoxon p": 0.03}),
+        table_5_row(of="with follow-ups", direction="left < right", p=None, **{"Wilcoxon p": None}),
+        table_5_row(direction=None, p=None, **{"Wilcoxon p": None}),
+    ]
+
+    def told(some: list[tuple[object, ...]], column: str) -> list[object]:
+        return [row[correlation.COLUMNS.index(column)] for row in correlation._corrected(some)]  # type: ignore[arg-type]
+
+    assert told(rows, "Wilcoxon p (Holm)") == [0.04, 0.04, None, None]
+    assert told(rows, "p (Holm)") == [1.0, 1.0, None, None]
+    assert told(rows, "direction") == ["left > right", "left < right", "left < right, untested", None]
+    three = [*rows, table_5_row(**{"Wilcoxon p": 0.9})]
+    assert told(three, "direction")[:2] == ["not significant"] * 2
+
+
+def test_direction_is_that_of_the_ranks_and_not_of_the_means() -> None:
+    left, right = [2.0, 2.0, 2.0, 2.0], [1.0, 1.0, 1.0, 99.0]
+    assert np.mean(left) < np.mean(right)
+    assert correlation._way(rank_sum(left, right)) == "left > right"
+    assert correlation._way(rank_sum([1.0, 2.0], [1.0, 2.0])) == "left = right"
+    assert correlation._way(rank_sum([], right)) is None
+
+
+def test_follow_ups_have_a_direction_without_a_test(folder: Path) -> None:
+    table = {row["of"]: row for row in rows(folder, "table5")}
+    assert table["with follow-ups"]["direction"] in {f"left {sign} right, untested" for sign in "<=>"}
+    assert table["with follow-ups"]["Wilcoxon p (Holm)"] == ""
 
 
 def test_jaccard_of_every_pair_of_changes(folder: Path) -> None:

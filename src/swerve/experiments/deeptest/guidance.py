@@ -31,18 +31,28 @@ ENDS = {DONE: "every image was done with", BUDGET: "the budget of tries ended"}
 DRAWN = 60  # spots of a curve
 TABLE = (
     *("model", "neurons", "seed images", "seeds", "cumulative", "images", "searches", "guided", "kept", "tries", "ended by"),
-    *("cumulative/seeds", "guided/cumulative", "short by"),
+    *("seeds/neurons", "cumulative/neurons", "guided/neurons", "cumulative/seeds", "guided/seeds", "guided/cumulative"),
+    "short by",
     *("kept to reach", "of images", "tries to reach", "tries/images"),
-    *("printed seeds", "printed cumulative", "printed guided", "printed kept"),
+    *("printed neurons", "printed seeds", "printed cumulative", "printed guided", "printed kept"),
 )
+MEDIAN = ",.10g"  # a half is shown as one
+FORMATS = {
+    **dict.fromkeys(("guided", "kept", "tries", "short by", "kept to reach", "tries to reach"), MEDIAN),
+    **dict.fromkeys(("seeds/neurons", "cumulative/neurons", "guided/neurons"), ".0%"),
+    **dict.fromkeys(("cumulative/seeds", "guided/seeds"), "+.0%"),
+    **dict.fromkeys(("of images", "tries/images"), ".1%"),
+    "guided/cumulative": "+.1%",
+}
 AGAINST = (
     *("model", "rival", "searches", "guided covers", "rival covers", "A12", "p", "p (Holm)", "effect"),
     *("guided: tries to reach", "rival: tries to reach", "guided reached", "rival reached"),
 )
 
-LAYERS = ("model", "layer", "kind", "neurons")
+LAYERS = ("model", "layer", "kind", "neurons", "always", "ever", "never")
 LAYERS_NOTE = (
-    "a neuron is a channel of a convolution or a unit of another layer, each step of a recurrent one unless averaged"
+    "a neuron is a channel of a convolution or a unit of another layer, each step of a recurrent one unless averaged. "
+    "always: active on every untouched image; ever: on some untouched image or simple follow-up; never: on none"
 )
 
 
@@ -100,12 +110,12 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     rows = tuple(row for tested in looked_into for row in _rows(tested))
     rivals = _corrected([row for tested in looked_into for row in _against(tested)])
     csv, csv_rivals = setting.table("table6", TABLE, rows), setting.table("guidance", AGAINST, rivals)
-    layers = tuple((one.name, layer.name, layer.kind, layer.neurons) for one in looked_into for layer in one.layers)
+    layers = tuple(row for tested in looked_into for row in _layers(tested))
     csv_layers = setting.table("layers", LAYERS, layers)
-    formats = {"cumulative/seeds": "+.0%", "guided/cumulative": "+.1%", "of images": ".1%", "tries/images": ".1%"}
-    numbers = {"guided covers": ",.1f", "rival covers": ",.1f", "A12": ".2f", "p": ".2g", "p (Holm)": ".2g"}
+    numbers = dict.fromkeys(("guided: tries to reach", "rival: tries to reach"), MEDIAN)
+    numbers |= {"guided covers": ",.1f", "rival covers": ",.1f", "A12": ".2f", "p": ".2g", "p (Holm)": ".2g"}
     parts: tuple[Part, ...] = (
-        Sheet("Table 6", TABLE, rows, NOTE, printed=TABLE[-4:], csv=csv, formats=formats),
+        Sheet("Table 6", TABLE, rows, NOTE, printed=TABLE[-5:], csv=csv, formats=FORMATS),
         Sheet("Guidance against chance", AGAINST, rivals, AGAINST_NOTE, csv=csv_rivals, formats=numbers),
         Sheet("The layers that count", LAYERS, layers, LAYERS_NOTE, csv=csv_layers, main=False),
         *(Chart(f"{tested.name}: covered by the first search of each kind", _curves(tested)) for tested in looked_into),
@@ -117,8 +127,9 @@ NOTE = (
     "seeds: covered by the untouched images that the search began with; cumulative: by them and all their follow-ups; "
     "guided: by them and every try; kept: tries that covered something new. To reach what the cumulative set covers it had "
     "kept, and run, so many images: the paper counts those kept, the machine those run. Medians over the searches; none: "
-    "not all of them reached it. ended by: every image was done with, or the budget of tries was used up. Where an image is "
-    "a long window and every try dear, fewer seeds are searched from, once, with fewer tries: the columns tell"
+    "not all of them reached it. ended by: every image was done with, or the budget of tries was used up. A ratio to seeds "
+    "or cumulative tells how much more is covered. Where an image is a long window and every try dear, fewer seeds are "
+    "searched from, once, with fewer tries: the columns tell"
 )
 AGAINST_NOTE = (
     "as many tries, other draws. alike: keeps an image whenever the guided search did, whatever it covers, so that changes "
@@ -195,6 +206,17 @@ def least_p(searches: int) -> float:
     return 1.0 if p is None else p
 
 
+def _layers(tested: Tested) -> Iterator[Row]:
+    """Each layer that counts, and how many of its neurons are always, ever and never active."""
+    size, seen = tested.originals.size, tested.originals.union() | tested.followups.union()
+    always, ever = (np.unpackbits(np.asarray(bits, np.uint8), count=size) for bits in (tested.originals.shared(), seen))
+    start = 0
+    for layer in tested.layers:
+        place = slice(start, start := start + layer.neurons)
+        active = int(ever[place].sum())
+        yield (tested.name, layer.name, layer.kind, layer.neurons, int(always[place].sum()), active, layer.neurons - active)
+
+
 def _goal(tested: Tested, members: Array) -> tuple[int, int]:
     """How many neurons the cumulative set of the search's seeds covers, and how many follow-ups it has."""
     chosen = set(tested.seeds)
@@ -213,10 +235,11 @@ def _rows(tested: Tested) -> Iterator[Row]:
         base = searches[0].seeds.under(members).covered()
         guided = _median([search.covered(members) for search in searches])
         printed = TABLE_6.get(part_name(tested, part, like=True), (None,) * 4)
+        size = int(members.sum())
         kept, tries = _needed(searches, members, goal)
         told: Row = (
             part_name(tested, part),
-            int(members.sum()),
+            size,
             len(tested.seeds),
             base,
             goal,
@@ -226,10 +249,11 @@ def _rows(tested: Tested) -> Iterator[Row]:
         )
         counts = _median([len(search.kept()) for search in searches]), _median([len(search.spent) for search in searches])
         short = _median([max(0, goal - search.covered(members)) for search in searches])
-        shares = (goal / base - 1 if base else None, guided / goal - 1 if goal else None, short)
+        shares = (base / size, goal / size, guided / size)
+        gains = (_more(goal, base), _more(guided, base), _more(guided, goal))
         reached = (kept, _over(kept, images), tries, _over(tries, images))
         paper = GUIDED_IMAGES.get(tested.subject.like) if printed[1] is not None else None
-        yield (*told, *counts, _ended(searches), *shares, *reached, *printed[1:], paper)
+        yield (*told, *counts, _ended(searches), *shares, *gains, short, *reached, *printed, paper)
 
 
 def _ended(searches: Sequence[Search]) -> str:
@@ -249,6 +273,10 @@ def _needed(searches: Sequence[Search], members: Array, goal: int) -> tuple[floa
 
 def _median(numbers: Sequence[int]) -> float:
     return float(np.median(numbers))
+
+
+def _more(number: float, than: float) -> float | None:
+    return number / than - 1 if than else None
 
 
 def _over(number: float | None, images: int) -> float | None:
