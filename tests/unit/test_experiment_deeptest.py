@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import shlex
 import shutil
@@ -454,6 +455,59 @@ def test_last_row_of_table_8_is_the_sum_of_the_kinds(folder: Path) -> None:
         assert int(table["all changes"][column]) == sum(parts), column
     assert [table[name]["printed all"] for name in ("simple", "fog", "all changes")] == ["330", "4448", "6339"]
     assert table["untouched"]["printed all"] == ""
+
+
+def test_shear_is_the_one_simple_change_that_the_paper_can_be_held_against() -> None:
+    assert [violations._printed("shear", like) for like in ("Epoch", "Rambo", "Chauffeur", "")] == [0, 23, None, None]
+    assert [violations._printed("all changes", like) for like in ("Epoch", "Rambo", "")] == [393, 4854, 6339]
+    assert violations._printed("rotation", "Epoch") is None
+
+
+def read(folder: Path) -> tested.Tested:
+    """The small network as it was tested."""
+    runs = {name: Run(folder / "runs" / "small" / name) for name in ("simple", "weather", "guided")}
+    subject, searched = Subject("small", network(), FakeSource(12, drive=3)), tested.Guidance((runs["guided"],), (), ())
+    return tested.Tested(subject, runs["simple"], runs["weather"], (), guidance=searched)
+
+
+def test_guided_violations_tell_originals_and_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(violations, "FACTOR", 0.3)  # at 5 the small network has no violations
+    monkeypatch.setattr(violations, "EPSILON", 0.005)  # which most changes of it pass
+    monkeypatch.setattr(tested, "kept", _judged)  # of which there are few
+    simple, guided = (Run(folder / "runs" / "small" / name) for name in ("simple", "guided"))
+    original = mse(simple)
+    alone: dict[str, list[float]] = {}
+    for row in _judged(simple):
+        alone.setdefault(json.dumps(row["change"]), []).append(_squared(row))
+    passing = {change for change, some in alone.items() if abs(np.mean(some) - original) <= 0.005}
+    wrong = [row for row in _judged(guided) if _squared(row) > 0.3 * original]
+    fit = [row for row in wrong if all(json.dumps(step) in passing for step in row["change"]["steps"])]
+    assert 0 < len(fit) < len(wrong)
+    told = dict(zip(violations.GUIDED, violations._guided(read(folder)), strict=True))
+    assert told["violations"] == len(wrong)
+    assert told["originals"] == len({row["case"] for row in wrong}) < len(wrong)
+    assert told["every step passes Eq. 3"] == len(fit)
+
+
+def _judged(run: Run) -> list[dict]:
+    return [row for row in run.trials() if row["status"] in ("held", "violated")]
+
+
+def _squared(row: dict) -> float:
+    return math.radians(row["truth"][0]["degrees"] - row["after"][0]["degrees"]) ** 2
+
+
+def test_guided_violations_are_those_of_table_8(folder: Path) -> None:
+    (told,) = rows(folder, "guided")
+    table = {row["change"]: row for row in rows(folder, "table8")}["guided"]
+    assert (told["violations"], told["introduced"]) == (table["small"], table["small, introduced"])
+
+
+def test_fig_6_says_that_its_difference_is_there_by_construction(folder: Path) -> None:
+    assert "rank-biserial" in rows(folder, "fig6")[0]
+    page = (folder / "report" / "index.html").read_text()
+    assert "Violating images were chosen for their error, so that there is a difference is no finding" in page
+    assert page.count("guided: the images that the first search kept") == 2
 
 
 def test_fig_6_squares_every_violating_follow_up(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,10 @@ from swerve.campaign import Observation
 from swerve.case import group_of
 from swerve.coverage.layers import Layer
 from swerve.experiments.subjects import Subject
+from swerve.rows import record_of
 from swerve.sources.windows import frames_of
 from swerve.store import Run
+from swerve.transformation import Chain
 from swerve.values import Array
 
 FEWEST_DRIVES = 5  # for images of them to count as independent
@@ -81,6 +83,13 @@ class Tested:
     def guided_angles(self) -> Angles | None:
         """What was said of the images that the guided search kept."""
         return None if self.guidance is None else angles_of(kept(self.guidance.guided[0]))
+
+    @cached_property
+    def guided_steps(self) -> dict[str, tuple[str, ...]]:
+        """The chains of the images that the guided search kept, in words, and the words of their steps."""
+        rows = () if self.guidance is None else kept(self.guidance.guided[0])
+        changes = (record_of(row).change for row in rows)
+        return {one.words(): tuple(step.words() for step in one.steps) for one in changes if isinstance(one, Chain)}
 
     @cached_property
     def oracle(self) -> Oracle | None:
