@@ -19,6 +19,7 @@ from torch import nn
 from swerve.analysis.growth import kept
 from swerve.analysis.neurons import Sets
 from swerve.analysis.statistics import rank_sum
+from swerve.case import Case
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
 from swerve.errors import InputError
@@ -503,11 +504,45 @@ def test_guided_violations_are_those_of_table_8(folder: Path) -> None:
     assert (told["violations"], told["introduced"]) == (table["small"], table["small, introduced"])
 
 
+def test_shifts_count_answers_that_moved(folder: Path) -> None:
+    table = {row["change"]: row for row in rows(folder, "shifts")}
+    assert [*table] == [*CHANGES, "fog", "rain", "guided"]
+    runs = {name: Run(folder / "runs" / "small" / name) for name in ("simple", "weather", "guided")}
+    found = [(row["rule"], row) for name in ("simple", "weather") for row in _judged(runs[name])]
+    found += [("guided", row) for row in kept(runs["guided"])]
+    for change, told in table.items():
+        moved = [abs(row["before"][0]["degrees"] - row["after"][0]["degrees"]) for name, row in found if name == change]
+        assert int(told["follow-ups"]) == len(moved)
+        assert [int(told[f"> {limit}°"]) for limit in (2, 5, 10, 20, 30)] == [
+            sum(one > limit for one in moved) for limit in (2, 5, 10, 20, 30)
+        ]
+    assert any(int(told["> 2°"]) for told in table.values())
+
+
+class Unlabelled(FakeSource):
+    """Frames that nobody has labelled."""
+
+    def __getitem__(self, key: str) -> Case:
+        return replace(super().__getitem__(key), truth=())
+
+
+def test_without_labels_the_own_answer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    experiment(Setting(tmp_path, QUICK, seed=3), network(), Unlabelled(12, drive=3), "small")
+    table = {row["change"]: row for row in rows(tmp_path, "shifts")}
+    assert [*table] == [*CHANGES, "fog", "rain", "guided"]
+    simple = [sum(int(table[name][column]) for name in CHANGES) for column in ("> 10°", "follow-ups")]
+    told = f"Eq. 2 cannot be applied; {simple[0]:,} of {simple[1]:,} simple, {table['fog']['> 10°']} of 8 fog"
+    assert told in (tmp_path / "report" / "index.html").read_text()
+    assert (rows(tmp_path, "table7"), rows(tmp_path, "table8")) == ([], [])
+
+
 def test_fig_6_says_that_its_difference_is_there_by_construction(folder: Path) -> None:
     assert "rank-biserial" in rows(folder, "fig6")[0]
     page = (folder / "report" / "index.html").read_text()
     assert "Violating images were chosen for their error, so that there is a difference is no finding" in page
-    assert page.count("guided: the images that the first search kept") == 2
+    for note in (violations.NOTE_7, violations.NOTE_8):
+        assert "guided: the images that the first search kept" in note
 
 
 def test_fig_6_squares_every_violating_follow_up(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

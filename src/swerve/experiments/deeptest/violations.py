@@ -10,6 +10,7 @@ import numpy as np
 from swerve.analysis.angles import Angles
 from swerve.analysis.oracle import EPSILONS, LAMBDAS, RMSE, Oracle
 from swerve.analysis.statistics import BoxPlot, box_plot, signed_rank
+from swerve.experiments.deeptest import shifts
 from swerve.experiments.deeptest.printed import FIGURE_6, TABLE_7, TABLE_8
 from swerve.experiments.deeptest.tested import Tested, related
 from swerve.experiments.setting import Setting
@@ -44,7 +45,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     """The whole λ×ε table, violations by change and model, and deviations of violating images."""
     judged = [tested for tested in all_tested if tested.oracle]
     tables = {tested.name: counts_of(tested) for tested in judged}
-    rows = tuple(_table_7(tables))
+    rows = tuple(_table_7(tables)) if judged else ()
     csv_7 = setting.table("table7", ("reading", "model", "λ", *COLUMNS, *PRINTED), rows)
     head_8, rows_8 = _table_8(judged)
     csv_8 = setting.table("table8", head_8, rows_8)
@@ -66,12 +67,13 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
         Sheet(f"Table 8: violations at λ = {FACTOR}, ε = {EPSILON:g}", head_8, rows_8, NOTE_8,
               printed=tuple(name for name in head_8 if name.startswith("printed")), csv=csv_8),
         Sheet("Guided violations", GUIDED, guided, GUIDED_NOTE, csv=csv_guided),
+        shifts.sheet(setting, all_tested),
         Sheet("Fig. 6: how far violating images and their originals are off", FIG_6, figure,
               NOTE_6 + related(judged),
               printed=("printed MSE",), csv=csv_6, formats=formats),
         Chart("Fig. 6: deviation from the label, radians of the wheel", box_plots(_boxes(judged), axis="rad")),
     )  # fmt: skip
-    return Section("RQ4: how many wrong answers?", (_errors(judged),), parts, _answer(judged, tables))
+    return Section("RQ4: how many wrong answers?", (_errors(judged),), parts, _answer(all_tested, tables))
 
 
 NOTE_7 = (
@@ -105,9 +107,10 @@ def _errors(judged: Sequence[Tested]) -> str:
     return f"{line} RMSE_orig in rad, which Eq. 3 takes here: {roots}." if roots else line
 
 
-def _answer(judged: Sequence[Tested], tables: Mapping[str, Mapping[str, Counts]]) -> str:
+def _answer(all_tested: Sequence[Tested], tables: Mapping[str, Mapping[str, Counts]]) -> str:
+    judged = [tested for tested in all_tested if tested.oracle]
     if not judged:
-        return "no case has a label, so Eq. 2 cannot be applied; see the findings against the model's own answer in each run"
+        return f"no case has a label, so Eq. 2 cannot be applied; {shifts.told(all_tested)}"
     place = LAMBDAS.index(FACTOR)
     simple = f"ε {EPSILON:g}"
     every = {
@@ -177,7 +180,7 @@ def _table_8(judged: Sequence[Tested]) -> tuple[tuple[str, ...], tuple[Row, ...]
     )
     rules = list(dict.fromkeys(rule for tested in judged for rule in tested.angles.rules))
     rows = []
-    for name in ("untouched", *rules, *GROUPS, TOTAL):
+    for name in ("untouched", *rules, *GROUPS, TOTAL) if judged else ():
         counts = [_sum(tested) if name == TOTAL else _cells(tested, name) for tested in judged]
         total = (sum(one[place] for one in counts) for place in (0, 1))
         printed = (_printed(name, tested.subject.like) for tested in alike)
