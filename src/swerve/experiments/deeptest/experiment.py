@@ -54,9 +54,14 @@ class Size:
     passes: int
 
     def of(self, subject: Subject) -> Size:
-        """The same for one system: fewer and shorter searches where every image is a long window."""
-        long = len(frames_of(subject.source, subject.source.keys()[0])) >= LONG
-        return replace(self, seeds=self.seeds // 5, searches=1, budget=self.budget // FEWER) if long else self
+        """The same for one system."""
+        return self.at(len(frames_of(subject.source, subject.source.keys()[0])))
+
+    def at(self, length: int) -> Size:
+        """The same for images of so many frames: fewer and shorter searches where every one is a long window."""
+        if length < LONG:
+            return self
+        return replace(self, seeds=self.seeds // 5, searches=1, budget=self.budget // FEWER)
 
 
 SIZES = {
@@ -124,10 +129,14 @@ def _lessons(images: int, training: int, size: Size) -> float:
 
 
 def _trials(size: Size, images: int, length: int) -> float:
-    """About how many trials one system has; of a long window the simple changes share most frames with their neighbours."""
+    """About how many trials one system has; of a long window the simple changes share most frames with their neighbours.
+
+    A search mostly ends by itself, but one of long windows when its budget does: every step has neurons of its own.
+    """
     table = images * (CHANGES + 2) * (SHARED if length >= LONG else 1)
-    tries = min(size.budget, size.seeds * TRIES)
-    return table + 3 * (size.searches * tries if length < LONG else tries / FEWER)
+    own = size.at(length)
+    tries = min(own.budget, own.seeds * TRIES) if length < LONG else own.budget
+    return table + 3 * own.searches * tries
 
 
 def page(setting: Setting, tested: Sequence[Tested], again: Retraining | None) -> Page:
