@@ -23,8 +23,8 @@ from swerve.case import Case
 from swerve.cli import main
 from swerve.coverage.meter import bits_of
 from swerve.errors import InputError
-from swerve.experiments.deeptest import correlation, guidance, retraining, tested, violations
-from swerve.experiments.deeptest.experiment import SIZES, Size, estimate, experiment
+from swerve.experiments.deeptest import correlation, diversity, guidance, retraining, tested, violations
+from swerve.experiments.deeptest.experiment import SHARED, SIZES, Size, _trials, estimate, experiment
 from swerve.experiments.deeptest.retraining import Retraining
 from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
@@ -33,6 +33,8 @@ from swerve.report.experiment import Sheet
 from swerve.retrain.compare import MSE, Compared
 from swerve.review.queue import chosen, queue
 from swerve.space import Over
+from swerve.report.scale import fitted
+from swerve.sources.windows import Windows
 from swerve.store import Run
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
@@ -391,6 +393,40 @@ def test_jaccard_of_every_pair_of_changes(folder: Path) -> None:
     assert len(steps) == len(CHANGES)
 
 
+def fig_5_row(*shares: float) -> tuple[object, ...]:
+    told = dict(zip(diversity.PLOT[1:], shares, strict=True))
+    return tuple({"model": "m", "change": "blur", "n": 4, **told}.get(column) for column in diversity.FIG_5)
+
+
+def test_small_percentages_are_not_shown_as_zero() -> None:
+    small, none = fig_5_row(0.0004, -0.00002, 0.0, 0.00094, 0.05, 0.1), fig_5_row(-0.0002, 0.0, 0.0, 0.0, 0.0, 0.3)
+    formats = diversity._shown([small, none])  # type: ignore[list-item]
+    sheet = Sheet("Fig. 5", diversity.FIG_5, (small, none), formats=formats)  # type: ignore[arg-type]
+    columns = dict(zip(diversity.FIG_5, zip(*sheet.texts, strict=True), strict=True))
+    assert columns["mean"] == ("+0.04%", "-0.02%")
+    assert columns["low"][0] == "-0.002%"
+    assert columns["first"] == ("+0.0%", "+0.0%")  # that is what they are
+    assert columns["median"][0] == "+0.09%"
+    assert (columns["third"][0], columns["high"]) == ("+5.0%", ("+10.0%", "+30.0%"))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "cut"),
+    [([0.5, 0.6], True), ([0.2, 0.6], False), ([0.3, 0.6], False), ([0.0, 0.0], False), ([math.nan], False), ([], False)],
+)
+def test_chart_says_that_its_axis_does_not_start_at_0(numbers: list[float], cut: bool) -> None:
+    assert diversity.axis_note(numbers) == ("The axis does not start at 0" if cut else "")
+    if known := [number for number in numbers if math.isfinite(number)]:
+        assert (fitted(known, 300, 40, percent=True, gap=38).low > 0) == cut
+
+
+def test_fig_4_says_so_where_its_axis_is_cut(folder: Path) -> None:
+    ends = [float(row["mean"]) for row in rows(folder, "fig4") if row["part"] == "cumulative"]
+    page = (folder / "report" / "index.html").read_text()
+    figure = page[page.index("Fig. 4.2") :].partition("</figure>")[0]
+    assert ("The axis does not start at 0" in figure) == (min(ends) > max(ends) / 2)
+
+
 def test_no_p_of_windows_that_share_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setitem(SIZES, QUICK, SMALL)
     copy = shutil.copytree(folder, tmp_path / "copy")
@@ -722,6 +758,15 @@ def test_estimate_scales_with_the_size() -> None:
     assert Cost(30, 2e6).told() == "about 0.5 CPU minutes and 2 MB"
     assert Cost(7200, 5e9).told() == "about 2.0 CPU hours and 5,000 MB"
     assert Cost(1, 2) + Cost(3, 4) * 2 == Cost(7, 10)
+
+
+@pytest.mark.parametrize("level", [QUICK, USUAL, FULL])
+def test_estimate_of_long_windows_is_not_below_what_may_be_run(level: str) -> None:
+    windows = SIZES[level].frames.windows
+    own = SIZES[level].of(Subject("long", FakeSystem(), Windows(FakeSource(120, drive=120), 100)))
+    assert (own.seeds, own.searches) == (SIZES[level].seeds // 5, 1)
+    searched = _trials(SIZES[level], windows, 100) - windows * 72 * SHARED
+    assert searched == pytest.approx(3 * own.searches * own.budget)
 
 
 def test_stills_are_windows_of_different_frames() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +19,7 @@ from swerve.report.plane import Spot, lines
 from swerve.values import Array
 
 PLOT = ("n", "mean", "low", "first", "median", "third", "high")
-SHARES = dict.fromkeys(PLOT[1:], "+.1%")
+FEWEST_DIGITS, MOST_DIGITS = 1, 5  # of a percentage
 FIG_4 = ("part", "model", "name", *PLOT)
 FIG_5 = ("model", "change", *PLOT, "p", "p (Holm)", "Cohen's d", "effect")
 
@@ -39,15 +40,17 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     kinds = list(next(iter(steps.values()), {}))
     parts: tuple[Part, ...] = (
         *(Chart(f"Fig. 4.1, {name}: how little two changes of one image share",
-                box_plots({pair: box_plot(some) for pair, some in pairs.items()}, axis="Jaccard distance"))
+                box_plots({pair: box_plot(some) for pair, some in pairs.items()}, axis="Jaccard distance"),
+                axis_note(_ends(pairs.values())))
           for name, pairs in apart.items()),
         Chart("Fig. 4.2: neurons covered per image as changes are added",
-              lines(grown, x="changes so far", y="mean share of neurons", percent=True, names=kinds)),
+              lines(grown, x="changes so far", y="mean share of neurons", percent=True, names=kinds),
+              axis_note([spot.y for line in grown.values() for spot in line])),
         *(Chart(f"Fig. 5, {name}: neurons a change activates more than its original",
                 box_plots({rule: box_plot(_shares(both)) for rule, both in made.items()}, axis="share", percent=True))
           for name, made in gains.items()),
         Sheet("Fig. 5: neurons a change activates, against its original", FIG_5, fig_5, NOTE_5 + related(looked_into),
-              csv=where[1], formats=SHARES | {"p": ".2g", "p (Holm)": ".2g", "Cohen's d": "+.2f"}),
+              csv=where[1], formats=_shown(fig_5) | {"p": ".2g", "p (Holm)": ".2g", "Cohen's d": "+.2f"}),
     )  # fmt: skip
     return Section("RQ2: do changes activate different neurons?", _text(where[0]), parts, _answer(apart))
 
@@ -56,6 +59,27 @@ NOTE_5 = (
     "(N_T - N_O)/N_O of each image, N_T the mean over the parameters of the change, so that an image counts once; "
     "Wilcoxon's signed ranks, Holm's correction over the changes of a model. No p for windows that share frames"
 )
+
+
+def axis_note(numbers: Sequence[float]) -> str:
+    """What a chart has to say of an axis fitted to such numbers, which are far from 0 and near each other; or nothing."""
+    drawn = [number for number in numbers if math.isfinite(number)]
+    return "The axis does not start at 0" if drawn and min(drawn) > max(drawn) / 2 else ""
+
+
+def _ends(series: Iterable[Sequence[float]]) -> list[float]:
+    """The ends of the whiskers, which is how far a box plot reaches."""
+    return [end for some in series if (box := box_plot(some)) for end in (box.low, box.high)]
+
+
+def _shown(rows: Sequence[Row]) -> dict[str, str]:
+    """Formats of Fig. 5's percentages: as many digits as it takes that the largest of a column is not shown as 0."""
+    columns = {name: [cell for row in rows if isinstance(cell := row[FIG_5.index(name)], float)] for name in PLOT[1:]}
+    return {name: f"+.{_digits(max(map(abs, cells), default=0.0))}%" for name, cells in columns.items()}
+
+
+def _digits(largest: float) -> int:
+    return min(max(-math.floor(math.log10(100 * largest)), FEWEST_DIGITS), MOST_DIGITS) if largest else FEWEST_DIGITS
 
 
 def _text(where: str) -> tuple[str, ...]:

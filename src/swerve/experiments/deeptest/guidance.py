@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from markupsafe import Markup
 
 from swerve.analysis.growth import grown
 from swerve.analysis.neurons import Sets, followups, originals, size_of
 from swerve.analysis.statistics import Outcome, holm, rank_sum
+from swerve.experiments.deeptest.diversity import axis_note
 from swerve.experiments.deeptest.printed import GUIDED_IMAGES, TABLE_6
 from swerve.experiments.deeptest.tested import Tested, part_name
 from swerve.experiments.setting import Setting
@@ -118,7 +118,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
         Sheet("Table 6", TABLE, rows, NOTE, printed=TABLE[-5:], csv=csv, formats=FORMATS),
         Sheet("Guidance against chance", AGAINST, rivals, AGAINST_NOTE, csv=csv_rivals, formats=numbers),
         Sheet("The layers that count", LAYERS, layers, LAYERS_NOTE, csv=csv_layers, main=False),
-        *(Chart(f"{tested.name}: covered by the first search of each kind", _curves(tested)) for tested in looked_into),
+        *(_chart(tested) for tested in looked_into),
     )
     return Section("RQ3: does guidance cover more?", (), parts, _answer(rows, rivals))
 
@@ -321,7 +321,8 @@ def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple((*row[:corrected], p, *row[corrected + 1 :]) for row, p in zip(rows, holm(given), strict=True))
 
 
-def _curves(tested: Tested) -> Markup:
+def _chart(tested: Tested) -> Chart:
+    """How the first search of each kind covered more and more."""
     assert tested.guidance
     named = {"guided": tested.guidance.guided, "alike": tested.guidance.alike, "pairs": tested.guidance.pairs}
     series = {}
@@ -330,4 +331,6 @@ def _curves(tested: Tested) -> Markup:
         growth = search.growth(np.ones(search.seeds.size, bool)) / search.seeds.size
         places = np.unique(np.linspace(0, len(growth) - 1, DRAWN).astype(int)) if len(growth) else np.array([], int)
         series[name] = [Spot(float(place + 1), float(growth[place])) for place in places]
-    return lines(series, x="tries", y="neurons covered", percent=True)
+    drawn = lines(series, x="tries", y="neurons covered", percent=True)
+    note = axis_note([spot.y for line in series.values() for spot in line])
+    return Chart(f"{tested.name}: covered by the first search of each kind", drawn, note)
