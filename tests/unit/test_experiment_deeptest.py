@@ -408,6 +408,7 @@ def test_small_percentages_are_not_shown_as_zero() -> None:
     assert columns["first"] == ("+0.0%", "+0.0%")  # that is what they are
     assert columns["median"][0] == "+0.09%"
     assert (columns["third"][0], columns["high"]) == ("+5.0%", ("+10.0%", "+30.0%"))
+    assert diversity._digits([0.008, 0.0003, 0.00005]) == 2  # most are small, one is not
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from swerve.report.plane import Spot, lines
 from swerve.values import Array
 
 PLOT = ("n", "mean", "low", "first", "median", "third", "high")
-FEWEST_DIGITS, MOST_DIGITS = 1, 5  # of a percentage
+USUAL_DIGITS, MOST_DIGITS = 1, 5  # of a percentage
 FIG_4 = ("part", "model", "name", *PLOT)
 FIG_5 = ("model", "change", *PLOT, "p", "p (Holm)", "Cohen's d", "effect")
 
@@ -73,13 +73,15 @@ def _ends(series: Iterable[Sequence[float]]) -> list[float]:
 
 
 def _shown(rows: Sequence[Row]) -> dict[str, str]:
-    """Formats of Fig. 5's percentages: as many digits as it takes that the largest of a column is not shown as 0."""
-    columns = {name: [cell for row in rows if isinstance(cell := row[FIG_5.index(name)], float)] for name in PLOT[1:]}
-    return {name: f"+.{_digits(max(map(abs, cells), default=0.0))}%" for name, cells in columns.items()}
+    """Formats of Fig. 5's percentages, column by column."""
+    columns = {name: [abs(cell) for row in rows if isinstance(cell := row[FIG_5.index(name)], float)] for name in PLOT[1:]}
+    return {name: f"+.{_digits([size for size in sizes if size])}%" for name, sizes in columns.items()}
 
 
-def _digits(largest: float) -> int:
-    return min(max(-math.floor(math.log10(100 * largest)), FEWEST_DIGITS), MOST_DIGITS) if largest else FEWEST_DIGITS
+def _digits(sizes: Sequence[float]) -> int:
+    """As many as it takes for the largest not to be shown as 0, and one more than usual if that helps a smaller one."""
+    needed = [min(max(-math.floor(math.log10(100 * size)), USUAL_DIGITS), MOST_DIGITS) for size in sizes]
+    return max(min(needed), min(max(needed), USUAL_DIGITS + 1)) if needed else USUAL_DIGITS
 
 
 def _text(where: str) -> tuple[str, ...]:
