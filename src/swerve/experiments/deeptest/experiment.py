@@ -221,7 +221,7 @@ def _searched(setting: Setting, subject: Subject, size: Size, mse: float | None,
 
 
 def _epoch(setting: Setting, subjects: Sequence[Subject], size: Size) -> Retraining | None:
-    """As the paper: Epoch, on every frame of the test scenes, its original training data along."""
+    """As the paper: Epoch, on every frame of the test scenes, with frames of the training split along."""
     chosen = next((subject for subject in subjects if subject.name == RETRAINED), None)
     if chosen is None:
         return None
