@@ -17,7 +17,7 @@ from swerve.relation import Fault, Pair, Rule, Status, Verdict, judge_source
 from swerve.seeding import rng_for
 from swerve.system import Answer, System
 from swerve.transformation import Transformation, Unchanged, forget_frames
-from swerve.values import KINDS
+from swerve.values import KINDS, Group
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -77,6 +77,13 @@ def _observation(case: Case, sha: str, told: Said) -> Observation:
     if wrong_label:
         return Observation(case.key, case.group, fault=f"label: {wrong_label}", input_sha=sha, readable=False)
     return Observation(case.key, case.group, light(case.truth), said, sha, fault, gain=gain)
+
+
+def _first_frames(case: Case) -> Case:
+    """The case with the first frame alone of every window; the very same where there is none."""
+    windows = {name: value for name, value in case.inputs.items() if isinstance(value, Group) and len(value.values) > 1}
+    first = {name: Group(value.values[:1]) for name, value in windows.items()}
+    return replace(case, inputs={**case.inputs, **first}) if first else case
 
 
 def _calibrated(rule: Rule, baseline: Sequence[Observation]) -> Rule:
@@ -178,6 +185,8 @@ class Evaluator:
                 change = self.rules[trial.rule].change.propose(case, rng, self.campaign.system)
             if not isinstance(change, Transformation):
                 raise InputError(f"rule '{trial.rule}' proposed {brief(change)}, not a transformation")
+            if refused := self._refused_at_sight(change, case):
+                return refused
             followup: object = change(case)
             if not isinstance(followup, Case):
                 raise InputError(f"{type(change).__name__} made {brief(followup)} of {trial.case}, not a case")
@@ -191,6 +200,18 @@ class Evaluator:
             raise  # a change that is wrong for every case stops the campaign with its sentence
         except FOREIGN as error:  # somebody else's code: its failure is a result, not ours
             return _Unmade(change, Verdict.error(sentence(error), Fault.CHANGE))
+
+    def _refused_at_sight(self, change: Transformation, case: Case) -> _Unmade | None:
+        """What a gate that goes by first frames alone says of them, before the rest of a long window is made."""
+        gate = self.campaign.gate
+        if gate is None or not getattr(gate, "first_frame", False) or (first := _first_frames(case)) is case:
+            return None
+        try:
+            followup = change(first)
+            why = gate.admit(first, followup)
+        except FOREIGN:  # it may take the whole window, which is asked next
+            return None
+        return _Unmade(change, Verdict.skipped(str(why)), followup.facts) if why else None
 
     def _known(self, key: str) -> Said:
         seen = self.baseline[key]

@@ -355,7 +355,10 @@ class Rule:
 
 @runtime_checkable
 class Gate(Protocol):
-    """Decides whether a follow-up is valid enough to count."""
+    """Decides whether a follow-up is valid enough to count.
+
+    One with `first_frame = True` goes by the first frame of a window alone, and is asked before the others are made.
+    """
 
     def admit(self, source: Case, followup: Case) -> str | None:
         """A reason to reject the follow-up, or None."""

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import cv2
 import numpy as np
 import pytest
 
+from swerve.campaign import Campaign, Observation, Trial
 from swerve.case import Case
+from swerve.evaluation import Evaluator
 from swerve.gates.fill import MaxFill
 from swerve.gates.legible import Legible
 from swerve.methods.deeptest import CUMULATIVE, GUIDED, PLAIN, PRINTED, PUBLISHED, deeptest, table_4
+from swerve.relation import Rule
+from swerve.relations.steering import same_angle
+from swerve.rows import record_row
+from swerve.search.sweep import Sweep
+from swerve.sources.windows import Windows
+from swerve.system import Answer
 from swerve.testing import FakeSource, FakeSystem
-from swerve.transformation import Chain, Transformation
+from swerve.transformation import Chain, Transformation, forget_frames
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate, ZoomOut
 from swerve.transformations.photometric import Brighten, Contrast
 from swerve.transformations.resize import MOST_PIXELS, Enlarge
@@ -123,3 +134,47 @@ def test_larger_of_larger_pictures_have_an_end(picture: Case) -> None:
     assert "9600×6400" not in str(change.steps[0].applies(picture))
     assert "too many to work with" in str(change.applies(picture))
     assert Enlarge(10, 10).applies(picture) is None
+
+
+SEEN: list[int] = []
+
+
+@dataclass(frozen=True)
+class Noted(Translate):
+    """A shift that notes every frame it moves."""
+
+    def image(self, value: Image) -> Image:
+        SEEN.append(1)
+        return super().image(value)
+
+
+@dataclass(frozen=True)
+class Patient(MaxFill):
+    """The same gate, asked of whole windows."""
+
+    first_frame: ClassVar[bool] = False
+
+
+def test_long_window_is_refused_by_its_first_frame() -> None:
+    source = Windows(FakeSource(8, width=WIDTH, height=HEIGHT, drive=8), 4)
+    rules = tuple(Rule(f"by {x}", Noted(float(x), 0.0), same_angle(1)) for x in (10, 70))
+    journals = []
+    for gate, frames in ((MaxFill(), 4 + 1), (Patient(), 4 + 4)):
+        forget_frames()
+        SEEN.clear()
+        campaign = Campaign(source, Last(), rules, Sweep(per_case=1), gate)
+        seen = {key: Observation(key, "", said=(Steering(0.0),)) for key in source.keys()}
+        evaluate = Evaluator(campaign, seen, threads=1)
+        key = source.keys()[0]
+        journals.append([record_row(one) for one in evaluate([Trial(key, rule.name, 0) for rule in rules])])
+        assert len(SEEN) == frames
+    assert journals[0] == journals[1]
+    assert [row["status"] for row in journals[0]] == ["held", "skipped"]
+
+
+@dataclass(frozen=True)
+class Last(FakeSystem):
+    """Says the same of every window."""
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [(Steering(0.0),) for _ in cases]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from swerve.case import Case
 
@@ -12,6 +13,7 @@ class MaxFill:
     """Refuses a follow-up of which more than `share` is border fill rather than image (D-10)."""
 
     share: float = 0.5
+    first_frame: ClassVar[bool] = True  # of a window, it goes by that alone
 
     def __post_init__(self) -> None:
         wrong_type = isinstance(self.share, bool) or not isinstance(self.share, int | float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import cv2
 import numpy as np
@@ -29,6 +30,7 @@ class Legible:
     fill: float = 0.5
     view: float = 0.025
     detail: float = 0.25
+    first_frame: ClassVar[bool] = True  # of a window, it goes by that alone
 
     def __post_init__(self) -> None:
         for item in fields(self):
