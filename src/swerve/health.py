@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -33,9 +33,10 @@ from swerve.store import KEPT_PER_RULE
 from swerve.system import Answer
 from swerve.systems.child import cpu_seconds
 from swerve.transformation import Transformation, Unchanged
-from swerve.values import Boxes2D, Boxes3D, Steering, find
+from swerve.values import Array, Boxes2D, Boxes3D, Steering, find
 
 NO_EFFECT, NOTHING = "no effect", "nothing to find"
+FEWEST_FOR_CONSTANT = 3  # different inputs to refuse by; fewer are warned of
 NOISE_CASES, NOISE_ROUNDS = 8, 2
 SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
 MOST_SKIPPED = 0.5
@@ -187,15 +188,19 @@ def _repeated(usable: Sequence[Observation]) -> Iterator[Concern]:
 def _constant(usable: Sequence[Observation], tried: Sequence[Record]) -> Iterator[Concern]:
     """R28: a model that says one thing of everything cannot contradict itself."""
     inputs, told = {seen.input_sha for seen in usable}, {str(encode(seen.said)) for seen in usable}
-    if len(inputs) < 3 or len(told) > 1:
+    after = {str(encode(record.after)) for record in tried if record.after and not isinstance(record.change, Unchanged)}
+    few, moved = len(inputs) < FEWEST_FOR_CONSTANT, not after <= told
+    if len(told) > 1 or (few and (moved or not after)):
         return
-    moved = any(record.after and str(encode(record.after)) not in told for record in tried)
     why = f"the system says the same of all {len(usable)} cases"
+    check = "check its preprocessing and weights"
     if moved:
         yield Concern("constant answers", Level.WARNING, f"{why}, though not of all follow-ups")
+    elif few or _violated(tried):
+        yield Concern("constant answers", Level.WARNING, f"{why} and of the follow-ups tried: {check}")
     else:
         why += ", and of the follow-ups tried; no change can make it contradict itself"
-        yield Concern("constant answers", Level.REFUSAL, f"{why}: check its preprocessing and weights")
+        yield Concern("constant answers", Level.REFUSAL, f"{why}: {check}")
 
 
 def _blind(campaign: Campaign, usable: Sequence[Observation], tried: Sequence[Record]) -> Iterator[Concern]:
@@ -297,10 +302,18 @@ def _idle(campaign: Campaign, records: Mapping[str, Sequence[Record]]) -> Iterat
             yield Concern("never judged", Level.WARNING, why, name)
         elif made and not _undecided(made) and not any(_reaches(campaign, record) for record in made):
             undone = printable(repr(made[0].change), 60)
-            dead.append(f"{told}: {len(made)} changes such as {undone} leave what the system sees and says as it is")
-            yield Concern(NO_EFFECT, Level.WARNING, dead[-1], name)
+            shown = _shows(campaign) is not None
+            what = "sees and says" if shown else "says"
+            why = f"{told}: {len(made)} changes such as {undone} leave what the system {what} as it is"
+            # What a system that does not show what it sees says of a few changes proves nothing of the others.
+            dead += [why] if shown and not _violated(made) else []
+            yield Concern(NO_EFFECT, Level.WARNING, why, name)
     if dead and len(dead) == len(records):
         yield Concern(NOTHING, Level.REFUSAL, f"none of the {len(dead)} rules can find anything; {dead[0]}")
+
+
+def _violated(records: Sequence[Record]) -> bool:
+    return any(record.verdict.status is Status.VIOLATED for record in records)
 
 
 def _undecided(made: Sequence[Record]) -> bool:
@@ -317,11 +330,17 @@ def _reaches(campaign: Campaign, record: Record) -> bool:
     """Whether a change alters what the system says or, where the system can show it, what it sees."""
     if encode(record.before) != encode(record.after):
         return True
-    sees = getattr(campaign.system, "sees", None)
-    if not callable(sees) or not isinstance(record.change, Transformation):
+    sees = _shows(campaign)
+    if sees is None or not isinstance(record.change, Transformation):
         return False
     case = read_case(campaign, record.trial.case)
     return not np.array_equal(sees(case), sees(record.change(case)))
+
+
+def _shows(campaign: Campaign) -> Callable[[Case], Array] | None:
+    """What turns a case into what the system sees of it, where it can show that."""
+    sees: Callable[[Case], Array] | None = getattr(campaign.system, "sees", None)
+    return sees if callable(sees) else None
 
 
 def _faint(usable: Sequence[Observation], records: Mapping[str, Sequence[Record]]) -> Iterator[Concern]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,10 @@ from swerve.errors import InputError, UnreadableCase
 from swerve.execute.local import run_into
 from swerve.health import Health, Level, examine
 from swerve.methods.lidar import lidar
-from swerve.relation import Rule
+from swerve.relation import Pair, Rule, Status, Verdict
 from swerve.relations.boxes import same_boxes
 from swerve.relations.sets import Superset
-from swerve.relations.steering import lambda_mse, same_angle
+from swerve.relations.steering import Decrease, lambda_mse, same_angle
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.space import Over, Range
@@ -36,9 +37,9 @@ from swerve.testing.fakes import brightness
 from swerve.transformation import Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
-from swerve.values import Array, Boxes2D, Boxes3D, Image, Steering
+from swerve.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, find
 from tests.fixture_sweeps import cloud
-from tests.quality.test_lidar_identity import Sweeps
+from tests.quality.test_lidar_identity import Sound, Sweeps
 
 TURNED = """
 [source]
@@ -90,6 +91,40 @@ def test_constant_system_is_refused() -> None:
     assert named(health)["constant answers"] is Level.REFUSAL
     with pytest.raises(InputError, match=r"says the same of all 24 cases.*--anyway"):
         health.refuse()
+
+
+STILL = FunctionSystem(lambda case: Signal("speed", 10.0), "cruise")
+
+
+def test_constant_system_that_violates_is_run(tmp_path: Path) -> None:
+    """It never slows down: that is what the rule is for, and what the run finds in every trial."""
+    slower = Rule("slower in the dark", Over(Brighten, beta=Range(-60, -30)), Decrease("speed", by=1.0))
+    asked = campaign(system=STILL, rules=(slower,))
+    health = health_of(asked)
+    assert named(health) == {"constant answers": Level.WARNING, "no effect": Level.WARNING}
+    assert health.without_effect(slower.name)
+    counts = run_into(Loaded(asked, Path("/")), tmp_path / "run").overall.as_dict()
+    assert counts["violated"] > 0 == counts["held"]
+
+
+class Seeing(FunctionSystem):
+    """Shows what it sees: the picture."""
+
+    def sees(self, case: Case) -> Array:
+        return pixels_of(case)
+
+
+@pytest.mark.parametrize("cases", [1, 2])
+@pytest.mark.parametrize("kind", [FunctionSystem, Seeing])
+def test_constant_system_is_warned_of_on_few_cases(cases: int, kind: type[FunctionSystem]) -> None:
+    """R28: always."""
+    still = kind(lambda case: Steering(0.0), "still")
+    health = health_of(campaign(source=FakeSource(cases), system=still))
+    assert named(health)["constant answers"] is Level.WARNING
+    assert f"the same of all {cases} cases and of the follow-ups tried" in health.concerns[0].why
+    assert named(health_of(campaign(source=FakeSource(cases)))) == {}
+    twice = Rule("twice", Unchanged(), same_angle(1))
+    assert named(health_of(campaign(source=FakeSource(cases), system=still, rules=(twice,)))) == {}
 
 
 @dataclass
@@ -176,15 +211,15 @@ NO_LOSS = Rule("none lost", Over(Brighten, beta=Range(15, 40)), Superset("boxes2
 
 
 def test_detector_that_sees_nothing_is_refused() -> None:
-    """Two cases are too few to call it constant; nothing before and nothing after would hold for ever."""
+    """Two cases are too few to refuse it as constant; nothing before and nothing after would hold for ever."""
     blind = FunctionSystem(lambda case: Boxes2D(np.zeros((0, 4)), ()), "blind")
     health = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS,)))
-    assert named(health) == {"nobody there": Level.REFUSAL}
+    assert named(health) == {"constant answers": Level.WARNING, "nobody there": Level.REFUSAL}
     with pytest.raises(InputError, match=r"no object is seen, or none in the region, in 2 of 2 cases: .*--anyway"):
         health.refuse()
     besides = replace(NO_LOSS, name="same", expect=same_boxes())  # may find what is seen on follow-ups alone
     some = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS, besides)))
-    assert named(some) == {"nobody there": Level.WARNING}
+    assert named(some) == {"constant answers": Level.WARNING, "nobody there": Level.WARNING}
 
 
 def test_cases_without_an_object_are_counted() -> None:
@@ -234,9 +269,48 @@ def test_change_without_effect_is_named() -> None:
     source = FakeSource(24, width=100, height=100)
     health = health_of(campaign(source=source, system=_stepped, rules=(turned, BRIGHTER)))
     assert named(health) == {"no effect": Level.WARNING}
-    assert "rule 'turned': 12 changes such as Rotate(" in health.concerns[0].why
-    alone = health_of(campaign(source=source, system=_stepped, rules=(turned,)))
-    assert named(alone)["nothing to find"] is Level.REFUSAL
+    told = re.escape("rule 'turned': 12 changes such as Rotate(") + r".* leave what the system says as it is"
+    assert re.fullmatch(told, health.concerns[0].why)
+
+
+def test_changes_that_a_system_sees_nothing_of_are_refused() -> None:
+    """R29: where the system shows that its input stays as it is; answers that stay are no proof of that."""
+    turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
+    parts = {"source": FakeSource(24, width=100, height=100), "rules": (turned,)}
+    assert named(health_of(campaign(**parts, system=_stepped))) == {"no effect": Level.WARNING}
+    coarse = Coarse(_stepped.function, "coarse")
+    health = health_of(campaign(**parts, system=coarse))
+    assert named(health) == {"no effect": Level.WARNING, "nothing to find": Level.REFUSAL}
+    assert "leave what the system sees and says as it is" in health.refusals[0].why
+    wrong = replace(turned, expect=AngleOff(5.0))
+    assert named(health_of(campaign(**{**parts, "rules": (wrong,)}, system=coarse))) == {"no effect": Level.WARNING}
+
+
+class Coarse(FunctionSystem):
+    """Sees the mean of a picture, and that in steps."""
+
+    def sees(self, case: Case) -> Array:
+        return np.round(pixels_of(case).mean(keepdims=True) / 20)
+
+
+@dataclass(frozen=True)
+class AngleOff:
+    """Wants the answer to move."""
+
+    by: float
+
+    def check(self, pair: Pair) -> Verdict:
+        before, after = (find(said, Steering.slot) for said in (pair.before, pair.after))
+        assert isinstance(before, Steering)
+        assert isinstance(after, Steering)
+        moved = abs(after.degrees - before.degrees)
+        return Verdict(Status.HELD if moved >= self.by else Status.VIOLATED, self.by - moved, "")
+
+
+def test_detector_that_loses_nothing_in_the_sample_is_run() -> None:
+    """Without scores nothing moves until an obstacle is gone, which a few changes need not bring about."""
+    health = health_of(lidar(Sweeps(12), Sound(), n=4, near=5.0, check="subset", seed=1))
+    assert named(health) == {"no effect": Level.WARNING}
 
 
 _stepped = FunctionSystem(lambda case: Steering(float(np.round(pixels_of(case).mean() / 20)) + _key(case) / 100), "stepped")
@@ -260,11 +334,6 @@ def test_change_that_hardly_reaches_is_named(beta: float, named_so: bool) -> Non
 
 def test_what_is_seen_counts_as_effect() -> None:
     """A network whose answer happens to stay is not idle while its input changes."""
-
-    class Seeing(FunctionSystem):
-        def sees(self, case: Case) -> Array:
-            return pixels_of(case)
-
     turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
     source = FakeSource(24, width=100, height=100)
     assert named(health_of(campaign(source=source, system=Seeing(_stepped.function, "seeing"), rules=(turned,)))) == {}

@@ -243,8 +243,13 @@ IDLE = """
     def stepped(case):
         return Steering(float(np.round(case.inputs["camera"].pixels.mean() / 20)) + int(case.key[-1]) / 100)
 
+    class Coarse(FunctionSystem):
+        def sees(self, case):
+            return np.round(case.inputs["camera"].pixels.mean() / 20)
+
     turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
-    idle = {**parts, "source": FakeSource(6, width=100, height=100), "system": FunctionSystem(stepped)}
+    idle = {**parts, "source": FakeSource(6, width=100, height=100), "system": Coarse(stepped)}
+    closed = {**idle, "system": FunctionSystem(stepped)}
 """
 
 
@@ -256,6 +261,16 @@ def test_rules_that_find_nothing_are_no_success(inner: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*turned: nothing to find: rule 'turned': 12 changes such as Rotate(*anyway=True*"])
     write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned]}}, anyway=True)\ndef test_idle(): ...")
     go(inner).assert_outcomes(passed=1)
+
+
+def test_answers_that_stay_are_no_proof(inner: pytest.Pytester) -> None:
+    """Nobody knows what the system sees: that its answers stay where they are may well be right."""
+    write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**closed, 'rules': [turned]}})\ndef test_idle(): ...")
+    result = go(inner, "-W", "default::pytest.PytestWarning")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        ["*it says little that this holds: rule 'turned': 12 changes*leave what the system says*"]
+    )
 
 
 def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) -> None:
