@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,14 @@ class Answered:
     before: Answer = ()
     after: Answer = ()
     shas: tuple[str, str] | None = None  # of what it was shown
+
+
+class ChangedSince(StoreError):
+    """A run whose weights, data or code are others now; `changed` lists how they differ."""
+
+    def __init__(self, folder: Path, changed: Sequence[str]) -> None:
+        self.changed = tuple(changed)
+        super().__init__(f"{folder}: the campaign is not what it was when it ran; run it again into another folder")
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,12 @@ def answered(run: Run, evaluate: Evaluator, sought: Sought, trusted: Collection[
 def changed_since(run: Run, campaign: Campaign) -> tuple[str, ...]:
     """How the campaign differs from what the run began with."""
     return tuple(differences(run.identity, identity_of(campaign, run.base, run.identity["factory"])))
+
+
+def refuse_changed(run: Run, campaign: Campaign) -> None:
+    """Raise `ChangedSince` unless the campaign is what the run began with."""
+    if changed := changed_since(run, campaign):
+        raise ChangedSince(run.folder, changed)
 
 
 def compared(sought: Sought, told: Answered, changed: tuple[str, ...]) -> Replayed:

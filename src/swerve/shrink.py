@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from swerve.campaign import Record, Trial
 from swerve.codec import encode_change
 from swerve.engine import Hands, Progress, Silent
-from swerve.errors import StoreError
+from swerve.errors import InputError, StoreError
 from swerve.files import json_bytes, make_folder, write_whole
 from swerve.journal import Row
 from swerve.relation import Status
@@ -245,11 +245,20 @@ def shrink(
     make_folder(run.folder / SHRUNK)
     for _, same_case in groupby(sorted(findings, key=lambda item: (item.case, item.id)), key=lambda item: item.case):
         together = list(same_case)
+        _refuse_other_input(together[0], hands)
         for start in range(0, len(together), SIDE_BY_SIDE):
             for made, row in _side_by_side(together[start : start + SIDE_BY_SIDE], hands, run.base, same, trusted):
                 _keep(run, made, row or run.row(made.of))
                 watch.advance(1, 0)
                 yield made
+
+
+def _refuse_other_input(finding: Finding, hands: Hands) -> None:
+    """What fails on another input is no smaller failure of this one; a case that shows nothing is told of by its trials."""
+    ((seen,),) = hands.observe([[finding.case]])
+    if seen.input_sha not in ("", finding.source_sha):
+        then, now = finding.source_sha[:8], seen.input_sha[:8]
+        raise InputError(f"{finding.case}: is not what the run was shown: sha {then} then, {now} now")
 
 
 def _side_by_side(

@@ -17,9 +17,10 @@ from swerve.engine import Here
 from swerve.errors import StoreError
 from swerve.reproduce import rebuild
 from swerve.shrink import Smallest, shrink, shrunk_of, smallest
+from swerve.seeding import digest_of
 from swerve.store import Run
 from swerve.system import Answer
-from swerve.testing import FakeSystem
+from swerve.testing import FakeSource, FakeSystem
 from swerve.transformation import Chain, Transformation, param, params_of
 from swerve.transformations.affine import Rotate, Translate
 from swerve.transformations.photometric import Brighten, Contrast
@@ -219,6 +220,56 @@ def test_finding_that_holds_now_is_told(folder: Path) -> None:
     assert (made.finding, made.words) == (finding, f"{finding.words}; {told}")
     assert shrunk_of(run, finding.id) == made
     assert smallest_words(run, finding) == made.words
+
+
+@dataclass(frozen=True)
+class Lit(FakeSource):
+    """Pictures as bright as a file says, which the fingerprint may know of."""
+
+    light: str = ""
+    honest: bool = True
+
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        return replace(case, inputs=Brighten(int(Path(self.light).read_text()))(case).inputs)
+
+    def fingerprint(self) -> str:
+        return digest_of("lit", self.count, Path(self.light).read_text() if self.honest else "")
+
+
+def run_of_lit(root: Path, *, honest: bool = True) -> Path:
+    (root / "light").write_text("1")
+    text = CAMPAIGN.replace("swerve.testing:FakeSource", "tests.unit.test_shrink:Lit")
+    given = f'light = "{root / "light"}"\nhonest = {str(honest).lower()}\n[system]'
+    (root / "campaign.toml").write_text(text.replace("[system]", given))
+    assert main(["run", str(root / "campaign.toml"), "--into", str(root / "run"), "--workers", "0"]) == 1
+    return root / "run"
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_changed_data_are_refused(tmp_path: Path, workers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_of_lit(tmp_path)
+    (tmp_path / "light").write_text("9")
+    capsys.readouterr()
+    assert main(["shrink", str(folder), "--all", "--workers", workers]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert "the campaign is not what it was when it ran" in told[0]
+    assert [line.split(":")[0].strip() for line in told[1:]] == ["data differ"]
+    assert not (folder / "shrunk").exists()
+    (tmp_path / "light").write_text("1")
+    assert main(["shrink", str(folder), "--all", "--workers", workers]) == 0
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_other_input_under_the_same_name_is_refused(
+    tmp_path: Path, workers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A source that does not know that its data have changed."""
+    folder = run_of_lit(tmp_path, honest=False)
+    (tmp_path / "light").write_text("9")
+    assert main(["shrink", str(folder), "--all", "--workers", workers]) == 2
+    assert "fake-00000: is not what the run was shown: sha " in capsys.readouterr().err
+    assert not list((folder / "shrunk").iterdir())
 
 
 class Undecided(FakeSystem):

@@ -28,7 +28,7 @@ from swerve.limits import GIGA
 from swerve.report.html import write_report
 from swerve.report.numbers import PAGE
 from swerve.report.terminal import RichProgress, print_health, print_shrunk
-from swerve.reproduce import rebuild, replay
+from swerve.reproduce import rebuild, refuse_changed, replay
 from swerve.rows import Finding, finding_of
 from swerve.shrink import shrink
 from swerve.spec import Loaded, load_campaign
@@ -96,6 +96,7 @@ def shrink_findings(options: argparse.Namespace) -> int:
     run = Run(options.folder)
     findings = _chosen(run, options)
     campaign = rebuild(run, options.trust)
+    refuse_changed(run, campaign)
     settle_threads()
     console = Console()
     workers = min(options.workers, len(findings))
