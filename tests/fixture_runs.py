@@ -94,6 +94,7 @@ def identity(method: str, rules: Sequence[str]) -> dict[str, object]:
         "rebuildable": True,
         "fingerprints": {part: digest_of(part) for part in ("system", "source", "package")},
         "libraries": {"numpy": "2.0.0", "opencv-python-headless": "4.10", "torch": "2.6"},
+        "learns": False,
         "campaign": {"method": method, "seed": 7, "inference_batch": 16, **parts, "gate": None, "rule": rule},
     }
 

@@ -112,9 +112,8 @@ class Meter(Protocol):
 class Session(Protocol):
     """A search under way.
 
-    One that never asks the same change of a case twice, across asks, may say `distinct = True`; one whose asks do not depend
-    on what it is told, `learns = False`: it is then asked ahead. One that says both is not told what was committed by an
-    earlier process.
+    One that never asks the same change of a case twice, across asks, may say `distinct = True`. If its search does not learn
+    either, it is not told what was committed by an earlier process.
     """
 
     @property
@@ -130,10 +129,19 @@ class Session(Protocol):
 
 @runtime_checkable
 class Search(Protocol):
-    """How trials are chosen. The same plan and the same records told must lead to the same trials asked."""
+    """How trials are chosen. The same plan and the same records told must lead to the same trials asked.
+
+    One whose asks do not depend on what it is told may say `learns = False`, as an attribute of its class: it is then asked
+    ahead, and its trials are taken for a sample, the same of any system.
+    """
 
     def start(self, plan: Plan) -> Session:
         """A new session."""
+
+
+def learns(search: Search) -> bool:
+    """Whether the trials of a search hang on what it is told; so it is unless it says otherwise."""
+    return bool(getattr(search, "learns", True))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from swerve.campaign import Campaign, Ended, Meter, Observation, Plan, Record, Session, Trial
+from swerve.campaign import Campaign, Ended, Meter, Observation, Plan, Record, Session, Trial, learns
 from swerve.errors import InputError, ModelError, printable
 from swerve.evaluation import FOREIGN, TRANSFORM_THREADS, Evaluator, brief, chunks, observe_batch, read_case, sentence
 from swerve.relation import Status, Verdict
@@ -74,9 +74,10 @@ def run(
     summary = _empty_summary(campaign, evaluate, baseline)
     watch.begin("trials", session.total)
     distinct = getattr(session, "distinct", False)  # one that never asks the same of a case twice needs no memory
-    past = ledger.ended if distinct and _blind(session) and not campaign.coverage else _nothing
+    ahead = not learns(campaign.search)
+    past = ledger.ended if distinct and ahead and not campaign.coverage else _nothing
     made = _Made()
-    for trials, work in _asked(session, hands, campaign.inference_batch):
+    for trials, work in _asked(session, hands, campaign.inference_batch, ahead=ahead):
         if (ended := past(trials)) is None:
             records = ledger.recorded(trials, partial(_evaluated, work, made))
             if not distinct:
@@ -100,11 +101,6 @@ def _layers(campaign: Campaign, usable: Sequence[str]) -> dict[str, int]:
         return dict(told(campaign.system, read_case(campaign, usable[0]))) if callable(told) else {}
     except FOREIGN:
         return {}
-
-
-def _blind(session: Session) -> bool:
-    """Whether a search does not learn: then it need not be told what is long over."""
-    return not getattr(session, "learns", True)
 
 
 def _nothing(trials: Sequence[Trial]) -> None:
@@ -173,16 +169,15 @@ class _Work:
             yield from batch
 
 
-def _asked(session: Session, hands: Hands, size: int) -> Iterator[tuple[Sequence[Trial], _Work]]:
-    """Every ask with its work; of a search that does not learn, the next ask is known ahead."""
-    learns = not _blind(session)
+def _asked(session: Session, hands: Hands, size: int, *, ahead: bool) -> Iterator[tuple[Sequence[Trial], _Work]]:
+    """Every ask with its work; of a search that does not learn, the next ask is known `ahead`."""
     trials = session.ask()
     work = _Work(hands, list(chunks(trials, size)))
     while trials:
-        later = () if learns else session.ask()
+        later = session.ask() if ahead else ()
         work.next = following = _Work(hands, list(chunks(later, size))) if later else None
         yield trials, work
-        if learns:
+        if not ahead:
             later = session.ask()
         trials, work = later, following or _Work(hands, list(chunks(later, size)))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import swerve
-from swerve.campaign import Campaign
+from swerve.campaign import Campaign, learns
 from swerve.case import Source
 from swerve.codec import is_live
 from swerve.errors import InputError
@@ -42,6 +42,7 @@ def identity_of(campaign: Campaign, base: Path, factory: str | None = None) -> d
             "code": code_fingerprint(described, factory),
         },
         "libraries": {name: _version(name) for name in LIBRARIES},
+        "learns": learns(campaign.search),
         "parameters": {name_of(kind): _numbers(kind) for rule in campaign.rules for kind in kinds_of(rule.change)},
         "campaign": described,
     }

@@ -37,7 +37,6 @@ from swerve.rows import (
 
 CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json", ".lock"
 KEPT_PER_RULE = 200
-LEARNING = ("fuzz", "greedy")  # searches that choose trials by what they were told
 SHORTEST_ID = 4
 LOOKS, GLANCE = 50, 0.01  # at the pid of whoever holds a lock, which is written a moment after it is taken; seconds
 T = TypeVar("T")
@@ -197,7 +196,7 @@ class Run:
     @property
     def sampled(self) -> bool:
         """Whether its trials are a sample, the same for any system: not those of a search that learns."""
-        return (self.identity["campaign"].get("search") or {}).get("use") not in LEARNING
+        return not self.identity.get("learns", False)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every committed row, in order."""

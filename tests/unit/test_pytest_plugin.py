@@ -268,9 +268,7 @@ def test_answers_that_stay_are_no_proof(inner: pytest.Pytester) -> None:
     write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**closed, 'rules': [turned]}})\ndef test_idle(): ...")
     result = go(inner, "-W", "default::pytest.PytestWarning")
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(
-        ["*it says little that this holds: rule 'turned': 12 changes*leave what the system says*"]
-    )
+    result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes*leave what the system says*"])
 
 
 def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) -> None:

@@ -16,8 +16,8 @@ from swerve.cli import main
 from swerve.engine import Here
 from swerve.errors import StoreError
 from swerve.reproduce import rebuild
-from swerve.shrink import Smallest, shrink, shrunk_of, smallest
 from swerve.seeding import digest_of
+from swerve.shrink import Smallest, shrink, shrunk_of, smallest
 from swerve.store import Run
 from swerve.system import Answer
 from swerve.testing import FakeSource, FakeSystem

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 from swerve.campaign import Plan, Record, Trial
 from swerve.errors import InputError
@@ -21,6 +22,7 @@ class Series:
     """
 
     frames: int = 0
+    learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.frames, bool) or not isinstance(self.frames, int) or self.frames < 0:
@@ -35,7 +37,6 @@ class SeriesSession:
     """The series under way, one rule after the other."""
 
     distinct = True
-    learns = False
 
     def __init__(self, series: Series, plan: Plan) -> None:
         each = series.frames or len(plan.keys) // len(plan.rules)

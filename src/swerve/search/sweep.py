@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from swerve.campaign import Plan, Record, Trial
 from swerve.relation import Rule
@@ -26,6 +27,7 @@ class Sweep:
 
     per_case: int = 6
     by: str = CASE
+    learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.by not in (CASE, CHANGE):
@@ -41,7 +43,6 @@ class SweepSession:
     """A sweep under way; one ask holds whole cases, so that equal draws meet in it."""
 
     distinct = True
-    learns = False
 
     def __init__(self, sweep: Sweep, plan: Plan) -> None:
         grids = {rule.name: rule.change.grid() for rule in plan.rules}
