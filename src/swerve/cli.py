@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
 EPILOG = """exit codes:
   0  all held (replay: reproduced; compare: nothing new; check: nothing in the way; every other verb: it ran through)
-  1  findings (replay: not reproduced; shrink: one did not fail again; compare: new findings, or verdicts lost)
+  1  findings (replay: not reproduced; shrink: one did not fail again; compare: new findings, or lost verdicts)
   2  bad input: a file, key or value, or nothing that could be judged; the message names it
   3  the model failed
   4  the environment failed: disk, permission, lock, missing package

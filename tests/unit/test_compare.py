@@ -8,10 +8,10 @@ import random
 import tempfile
 import tracemalloc
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -20,19 +20,24 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from swerve.analysis.compare import Comparison, Counts, Incomparable, Paired, _Merge, compare, findings_among
-from swerve.campaign import Campaign, Record
+from swerve.campaign import Campaign, Record, Search
+from swerve.case import Case
 from swerve.errors import StoreError
 from swerve.execute.local import run_into
+from swerve.identity import identity_of
 from swerve.relation import Rule
 from swerve.relations.steering import same_angle
 from swerve.report.cli import add_parsers
 from swerve.report.comparison import as_json, print_comparison
 from swerve.rows import record_row
+from swerve.search.greedy import Greedy
+from swerve.search.series import Series
 from swerve.search.sweep import Sweep
 from swerve.seeding import digest_of
 from swerve.space import Over, Range
 from swerve.spec import Loaded
 from swerve.store import CAMPAIGN, Run
+from swerve.system import Answer
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
@@ -90,6 +95,11 @@ def pair(tmp_path: Path) -> tuple[Run, Run]:
 
 def cases(run: Run, ids: set[str]) -> set[str]:
     return {item.case for item in findings_among(run, ids)}
+
+
+def brightened(system: FakeSystem, search: Search = Sweep(per_case=4)) -> Campaign:  # noqa: B008
+    rule = Rule("brighter", Over(Brighten, beta=Range(1, 30)), same_angle(15))
+    return Campaign(FakeSource(12), system, (rule,), search, seed=3)
 
 
 def test_every_kind_of_pair_is_counted(pair: tuple[Run, Run]) -> None:
@@ -287,7 +297,9 @@ def swerve(*words: object) -> int:
         ({"a": "hv", "b": "vv"}, (1, 0, 0)),
         ({"a": "hh", "b": ".v"}, (1, 0, 0)),  # nobody knows that it is not new
         ({"a": "hh", "b": "he"}, (1, 1, 0)),  # a model that fails to answer has no findings to count
-        ({"a": "hh", "b": "vs", "c": "s.", "d": "e."}, (0, 0, 0)),
+        ({"a": "hh", "b": "ss", "c": "s.", "d": "e."}, (0, 0, 0)),
+        ({"a": "hh", "b": "vs"}, (1, 1, 0)),  # nobody knows that it is fixed
+        ({"a": "hh", "b": "hs"}, (1, 1, 0)),  # nor that it still holds
         ({"a": "hh", "b": "h."}, (1, 1, 0)),  # a trial that was not asked again may be anything
         ({"a": "hh", "b": "v."}, (1, 1, 0)),
         ({f"c{i}": "hv" for i in range(6)}, (1, 1, 0)),
@@ -320,11 +332,105 @@ def test_lost_verdicts_are_told(tmp_path: Path) -> None:
     assert found.failure("worse") == "trials that were judged before and are not there now: 2"
 
 
-@pytest.mark.parametrize("learning", ["greedy", "fuzz"])
-def test_search_that_learns_misses_no_trial(tmp_path: Path, learning: str) -> None:
+def test_skipped_verdicts_are_told(tmp_path: Path) -> None:
+    found = compare(*planted(tmp_path, {"a": "hh", "b": "vs", "c": "hs", "d": "ss"}))
+    told = "trials that were judged before and are skipped now: 2"
+    assert found.failure("worse") == told
+    assert told in found.warnings
+
+
+def test_finished_run_without_a_summary_is_finished(tmp_path: Path) -> None:
+    """What follows from the journal may be deleted; the counts are in a table too."""
+    runs = []
+    for gain in (1.0, 1.01):
+        run_into(Loaded(brightened(FakeSystem(gain=gain)), tmp_path), tmp_path / str(gain))
+        runs.append(Run(tmp_path / str(gain)))
+    (tmp_path / "1.01" / "summary.json").unlink()
+    assert "has not finished" not in compare(*runs).failure("new")
+    (tmp_path / "1.01" / "tables" / "rules.csv").write_text("rule,trials\nbrighter,49\n")
+    assert "1.01 has not finished: trials so far: 48" in compare(*runs).failure("new")
+
+
+@dataclass(frozen=True)
+class Learning(Sweep):
+    """A search of somebody's own, which does not say that it does not learn."""
+
+    learns: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Mute(FakeSystem):
+    """Answers to some of the cases alone."""
+
+    fails: str = ""
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        if any((case.parent or case.key)[-1] in self.fails for case in cases):
+            raise ValueError("no answer")
+        return super().__call__(cases)
+
+
+@pytest.mark.parametrize("search", [Sweep(4), Learning(4)])
+def test_untouched_cases_that_fail_are_no_pass(tmp_path: Path, search: Sweep) -> None:
+    """What is never tried has no finding."""
+    runs = []
+    for name, fails in (("before", "3"), ("after", "34")):
+        run_into(Loaded(brightened(Mute(fails=fails), search=search), tmp_path), tmp_path / name, anyway=True)
+        runs.append(Run(tmp_path / name))
+    told = "untouched cases that cannot be used in AFTER alone: 1; first, fake-00004: ValueError: no answer"
+    assert told in compare(*runs).failure("worse")
+    assert told in compare(*runs).warnings
+    assert "cannot be used" not in compare(*runs[::-1]).failure("worse")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"seed": 8},
+        {"rule": [{"name": "rotate", "change": {"use": "rotate", "degrees": "grid"}, "expect": {"within": 9.0}}]},
+        {"source": {"use": "world", "drives": 20}},
+        {"search": {"use": "sweep", "per_case": 5}},
+    ],
+)
+def test_another_campaign_is_no_pass(tmp_path: Path, part: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = planted(tmp_path, {"a": "hh", "b": "hh"})
+    after = retold(after, lambda identity: identity["campaign"].update(part))
+    reason = compare(before, after).failure("worse")
+    assert reason.startswith("the campaigns differ in more than the system: ")
+    words = ("compare", before.folder, after.folder)
+    assert swerve(*words) == 1
+    told = capsys.readouterr().out
+    assert told.splitlines()[-1].startswith("failed: the campaigns differ in more than the system: ")
+    assert [swerve(*words, "--anyway"), swerve(*words, "--fail-on", "never")] == [0, 0]
+    assert "failed: " not in capsys.readouterr().out
+
+
+def test_other_data_are_no_pass_and_other_libraries_a_note(tmp_path: Path) -> None:
+    before, after = planted(tmp_path, {"a": "hh"})
+    after = retold(after, lambda identity: identity["libraries"].update(numpy="3.0"))
+    assert compare(before, after).warnings == ("libraries.numpy: 2.0.0 then, 3.0 now",)
+    assert compare(before, after).failure("new") == ""
+    after = retold(after, lambda identity: identity["fingerprints"].update(source="f" * 64))
+    assert "differ in more than the system: data differ: " in compare(before, after).failure("new")
+
+
+def test_runs_know_whether_their_search_learns(tmp_path: Path) -> None:
+    for name, search in (("sweep", Sweep(1)), ("own", Learning(1)), ("greedy", Greedy()), ("series", Series())):
+        identity = identity_of(brightened(FakeSystem(), search=search), tmp_path)
+        assert identity["learns"] is (name in ("own", "greedy"))
+
+
+def test_trials_of_a_search_that_learns_cannot_be_paired(tmp_path: Path) -> None:
+    before, after = run_of(tmp_path / "a", {("rotate", "a"): "v"}), run_of(tmp_path / "b", {("rotate", "b"): "v"})
+    before, after = (retold(run, lambda identity: identity.update(learns=True)) for run in (before, after))
+    with pytest.raises(Incomparable, match=r"no trial is in both; a search that learns asks other trials .* cannot be pa"):
+        compare(before, after)
+
+
+def test_search_that_learns_misses_no_trial(tmp_path: Path) -> None:
     runs = planted(tmp_path, {"a": "hh", "b": "v.", "c": "h.", "d": "s."})
     for run in runs:
-        run.identity["campaign"]["search"] = {"use": learning}
+        run.identity["learns"] = True
     assert compare(*runs).failure("worse") == ""
 
 
@@ -423,11 +529,9 @@ def test_nobody_waits_for_a_run_that_has_ended() -> None:
 
 def test_two_real_runs(tmp_path: Path) -> None:
     """The same campaign with a second model that answers half as strongly again."""
-    rule = Rule("brighter", Over(Brighten, beta=Range(1, 30)), same_angle(15))
     runs = []
     for gain in (1.0, 1.5):
-        campaign = Campaign(FakeSource(12), FakeSystem(gain=gain), (rule,), Sweep(per_case=4), seed=3)
-        run_into(Loaded(campaign, tmp_path), tmp_path / str(gain))
+        run_into(Loaded(brightened(FakeSystem(gain=gain)), tmp_path), tmp_path / str(gain))
         runs.append(Run(tmp_path / str(gain)))
     found = compare(*runs)
     first, second = ({item.id for item in run.findings()} for run in runs)

@@ -7,17 +7,18 @@ and a word: memory stays flat for two runs of one campaign, however long.
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from swerve.analysis.statistics import Outcome, holm, sign_test, wilson
-from swerve.errors import StoreError
+from swerve.errors import StoreError, printable
 from swerve.identity import differences
 from swerve.journal import Row
 from swerve.relation import Status
@@ -30,6 +31,8 @@ UNJUDGED = (SKIPPED, ERROR, ABSENT)
 JUDGED = (HELD, VIOLATED)
 SIGNIFICANT = 0.05
 FAIL_ON = ("new", "worse", "never")
+LEARNT = "a search that learns asks other trials of other weights, and those cannot be paired: compare their rates"
+LONGEST_FAULT = 120  # characters
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,11 @@ class Paired:
         return self._count(JUDGED, [ERROR])
 
     @property
+    def left_out(self) -> int:
+        """Judged before, skipped now."""
+        return self._count(JUDGED, [SKIPPED])
+
+    @property
     def lost(self) -> int:
         """Judged before, not even asked now."""
         return self._count(JUDGED, [ABSENT])
@@ -147,6 +155,8 @@ class Comparison:
     gone: Mapping[str, str]  # id: how it ends now
     warnings: tuple[str, ...]
     unfinished: str = ""  # why AFTER cannot vouch for anything yet
+    unanswered: str = ""  # untouched cases that AFTER alone failed on
+    differing: tuple[str, ...] = ()  # beside the system: what was asked is not the same
 
     @property
     def new(self) -> set[str]:
@@ -176,18 +186,20 @@ class Comparison:
         rising = zip(asked, adjusted, strict=True)
         return tuple(line.name for line, p in rising if p is not None and p < SIGNIFICANT and line.new > line.fixed)
 
-    def failure(self, on: str = "new") -> str:
+    def failure(self, on: str = "new", *, anyway: bool = False) -> str:
         """Why a pipeline should stop, in a few words, or nothing; `on` is one of FAIL_ON.
 
         A verdict that is missing stops it either way: a model that was not asked, or fails to answer, has no findings to
-        count. A search that learns asks other trials of another model, so there none is missed.
+        count. A search that learns asks other trials of another model, so there none is missed. Campaigns that differ in
+        more than the system stop it too, unless they are compared `anyway`.
         """
         if on == "never":
             return ""
         reasons = [
-            *([self.unfinished] if self.unfinished else []),
+            *(() if anyway else _differing(self.differing)),
+            *(told for told in (self.unfinished, self.unanswered) if told),
             *(_lost(self.overall) if self.after.sampled else ()),
-            *_broken(self.overall),
+            *_missing(self.overall),
         ]
         if on == "worse":
             return "; ".join([*reasons, *(f"{name} fails more often than before" for name in self.worse)])
@@ -198,9 +210,11 @@ class Comparison:
 class Incomparable(StoreError):
     """Two runs that share no judged trial; `changed` lists how their campaigns differ."""
 
-    def __init__(self, before: Path, after: Path, why: str, changed: Collection[str]) -> None:
-        self.changed = tuple(changed)
-        super().__init__(f"{before} and {after} cannot be compared: {why}; run the same campaign with two weights")
+    def __init__(self, before: Run, after: Run, overall: Paired, changed: Collection[str]) -> None:
+        self.changed = (*changed, *_told_counts(overall))
+        why = "no trial was judged in both" if overall.common else "no trial is in both"
+        way_out = "run the same campaign with two weights" if after.sampled or overall.common else LEARNT
+        super().__init__(f"{before.folder} and {after.folder} cannot be compared: {why}; {way_out}")
 
 
 def compare(before: Run, after: Run) -> Comparison:
@@ -215,11 +229,12 @@ def compare(before: Run, after: Run) -> Comparison:
     overall = _sum(rules)
     changed = _differences(before, after)
     if not overall.judged:
-        why = "no trial was judged in both" if overall.common else "no trial is in both"
-        raise Incomparable(before.folder, after.folder, why, [*changed, *_told_counts(overall)])
-    left = "".join(_unfinished(after, overall.after))
-    warnings = (*changed, *_unfinished(before, overall.before), *([left] if left else []), *_gaps(overall))
-    return Comparison(before, after, overall, rules, merge.appeared, merge.gone, warnings, left)
+        raise Incomparable(before, after, overall, changed)
+    left, silent = "".join(_unfinished(after, overall.after)), _unanswered(before, after)
+    told = (*_unfinished(before, overall.before), *(line for line in (left, silent) if line))
+    warnings = (*changed, *told, *_gaps(overall))
+    asked = tuple(_differences(before, after, _asked))
+    return Comparison(before, after, overall, rules, merge.appeared, merge.gone, warnings, left, silent, asked)
 
 
 def findings_among(run: Run, ids: Collection[str], most: int | None = None) -> list[Finding]:
@@ -305,9 +320,16 @@ def _names(before: Run, after: Run, merge: _Merge) -> list[str]:
     return list(dict.fromkeys([*declared, *merge.sides[0], *merge.sides[1]]))
 
 
-def _differences(before: Run, after: Run) -> list[str]:
+def _differences(before: Run, after: Run, parts: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None) -> list[str]:
     """How the campaigns differ beside the system, which is what is compared."""
-    return differences(_comparable(before.identity), _comparable(after.identity))
+    taken = parts or _comparable
+    return differences(taken(before.identity), taken(after.identity))
+
+
+def _asked(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked of the system: its own code may be among the rest, and a newer library asks nothing else."""
+    data = {key: item for key, item in identity["fingerprints"].items() if key == "source"}
+    return {"fingerprints": data, "campaign": _without_system(identity["campaign"])}
 
 
 def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
@@ -321,13 +343,35 @@ def _without_system(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unfinished(run: Run, counts: Counts) -> Iterator[str]:
-    try:
-        summary = json.loads((run.folder / "summary.json").read_bytes())
-        finished = isinstance(summary, dict) and summary.get("trials") == counts.trials
-    except (OSError, ValueError):  # derived: it may be deleted or torn
-        finished = False
-    if not finished:
+    if counts.trials not in (_trials_of_summary(run.folder), _trials_of_table(run.folder)):
         yield f"{run.folder} has not finished: trials so far: {counts.trials:,}"
+
+
+def _trials_of_summary(folder: Path) -> int | None:
+    try:
+        summary = json.loads((folder / "summary.json").read_bytes())
+        return int(summary["trials"])
+    except (OSError, ValueError, TypeError, KeyError):  # derived: it may be deleted or torn
+        return None
+
+
+def _trials_of_table(folder: Path) -> int | None:
+    """The same from what else is written once all trials are through."""
+    try:
+        with (folder / "tables" / "rules.csv").open(newline="", encoding="utf-8") as file:
+            return sum(int(row["trials"]) for row in csv.DictReader(file))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _unanswered(before: Run, after: Run) -> str:
+    """Cases without a usable answer of which there is no trial to miss."""
+    known = {seen.case for seen in before.untouched() if seen.fault}
+    failed = [seen for seen in after.untouched() if seen.fault and seen.case not in known]
+    if not failed:
+        return ""
+    first = f"{printable(failed[0].case)}: {printable(failed[0].fault, LONGEST_FAULT)}"
+    return f"untouched cases that cannot be used in AFTER alone: {len(failed):,}; first, {first}"
 
 
 def _gaps(overall: Paired) -> Iterator[str]:
@@ -336,7 +380,13 @@ def _gaps(overall: Paired) -> Iterator[str]:
     if first or second:
         told = f"trials in BEFORE alone: {first:,}, in AFTER alone: {second:,}"
         yield f"{told}; compared are the {overall.judged:,} judged in both"
-    yield from _broken(overall)
+    yield from _missing(overall)
+
+
+def _differing(told: Sequence[str]) -> Iterator[str]:
+    if told:
+        more = f" (and {len(told) - 1:,} more)" if len(told) > 1 else ""
+        yield f"the campaigns differ in more than the system: {told[0]}{more}"
 
 
 def _lost(overall: Paired) -> Iterator[str]:
@@ -344,9 +394,10 @@ def _lost(overall: Paired) -> Iterator[str]:
         yield f"trials that were judged before and are not there now: {overall.lost:,}"
 
 
-def _broken(overall: Paired) -> Iterator[str]:
-    if overall.broken:
-        yield f"trials that were judged before and end in an error now: {overall.broken:,}"
+def _missing(overall: Paired) -> Iterator[str]:
+    for count, now in ((overall.broken, "end in an error"), (overall.left_out, "are skipped")):
+        if count:
+            yield f"trials that were judged before and {now} now: {count:,}"
 
 
 def _told_counts(overall: Paired) -> Iterator[str]:

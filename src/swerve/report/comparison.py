@@ -26,8 +26,8 @@ HEADS = (
 DEPENDENT = "Trials of one case are alike and weigh less than as many independent ones: the real p is larger."
 
 
-def print_comparison(found: Comparison, console: Console, most: int) -> None:
-    """Print the rules' table, what it comes to, and the worst findings that only one of the runs has."""
+def print_comparison(found: Comparison, console: Console, most: int, failure: str = "") -> None:
+    """Print the rules' table, what it comes to, the worst findings that only one of the runs has, and why it fails."""
     for name, run in (("before", found.before), ("after", found.after)):
         console.print(_plain(f"{name:7} {run.folder}  weights {_weights(run)[:12]}"), soft_wrap=True)
     for warning in _few(_warnings(found)):
@@ -38,6 +38,9 @@ def print_comparison(found: Comparison, console: Console, most: int) -> None:
     if found.overall.mcnemar.p is not None:
         console.print(Text(DEPENDENT, style="dim"), soft_wrap=True)
     _print_listed(found, console, most)
+    if failure:
+        console.print()
+        console.print(_plain(f"failed: {failure}", style="bold red", longest=None), soft_wrap=True)
 
 
 def _print_listed(found: Comparison, console: Console, most: int) -> None:
@@ -135,8 +138,11 @@ def _plain(text: str, *, style: str = "", longest: int | None = LONGEST) -> Text
     return Text(printable(text, longest), style=style, overflow="fold")
 
 
-def as_json(found: Comparison, *, fail_on: str = "new", most: int | None = None) -> dict[str, Any]:
-    """The comparison as plain JSON; `new` and the other lists hold the `most` worst findings, all where it is None."""
+def as_json(found: Comparison, *, failure: str = "", most: int | None = None) -> dict[str, Any]:
+    """The comparison as plain JSON, and `failure`, why it fails.
+
+    `new` and the other lists hold the `most` worst findings, all where it is None.
+    """
     dropped = {item["id"]: item for item in _listed(found.before, found.dropped, most)}
     surfaced = {item["id"]: item for item in _listed(found.after, found.surfaced, most)}
     return {
@@ -144,7 +150,7 @@ def as_json(found: Comparison, *, fail_on: str = "new", most: int | None = None)
         "after": _side(found.after, found.overall.after),
         **_numbers(found.overall),
         "worse": list(found.worse),
-        "failure": found.failure(fail_on),
+        "failure": failure,
         "warnings": list(_warnings(found)),
         "rules": {line.name: _rule(line) for line in found.rules},
         "new": _listed(found.after, found.new, most),
