@@ -194,6 +194,9 @@ class Hands(Protocol):
     def evaluate(self, batches: Sequence[Sequence[Trial]]) -> Iterable[Sequence[Record]]:
         """The records of trials."""
 
+    def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
+        """Have whoever will work on these batches start, and do the first trial of them, so that both can be left uncounted."""
+
 
 class Here:
     """The hands of this very process."""
@@ -214,6 +217,10 @@ class Here:
         """The records of trials, batch after batch."""
         assert self._evaluate, "begin comes first"
         return map(self._evaluate, batches)
+
+    def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
+        """Do the first trial: what a system does but once is done then."""
+        list(self.evaluate([batches[0][:1]]))
 
 
 def observe(

@@ -115,9 +115,10 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Hand
     usable = [seen for seen in baseline.values() if not seen.fault]
     telling = [seen for seen in usable if not _says_nothing(seen.said)]
     sample = _spread(telling or usable, SAMPLED_CASES)
+    asked = [list(_questions(rule, sample)) for rule in campaign.rules]
+    hands.warm(asked)
     started = cpu_seconds()
-    batches = hands.evaluate([list(_questions(rule, sample)) for rule in campaign.rules])
-    records = {rule.name: batch for rule, batch in zip(campaign.rules, batches, strict=True)}
+    records = {rule.name: batch for rule, batch in zip(campaign.rules, hands.evaluate(asked), strict=True)}
     seconds = cpu_seconds() - started
     trials = campaign.search.start(
         Plan(

@@ -517,6 +517,21 @@ def test_estimate_counts_workers(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert 0.8 < estimate["cpu_seconds"] / (0.05 * estimate["trials"]) < 4
 
 
+def test_estimate_does_not_depend_on_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a cheap model the start of a worker costs more than all that it is asked here."""
+    rules = [
+        f'[[rule]]\nname = "{n}"\nchange = {{ use = "brighten", beta = [1, 40] }}\nexpect = "same-angle"' for n in "abc"
+    ]
+    head = TURNED[: TURNED.index("[[rule]]")].replace("gain = -1", "gain = 1").replace("count = 40", "count = 12")
+    file = tmp_path / "campaign.toml"
+    file.write_text("\n".join([head, *rules]))
+    told = []
+    for workers in ("0", "2"):
+        assert main(["check", str(file), "--json", "--workers", workers]) == 0
+        told.append(json.loads(capsys.readouterr().out)["estimate"]["cpu_seconds"])
+    assert max(told) < 3 * min(told)
+
+
 def test_concerns_about_a_rule_name_it() -> None:
     turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
     health = health_of(campaign(source=FakeSource(24, width=100, height=100), system=_stepped, rules=(turned, BRIGHTER)))

@@ -52,7 +52,7 @@ class Crew:
         source: Source,
         record: Callable[[Mapping[str, Any]], Record],
     ) -> None:
-        self._hire, self._source, self._record = hire, source, record
+        self._hire, self._count, self._source, self._record = hire, count, source, record
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="swerve-crew")
         self._idle: queue.SimpleQueue[Hand] = queue.SimpleQueue()
         self._all: list[Hand] = []
@@ -77,6 +77,15 @@ class Crew:
     def evaluate(self, batches: Sequence[Sequence[Trial]]) -> Iterator[Sequence[Record]]:
         """The records of trials."""
         return self._in_order(self._evaluated, batches)
+
+    def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
+        """Have as many workers as there will be for these batches start, and each do the first trial of them."""
+        items = [_travelling(batches[0][0])]
+        workers = [self._worker()[0] for _ in range(min(self._count, len(batches)))]
+        ready = list(self._threads.map(lambda worker: self._asked(worker, "evaluate", items), workers))
+        for worker, rows in zip(workers, ready, strict=True):
+            if not isinstance(rows, ModelError):  # who died of it is gone, and the trial will tell
+                self._idle.put(worker)
 
     def close(self) -> None:
         """Send all workers home; what they were doing is lost."""
