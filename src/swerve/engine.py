@@ -195,7 +195,7 @@ class Hands(Protocol):
         """The records of trials."""
 
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
-        """Have whoever will work on these batches start, and do the first trial of them, so that both can be left uncounted."""
+        """Have whoever will work on these batches start, and do the first trial of them: neither is to be counted."""
 
 
 class Here:

@@ -104,17 +104,17 @@ class RuleTest:
         tried = self.shared.tried(self.rule)
         if len(tried.findings) <= (self.most or 0):
             if tried.broken:
-                pytest.fail(f"{self.rule}: {tried.broken}", pytrace=False)
+                pytest.fail(_line(f"{self.rule}: {tried.broken}"), pytrace=False)
             if tried.idle:
-                pytest.skip(f"{self.rule}: {tried.idle}")
+                pytest.skip(_line(f"{self.rule}: {tried.idle}"))
             if tried.doubt:
-                self.item.warn(pytest.PytestWarning(f"it says little that this holds: {tried.doubt}"))
+                self.item.warn(pytest.PytestWarning(_line(f"it says little that this holds: {tried.doubt}")))
         return tried
 
     def told(self, tried: Tried) -> str:
         """What was found, in a few lines."""
         if self.replaying or not tried.findings:
-            return f"{self.rule}: {tried.told}"
+            return "\n".join(map(_line, f"{_line(self.rule)}: {tried.told}".split("\n")))
         worst = tried.findings[0]
         lines = (
             f"{self.rule}: {tried.told}" + (f"; {self.most} findings allowed" if self.most else ""),
@@ -123,7 +123,7 @@ class RuleTest:
             f"  folder    {self._near(self.shared.folder(self.rule))}",
             f"  replay    {self._replay_line(worst)}",
         )
-        return "\n".join(lines)
+        return "\n".join(map(_line, lines))
 
     def _replay_line(self, finding: Finding) -> str:
         """A campaign file is rebuilt by `swerve replay`; what was made in Python only its test can make again."""
@@ -168,7 +168,7 @@ def _or_collect_error(make: Callable[[], list[str]]) -> list[str]:
     try:
         return make()
     except SwerveError as error:
-        raise pytest.Collector.CollectError(str(error)) from error
+        raise pytest.Collector.CollectError(_line(str(error))) from error
 
 
 @pytest.fixture(name=RULE)
@@ -184,7 +184,7 @@ def _rule(request: pytest.FixtureRequest) -> Tried:
         with _one_thread():
             return test.run()
     except SwerveError as error:
-        why = f"{test.rule}: {error}"
+        why = _line(f"{test.rule}: {error}")
     return pytest.fail(why, pytrace=False)  # out here, or pytest would show the error once more with its traceback
 
 
@@ -237,6 +237,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     if test.most is not None and len(tried.findings) > test.most:
         pytest.fail(_told(test, tried), pytrace=False)
     return result
+
+
+def _line(text: str) -> str:
+    """One line for the terminal: whatever a rule, a change or a case is called has no effect there (R55)."""
+    from swerve.errors import printable
+
+    return printable(text)
 
 
 def _told(test: RuleTest, tried: Tried) -> str:

@@ -519,12 +519,10 @@ def test_estimate_counts_workers(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_estimate_does_not_depend_on_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a cheap model the start of a worker costs more than all that it is asked here."""
-    rules = [
-        f'[[rule]]\nname = "{n}"\nchange = {{ use = "brighten", beta = [1, 40] }}\nexpect = "same-angle"' for n in "abc"
-    ]
-    head = TURNED[: TURNED.index("[[rule]]")].replace("gain = -1", "gain = 1").replace("count = 40", "count = 12")
+    head, rule = TURNED.split("[[rule]]")
+    rules = [f"[[rule]]{rule.replace('brighter', name)}" for name in "abc"]
     file = tmp_path / "campaign.toml"
-    file.write_text("\n".join([head, *rules]))
+    file.write_text("".join([head.replace("gain = -1", "gain = 1").replace("count = 40", "count = 12"), *rules]))
     told = []
     for workers in ("0", "2"):
         assert main(["check", str(file), "--json", "--workers", workers]) == 0

@@ -279,6 +279,58 @@ def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) 
     result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes such as Rotate(*"])
 
 
+HOSTILE = """
+from dataclasses import replace
+from swerve.relation import Status, Verdict
+
+class Named(FakeSource):
+    def keys(self):
+        return [f"\\x1b[2J{key}" for key in super().keys()]
+
+    def __getitem__(self, key):
+        return replace(FakeSource(self.count)[key.removeprefix("\\x1b[2J")], key=key)
+
+class Loud(Brighten):
+    def words(self):
+        return "\\x1b]0;title\\x07louder\\n"
+
+class Never:
+    status = Status.VIOLATED
+
+    def check(self, pair):
+        return Verdict(self.status, 1.0, "\\x1b[31mwhy\\u202e\\r")
+
+class Broken(Never):
+    def check(self, pair):
+        raise ValueError("\\x1b[31mwhy")
+
+class Skips(Never):
+    status = Status.SKIPPED
+
+loud = lambda kind: Rule(f"\\x1b[31m{kind.__name__}\\r", Over(Loud, beta=Range(1, 40)), kind())
+rules = [loud(kind) for kind in (Never, Broken, Skips)]
+
+@metamorphic(source=Named(6), system=FakeSystem(), rules=rules, per_case=2)
+def test_loud(): ...
+"""
+
+
+def test_nothing_said_is_an_escape_sequence(inner: pytest.Pytester) -> None:
+    """R55: rules, words, keys and reasons are shown as they are."""
+    write(inner, HOSTILE)
+    result = go(inner)
+    told = result.stdout.str()
+    result.assert_outcomes(failed=1, errors=1, skipped=1)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", told)
+    assert "\n\\x1b[31mNever\\x0d: 11 of 11 trials violated, 1 skipped\n" in told
+    worst = line_of(result, "worst")
+    assert worst.startswith("\\x1b]0;title\\x07louder\\x0a  \\x1b[2Jfake-0000")
+    assert "\\x1b[31mwhy\\x202e\\x0d" in worst
+    again = go(inner, *shlex.split(line_of(result, "replay"))[1:])
+    again.assert_outcomes(failed=1)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", again.stdout.str())
+
+
 def test_sick_campaign_is_refused_once(inner: pytest.Pytester) -> None:
     write(
         inner,
