@@ -13,7 +13,7 @@ from swerve.errors import StoreError
 from swerve.execute.local import run_into
 from swerve.relation import Rule, Status
 from swerve.relations.steering import same_angle
-from swerve.search.sweep import Sweep
+from swerve.search.sweep import MOST_PER_ASK, Sweep
 from swerve.space import Choices, Over, Range
 from swerve.spec import Loaded
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger, SearchContract
@@ -60,6 +60,30 @@ class TestBisect(SearchContract):
 CAMPAIGN = Campaign(
     FakeSource(5), FakeSystem(), (Rule("brighter", Over(Brighten, beta=Range(1, 60)), same_angle(20)),), Bisect(), seed=1
 )
+
+
+@pytest.mark.parametrize("by", ["case", "change"])
+def test_endless_sweep_is_asked_in_parts(by: str) -> None:
+    """A billion draws of a case are never all in memory; where a case is cut, equal draws are looked for across asks."""
+    plan = Plan(["a", "b"], CAMPAIGN.rules, 1, {}, 16)
+    session = Sweep(per_case=1_000_000_000, by=by).start(plan)
+    assert session.total == 2_000_000_000
+    first, second = session.ask(), session.ask()
+    assert len(first) == len(second) == MOST_PER_ASK
+    assert len({trial.key for trial in chain(first, second)}) == 2 * MOST_PER_ASK
+    assert not session.distinct
+    assert Sweep(per_case=6, by=by).start(plan).distinct
+
+
+def test_cut_sweep_is_the_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = replace(CAMPAIGN, search=Sweep(per_case=60))
+    whole, cut = MemoryLedger(), MemoryLedger()
+    summary = run(sweep, whole)
+    monkeypatch.setattr("swerve.search.sweep.MOST_PER_ASK", 7)
+    assert run(sweep, cut).as_dict() == summary.as_dict()
+    records = [[item for batch in ledger.batches for item in batch] for ledger in (whole, cut)]
+    assert records[0] == records[1]
+    assert len(cut.batches) > len(whole.batches)
 
 
 def test_search_learns_the_limit() -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from swerve.campaign import Plan, Record, Trial
-from swerve.relation import Rule
 from swerve.transformation import Transformation
 
 CASE, CHANGE = "case", "change"
 BATCHES_PER_ASK = 8  # one ask is one commit to disk; enough batches to feed several workers
+MOST_PER_ASK = 100_000  # trials, which are all in memory until they are committed
 
 
 @dataclass(frozen=True)
@@ -40,34 +40,38 @@ class Sweep:
 
 
 class SweepSession:
-    """A sweep under way; one ask holds whole cases, so that equal draws meet in it."""
-
-    distinct = True
+    """A sweep under way; one ask holds whole cases, so that equal draws meet in it, unless they are too many for one."""
 
     def __init__(self, sweep: Sweep, plan: Plan) -> None:
-        grids = {rule.name: rule.change.grid() for rule in plan.rules}
-        per_key = sum(len(grids[rule.name]) or sweep.per_case for rule in plan.rules)
+        self._changes = {rule.name: rule.change.grid() for rule in plan.rules}
+        self._per_case = sweep.per_case
+        per_key = sum(len(changes) or sweep.per_case for changes in self._changes.values())
         self.total: int | None = per_key * len(plan.keys)
         self._by_change = sweep.by == CHANGE
         one = plan.inference_batch if self._by_change else 1
         self._keys_per_ask = max(one, plan.inference_batch * BATCHES_PER_ASK // per_key)
+        self.distinct = self._keys_per_ask * per_key <= MOST_PER_ASK
         self._keys = iter(plan.keys)
-        self._questions = [question for rule in plan.rules for question in _questions(rule, sweep.per_case)]
+        self._left: Iterator[Trial] = iter(())
 
     def ask(self) -> Sequence[Trial]:
-        keys: Iterator[str] = itertools.islice(self._keys, self._keys_per_ask)
-        if self._by_change:
-            together = list(keys)
-            return [Trial(key, *question) for question in self._questions for key in together]
-        return [Trial(key, *question) for key in keys for question in self._questions]
+        if trials := list(itertools.islice(self._left, MOST_PER_ASK)):
+            return trials
+        self._left = self._trials(list(itertools.islice(self._keys, self._keys_per_ask)))
+        return list(itertools.islice(self._left, MOST_PER_ASK))
 
     def tell(self, records: Sequence[Record]) -> None:
         """A sweep does not learn."""
         del records
 
+    def _trials(self, keys: Sequence[str]) -> Iterator[Trial]:
+        if self._by_change and keys:
+            return (Trial(key, *question) for question in self._questions() for key in keys)
+        return (Trial(key, *question) for key in keys for question in self._questions())
 
-def _questions(rule: Rule, per_case: int) -> Iterator[tuple[str, int, Transformation | None]]:
-    if changes := rule.change.grid():
-        yield from ((rule.name, draw, change) for draw, change in enumerate(changes))
-    else:
-        yield from ((rule.name, draw, None) for draw in range(per_case))
+    def _questions(self) -> Iterator[tuple[str, int, Transformation | None]]:
+        for name, changes in self._changes.items():
+            if changes:
+                yield from ((name, draw, change) for draw, change in enumerate(changes))
+            else:
+                yield from ((name, draw, None) for draw in range(self._per_case))
