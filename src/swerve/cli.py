@@ -401,6 +401,8 @@ def _show(options: argparse.Namespace) -> int:
     run = Run(options.folder)
     if options.id:
         finding = finding_of(run.row(options.id))
+        if options.pack and options.json:
+            raise InputError("swerve show wants --pack or --json, not both")
         if options.pack:
             print(pack(run, finding.id, Path(f"{finding.id}.zip"), trusted=options.trust))
         elif options.json:

@@ -98,7 +98,7 @@ class Journal:
     def _damage(self, record: int, position: int, what: str) -> StoreError:
         return StoreError(
             f"{self.path}: record {record} at byte {position} {what}; earlier records are good, "
-            "and 'swerve run … --repair' goes on from there"
+            "and 'swerve run … --repair' goes on from the last good batch of them"
         )
 
     def append(self, rows: Sequence[Row]) -> None:

@@ -110,12 +110,20 @@ def test_terminal_tells_any_ending(made: Made, tmp_path: Path) -> None:
     said = terminal(lambda console: print_summary(run, console))
     assert numbers_of(run).headline in said
     assert ("group" in said) == (numbers_of(run).overall.violated > 0)
-    assert terminal(lambda console: print_groups(run, console, 3)).startswith(("No findings.", "1 group of findings"))
+    assert terminal(lambda console: print_groups(run, console, 3)).startswith(("No findings", "1 group of findings"))
 
 
 def test_terminal_says_unfinished(tmp_path: Path) -> None:
     run = Made(MIXED, finished=False).write(tmp_path / "run")
     assert terminal(lambda console: print_summary(run, console)).startswith("This campaign has not finished")
+
+
+def test_terminal_says_that_nothing_was_tried(tmp_path: Path) -> None:
+    """Stopped in its baseline: no trial is no clean bill of health."""
+    run = Made([], SEEN, finished=False).write(tmp_path)
+    for show in (print_groups, print_findings):
+        said = terminal(lambda console, show=show: show(run, console, 3))  # type: ignore[misc]
+        assert said.replace("\n", " ").startswith("No findings: the run has not come to its trials. Run the campaign again")
 
 
 def test_terminal_never_cuts_a_number() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from swerve.analysis.groups import reader_of
+from swerve.analysis.groups import same_fault
 from swerve.codec import close, encode
 from swerve.engine import Here
 from swerve.execute.local import run_into
@@ -101,10 +101,9 @@ def test_findings_replay_in_a_process_started_from_nothing(runs: Mapping[str, Ru
 
 def shrunk(run: Run, findings: Sequence[Finding]) -> list[Shrunk]:
     """The findings made as small as they still fail, in the order of their ids."""
-    here, read = Here(rebuild(run)), reader_of(run)
+    here = Here(rebuild(run))
     here.begin({seen.case: seen for seen in run.baseline()})
-    made = shrink(run, findings, here, same=lambda first, second: read(first).direction == read(second).direction)
-    return sorted(made, key=lambda one: one.of)
+    return sorted(shrink(run, findings, here, same=same_fault(run)), key=lambda one: one.of)
 
 
 def steps(run: Run, change: Mapping[str, Any]) -> list[Transformation]:

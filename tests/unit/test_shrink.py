@@ -195,6 +195,15 @@ def test_shrinking_again_gives_the_same_bytes(folder: Path) -> None:
     assert (folder / "shrunk" / f"{finding.id}.json").read_bytes() == first
 
 
+def test_one_finding_is_not_counted_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finding = next(Run(folder).findings())
+    assert main(["shrink", str(folder), finding.id, "--most", "3"]) == 2
+    assert "--most goes with --all" in capsys.readouterr().err
+    assert main(["show", str(folder), finding.id, "--pack", "--json"]) == 2
+    assert "--pack or --json, not both" in capsys.readouterr().err
+    assert not Path(f"{finding.id}.zip").exists()
+
+
 def test_smallest_change_replays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     finding = next(Run(folder).findings())
     assert main(["replay", str(folder), finding.id, "--shrunk"]) == 2

@@ -122,6 +122,8 @@ def shrink_findings(options: argparse.Namespace) -> int:
 
 
 def _chosen(run: Run, options: argparse.Namespace) -> Sequence[Finding]:
+    if options.id and options.most:
+        raise InputError("swerve shrink --most goes with --all, not with the id of one finding")
     if options.id and not options.all:
         return [finding_of(run.row(options.id))]
     if options.all and not options.id:

@@ -36,6 +36,7 @@ from swerve.store import Run
 LEADING = 3  # groups on the last screen of a run
 LONGEST = 160  # characters of a text that is not ours
 NARROW = 28
+UNTRIED = "No findings: the run has not come to its trials. Run the campaign again into the same folder to continue."
 # Two lines each, so that the table fits a terminal of 80 columns.
 HEADS = (
     ("", "", "", "", "", "intro-", "already", "un-", "skip-", ""),
@@ -156,7 +157,7 @@ def print_groups(run: Run, console: Console, most: int) -> None:
     """Print the worst finding of each of the `most` groups that hit most cases."""
     found = groups(run, features_of(run))
     if not found:
-        console.print(Text("No findings."))
+        console.print(Text("No findings." if _tried(run) else UNTRIED), soft_wrap=True)
         _print_failures(numbers_of(run), run, console)
         return
     which = "each" if len(found) <= most else f"the {most:,} that hit most cases"
@@ -168,6 +169,10 @@ def print_groups(run: Run, console: Console, most: int) -> None:
         more = shlex.join(["swerve", "show", str(run.folder), "--most", str(len(found))])
         console.print()
         console.print(_plain(f"all of them: {more}", longest=None), soft_wrap=True)
+
+
+def _tried(run: Run) -> bool:
+    return next(run.trials(), None) is not None or numbers_of(run).finished
 
 
 def _group_told(group: Group, run: Run) -> Text:
@@ -200,7 +205,8 @@ def print_findings(run: Run, console: Console, most: int) -> None:
     for item in found:
         head = Text(f"{item.id}  {item.margin:+8.3g}  {item.origin:13}  ")
         console.print(head + _plain(f"{item.rule}: {item.words}  {item.case}"), soft_wrap=True)
-    console.print(Text(f"{len(found):,} of {sum(1 for _ in run.findings()):,} findings"))
+    told = f"{len(found):,} of {sum(1 for _ in run.findings()):,} findings"
+    console.print(Text(told if _tried(run) else UNTRIED), soft_wrap=True)
 
 
 def print_finding(run: Run, finding: Finding, console: Console) -> None:
