@@ -245,7 +245,7 @@ def test_runs_without_a_common_trial_are_refused(tmp_path: Path) -> None:
         compare(before, after)
     assert caught.value.changed[0] == "seed: 7 then, 8 now"
     assert caught.value.exit_code == 2
-    assert "trials of BEFORE: 1 judged, 0 skipped, 0 errors" in caught.value.changed
+    assert "trials of BEFORE: 1 judged (1 violated), 0 skipped, 0 errors" in caught.value.changed
 
 
 def test_runs_without_a_common_verdict_are_refused(tmp_path: Path) -> None:

@@ -30,11 +30,11 @@ from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Frames, Subject, rendered
 from swerve.report.experiment import Sheet
+from swerve.report.scale import fitted
 from swerve.retrain.compare import MSE, Compared
 from swerve.review.queue import chosen, queue
-from swerve.space import Over
-from swerve.report.scale import fitted
 from swerve.sources.windows import Windows
+from swerve.space import Over
 from swerve.store import Run
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem

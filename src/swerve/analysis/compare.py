@@ -228,10 +228,10 @@ def compare(before: Run, after: Run) -> Comparison:
     rules = tuple(merge.paired(name) for name in _names(before, after, merge))
     overall = _sum(rules)
     changed = _differences(before, after)
-    if not overall.judged:
-        raise Incomparable(before, after, overall, changed)
     left, silent = "".join(_unfinished(after, overall.after)), _unanswered(before, after)
     told = (*_unfinished(before, overall.before), *(line for line in (left, silent) if line))
+    if not overall.judged:
+        raise Incomparable(before, after, overall, [*changed, *told])
     warnings = (*changed, *told, *_gaps(overall))
     asked = tuple(_differences(before, after, _asked))
     return Comparison(before, after, overall, rules, merge.appeared, merge.gone, warnings, left, silent, asked)
@@ -402,5 +402,6 @@ def _missing(overall: Paired) -> Iterator[str]:
 
 def _told_counts(overall: Paired) -> Iterator[str]:
     for name, counts in (("BEFORE", overall.before), ("AFTER", overall.after)):
-        ended = f"{counts.judged:,} judged, {counts.skipped:,} skipped, {counts.errors:,} errors"
+        judged = f"{counts.judged:,} judged ({counts.violated:,} violated)"
+        ended = f"{judged}, {counts.skipped:,} skipped, {counts.errors:,} errors"
         yield f"trials of {name}: {ended}"
