@@ -65,7 +65,7 @@ class Size:
 
 
 SIZES = {
-    QUICK: Size(Frames(20, 20, 40), seeds=10, searches=2, budget=600, passes=6),
+    QUICK: Size(Frames(20, 20, 40), seeds=10, searches=2, budget=300, passes=6),
     USUAL: Size(Frames(100, 100, 600), seeds=100, searches=8, budget=8000, passes=20),
     FULL: Size(Frames(1000, 400, 1000), seeds=100, searches=10, budget=40_000, passes=20),
 }
