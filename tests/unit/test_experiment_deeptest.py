@@ -761,6 +761,12 @@ def test_estimate_scales_with_the_size() -> None:
     assert Cost(1, 2) + Cost(3, 4) * 2 == Cost(7, 10)
 
 
+def test_estimate_measures_with_the_threads_of_a_run() -> None:
+    torch.set_num_threads(2)
+    estimate(QUICK, network(), FakeSource(20))
+    assert torch.get_num_threads() == 1
+
+
 @pytest.mark.parametrize("level", [QUICK, USUAL, FULL])
 def test_estimate_of_long_windows_is_not_below_what_may_be_run(level: str) -> None:
     windows = SIZES[level].frames.windows

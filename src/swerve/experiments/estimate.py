@@ -10,6 +10,7 @@ import numpy as np
 from swerve.campaign import Campaign, Trial
 from swerve.case import Case, Source
 from swerve.engine import Here, observe
+from swerve.execute.threads import settle_threads
 from swerve.files import json_bytes, png_bytes
 from swerve.rows import record_row
 from swerve.seeding import digest_of
@@ -80,6 +81,7 @@ def frame_cost() -> tuple[Cost, Image]:
 
 def trial_cost(campaign: Campaign, source: Source) -> Cost:
     """What one trial of `campaign` costs, found on the first cases of `source`: every rule once."""
+    settle_threads()  # as in a run: threads that wait for each other cost many times what they do
     sampled = replace(campaign, source=source, inference_batch=SAMPLED)
     hands = Here(sampled)
     observe(sampled, MemoryLedger(), hands=hands)

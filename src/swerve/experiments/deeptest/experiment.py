@@ -37,6 +37,7 @@ from swerve.zoo.steering import STEERING, Chauffeur
 RETRAINED = "epoch"  # the paper's Table 9 is of Epoch
 CHANGES = 70  # of Table 4
 TRIES = 40  # of a seed: ten, and ten more for each image that was kept
+REFUSED = 2  # times its tries: pairs that show too little are made as well, but of a long window only their first frame
 SHARED = 0.1  # of the work on a window is its own
 FEWER = 56  # times fewer tries of such a window: about a tenth of the cumulative set of its seeds
 OTHER_DRAWS = 1000  # between the seeds of a search and those of its rivals
@@ -136,7 +137,7 @@ def _trials(size: Size, images: int, length: int) -> float:
     table = images * (CHANGES + 2) * (SHARED if length >= LONG else 1)
     own = size.at(length)
     tries = min(own.budget, own.seeds * TRIES) if length < LONG else own.budget
-    return table + 3 * own.searches * tries
+    return table + 3 * own.searches * tries * (REFUSED if length < LONG else 1)
 
 
 def page(setting: Setting, tested: Sequence[Tested], again: Retraining | None) -> Page:
