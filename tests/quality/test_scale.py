@@ -24,7 +24,7 @@ MOST_GROWTH = 1.10  # from a tenth of the trials to all of them
 MOST_AFTER = 40_000  # kB more for pictures, tables and the page: the same, however many trials there were
 PATIENCE = 7200 if SOAK else LONGEST  # seconds
 MOST_PAGE = 5_000_000  # bytes
-MOST_START = 20.0 if SOAK else 4.0  # seconds of CPU on a busy machine
+MOST_START = 10.0 if SOAK else 4.0  # seconds of CPU
 
 HEAD = f"""
 inference_batch = 64
