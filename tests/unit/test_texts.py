@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from swerve import limits
@@ -119,10 +120,20 @@ def test_number_of_parts_is_limited(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 # YAML
 
 
+class Writer(yaml.SafeDumper):
+    """Quotes the words that YAML 1.2 takes for numbers, and YAML 1.1, which PyYAML writes, does not: 0E0, 0o7."""
+
+
+for kind, pattern in (("int", strict_yaml.INT), ("float", strict_yaml.FLOAT)):
+    Writer.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern.pattern})$"), list("-+.0123456789"))
+
+
 @given(PLAIN)
+@example({"0E0": None})
+@example(["0o7", "1e5", "-.5E1"])
 def test_yaml_gives_back_what_was_written(data: Any) -> None:
     try:
-        text = yaml.safe_dump(data)
+        text = yaml.dump(data, Dumper=Writer)
         text.encode()
     except (UnicodeEncodeError, yaml.YAMLError):
         return
