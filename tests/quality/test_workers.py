@@ -276,8 +276,9 @@ def resident() -> int:
 
 def test_leak_costs_no_case(tmp_path: Path) -> None:
     """R25: 100 MB more with every call, 100 calls under soak; workers are replaced as they fill up, and nobody can tell."""
-    count, before = 100 if SOAK else 6, resident()
+    count = 100 if SOAK else 6
     well = content(run(tmp_path, 'mood = "well"', count=count, name="well"))
+    before = resident()
     leaky = content(run(tmp_path, 'mood = "leaky"\nshare = 1', count=count, name="leaky", words=["--memory", "1.6"]))
     assert resident() < 1.2 * before
     assert {name for name in well if well[name] != leaky.get(name)} == {"campaign.json"}
