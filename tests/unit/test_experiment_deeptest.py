@@ -211,7 +211,7 @@ def test_answer_leaves_trivial_wins_out_and_tells_shortfalls() -> None:
         [],
     )  # type: ignore[list-item]
     assert "images kept on 1 of 3 (sub-)models, with at most 10% of them run on 0." in told
-    assert "1 more are left out: their seeds cover as much already." in told
+    assert "Left out, as the seeds cover as much already: 1." in told
     assert "far by 3.5 of 9 neurons (the budget of tries ended); near though not in every search (every image was" in told
 
 

@@ -148,7 +148,7 @@ def _answer(rows: Sequence[Row], rivals: Sequence[Row]) -> str:
         f"(sub-)models, with at most {GOAL:.0%} of them run on {len(run)}. "
     )
     if len(asked) < len(rows):
-        told += f"{len(rows) - len(asked)} more are left out: their seeds cover as much already. "
+        told += f"Left out, as the seeds cover as much already: {len(rows) - len(asked)}. "
     if short := [_shortfall(row) for row in asked if _cell(row, "kept to reach") is None]:
         told += f"It falls short on {'; '.join(short)}. "
     for rival in ("alike", "pairs"):
