@@ -186,7 +186,7 @@ class _Piece:
     folder: Path
     finding: Finding
     source: Case
-    alone: bool  # the source is kept already
+    source_kept: bool
     change: Transformation | None
 
 
@@ -196,16 +196,16 @@ def _pieces(
     """Every finding with what no finding before it has kept."""
     base, kept = run.base, set[str]()
     for finding, source in _with_sources(best, campaign):
-        alone = source.input_sha in kept
+        source_kept = source.input_sha in kept
         kept.add(source.input_sha)
         change = None if finding.input_sha in kept else build_change(finding.change, base, trusted)
         kept.add(finding.input_sha)
-        yield _Piece(folder, finding, source, alone, change)
+        yield _Piece(folder, finding, source, source_kept, change)
 
 
 def _kept(piece: _Piece) -> tuple[Case, Case | None]:
     """The source and, where it was new, the follow-up of a finding, once their files are written."""
-    if not piece.alone:
+    if not piece.source_kept:
         _write(piece.folder, piece.source.input_sha, piece.source)
     if piece.change is None:
         return piece.source, None
