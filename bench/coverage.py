@@ -28,6 +28,8 @@ import numpy as np
 import torch
 from dnn_tip import neuron_coverage as peer
 
+from swerve.core.system import Traced
+from swerve.core.values import Array
 from swerve.coverage.bits import Bits
 from swerve.coverage.boundary import NBC
 from swerve.coverage.criterion import Criterion, start
@@ -35,9 +37,7 @@ from swerve.coverage.layers import DEFAULT, Layer, Layout, Spanned
 from swerve.coverage.neuron import NC
 from swerve.coverage.profile import Profile, Ranges
 from swerve.coverage.sections import KMNC
-from swerve.system import Traced
 from swerve.systems.probe import span
-from swerve.values import Array
 
 NEURONS, INPUTS, SECTIONS = 5000, 1000, 1000
 GRID = 1 << 18  # a section is 256 steps of the grid wide, and half a step is more than our slack

@@ -22,19 +22,19 @@ import cv2
 import numpy as np
 import torch
 
+from swerve.core.region import Bitmap, outside
+from swerve.core.relation import Pair
 from swerve.methods.lidar import SERIES
-from swerve.region import Bitmap, outside
-from swerve.relation import Pair
 from swerve.relations.sets import NoFewer, Superset
 from swerve.transformations.scatter import AddPoints
-from swerve.world.lidar import Lidar, directions, turned
+from swerve.world.lidar import LaserScanner, directions, turned
 from swerve.world.lidar_source import LidarWorld
+from swerve.world.lidar_sweep import sweep
 from swerve.world.source import drive
-from swerve.world.sweep import sweep
 from swerve.zoo.lidar import Lidar as PerceiveObstacles
 from swerve.zoo.lidar import LidarGlobal
 
-LIDAR = Lidar()
+LIDAR = LaserScanner()
 FRAMES = (0, 60, 120, 180)
 SHARE = 0.05  # of a forward pass that changes and relations may cost
 PLACEMENTS = {"anywhere": None, "within 5 m": 5.0}  # metres from the border; near it distances have to be measured

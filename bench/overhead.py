@@ -26,15 +26,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from swerve.campaign import Campaign
-from swerve.case import Case
-from swerve.evaluation import Threads
-from swerve.execute.local import run_into
-from swerve.execute.threads import settle_threads
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case
+from swerve.core.values import Image, Steering
 from swerve.methods.demo import another_sky, demo
-from swerve.spec import Loaded
+from swerve.run.evaluator import Threads
+from swerve.run.executors.threads import settle_threads
+from swerve.run.launch import run_into
 from swerve.systems.torch import TorchSystem
-from swerve.values import Image, Steering
 from swerve.world.source import World
 
 LIMIT = 1.15

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from swerve.execute.local import run_into
-from swerve.spec import load_campaign
+from swerve.config.toml import load_campaign
+from swerve.run.launch import run_into
 
 ROUNDS = 5
 GOAL = 1.7

@@ -26,15 +26,15 @@ import cv2
 import numpy as np
 import torch
 
-from swerve.seeding import rng_for
-from swerve.transformation import Transformation
+from swerve.core.seeding import rng_for
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Image
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate, ZoomOut
 from swerve.transformations.blur import AverageBlur, BilateralBlur, GaussianBlur, MedianBlur, MotionBlur
 from swerve.transformations.exposure import OverExpose, RaiseValue, UnderExpose
 from swerve.transformations.flare import LensFlare
 from swerve.transformations.photometric import Brighten, Contrast
 from swerve.transformations.weather import Fog, Rain, Snow
-from swerve.values import Array, Image
 from swerve.world.source import World
 
 # A script's own folder comes first: `bench/coverage.py` would be taken for the library that a peer imports.

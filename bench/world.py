@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cv2
 
-from swerve.values import Depth, Steering
+from swerve.core.values import Depth, Steering
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, conditions
 from swerve.world.labels import boxes2d, boxes3d, masks, seen

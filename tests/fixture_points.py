@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from swerve.seeding import rng_for
-from swerve.values import Array
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 
 XYZI = (("x", "F4"), ("y", "F4"), ("z", "F4"), ("intensity", "F4"))
 Field = tuple[str, str] | tuple[str, str, int]

@@ -9,22 +9,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from swerve.campaign import Observation, Record, Trial
-from swerve.files import json_bytes, sensor_file
-from swerve.identity import FORMAT
-from swerve.journal import Journal
-from swerve.relation import Fault, Status, Verdict
+from swerve.core.campaign import Observation, Record, Trial
+from swerve.core.relation import Fault, Status, Verdict
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.transformation import Transformation
+from swerve.core.values import Image, Steering, Value
 from swerve.relations.steering import AngleWithin
-from swerve.rows import observation_row, record_row
-from swerve.seeding import digest_of, rng_for
-from swerve.store import CAMPAIGN, JOURNAL, ORIGIN, Run
-from swerve.summary import Summary, Tally
+from swerve.run.summary import Summary, Tally
+from swerve.store.files import json_bytes, sensor_file
+from swerve.store.fingerprint import FORMAT
+from swerve.store.journal import Journal
+from swerve.store.record_json import observation_row, record_row
+from swerve.store.view import CAMPAIGN, JOURNAL, ORIGIN, Run
 from swerve.testing import FakeSource
-from swerve.transformation import Transformation
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.values import Image, Steering, Value
 
 BATCH = 64
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from swerve.campaign import Record, Trial
-from swerve.case import Case
-from swerve.keep import files_of
-from swerve.relation import Status, Verdict
-from swerve.store import Run
-from swerve.transformation import Transformation
-from swerve.values import Boxes3D, Value
+from swerve.core.campaign import Record, Trial
+from swerve.core.case import Case
+from swerve.core.relation import Status, Verdict
+from swerve.core.transformation import Transformation
+from swerve.core.values import Boxes3D, Value
+from swerve.run.finding_pictures import files_of
+from swerve.store.view import Run
 from tests.fixture_runs import Made, keep_file
 from tests.fixture_sweeps import sweep_case
 

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from PIL import Image as Pillow
 
-from swerve.values import Array
+from swerve.core.values import Array
 
 Parts = Sequence[tuple[bytes, bytes]]
 

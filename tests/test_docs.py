@@ -8,9 +8,9 @@ from pathlib import Path
 import cv2
 import pytest
 
+from swerve.config.toml import describe, load_campaign
+from swerve.core.values import Steering
 from swerve.methods.demo import demo
-from swerve.spec import describe, load_campaign
-from swerve.values import Steering
 from swerve.world.source import World
 
 ROOT = Path(__file__).parent.parent

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from swerve.api import replay, run
-    from swerve.campaign import Campaign, Observation, Plan, Record, Search, Session, Trial
-    from swerve.case import Case, Source
-    from swerve.errors import InputError, NotApplicable, SwerveError, UnmappedError, UnreadableCase
-    from swerve.pytest_plugin import metamorphic
-    from swerve.relation import (
+    from swerve.config.toml import load_campaign
+    from swerve.core.campaign import Campaign, Observation, Plan, Record, Search, Session, Trial
+    from swerve.core.case import Case, Source
+    from swerve.core.errors import InputError, NotApplicable, SwerveError, UnmappedError, UnreadableCase
+    from swerve.core.relation import (
         Agreement,
         Algebra,
         Comparison,
@@ -25,18 +25,10 @@ if TYPE_CHECKING:
         Status,
         Verdict,
     )
-    from swerve.relations.boxes import BoxesAlike, right_boxes, same_boxes
-    from swerve.relations.sets import NoFewer, Superset
-    from swerve.relations.steering import AngleWithin, Decrease, SignalWithin, SquaredError, lambda_mse, same_angle
-    from swerve.search.sweep import Sweep
-    from swerve.sources.windows import Windows
-    from swerve.space import Choices, OneOf, Over, Range, Sequenced, Space, Table
-    from swerve.spec import load_campaign
-    from swerve.system import Activations, Differentiable, System, Traced, WhiteBox
-    from swerve.systems.function import FunctionSystem
-    from swerve.systems.torch import TorchSystem
-    from swerve.transformation import Chain, Transformation, Unchanged, param
-    from swerve.values import (
+    from swerve.core.space import Choices, OneOf, Over, Range, Sequenced, Space, Table
+    from swerve.core.system import Activations, Differentiable, System, Traced, WhiteBox
+    from swerve.core.transformation import Chain, Transformation, Unchanged, param
+    from swerve.core.values import (
         Boxes2D,
         Boxes3D,
         Calibration,
@@ -51,29 +43,39 @@ if TYPE_CHECKING:
         Steering,
         Value,
     )
+    from swerve.pytest_plugin import metamorphic
+    from swerve.relations.boxes import BoxesAlike, right_boxes, same_boxes
+    from swerve.relations.sets import NoFewer, Superset
+    from swerve.relations.steering import AngleWithin, Decrease, SignalWithin, SquaredError, lambda_mse, same_angle
+    from swerve.search.sweep import Sweep
+    from swerve.sources.windows import Windows
+    from swerve.systems.function import FunctionSystem
+    from swerve.systems.torch import TorchSystem
 
 __version__ = "0.1.0"
 
 # Nothing is imported before it is used: numpy and torch take a while, and pytest loads our plugin in every run.
 _HOMES = {
     "swerve.api": "replay run",
-    "swerve.campaign": "Campaign Observation Plan Record Search Session Trial",
-    "swerve.case": "Case Source",
-    "swerve.errors": "InputError NotApplicable SwerveError UnmappedError UnreadableCase",
+    "swerve.core.campaign": "Campaign Observation Plan Record Search Session Trial",
+    "swerve.core.case": "Case Source",
+    "swerve.core.errors": "InputError NotApplicable SwerveError UnmappedError UnreadableCase",
     "swerve.pytest_plugin": "metamorphic",
-    "swerve.relation": "Agreement Algebra Comparison Correct Equivariant Gate OnlyIf Pair Relation Rule Status Verdict",
+    "swerve.core.relation": "Agreement Algebra Comparison Correct Equivariant Gate OnlyIf Pair Relation Rule Status Verdict",
     "swerve.relations.boxes": "BoxesAlike right_boxes same_boxes",
     "swerve.relations.sets": "NoFewer Superset",
     "swerve.relations.steering": "AngleWithin Decrease SignalWithin SquaredError lambda_mse same_angle",
     "swerve.search.sweep": "Sweep",
     "swerve.sources.windows": "Windows",
-    "swerve.space": "Choices OneOf Over Range Sequenced Space Table",
-    "swerve.spec": "load_campaign",
-    "swerve.system": "Activations Differentiable System Traced WhiteBox",
+    "swerve.core.space": "Choices OneOf Over Range Sequenced Space Table",
+    "swerve.config.toml": "load_campaign",
+    "swerve.core.system": "Activations Differentiable System Traced WhiteBox",
     "swerve.systems.function": "FunctionSystem",
     "swerve.systems.torch": "TorchSystem",
-    "swerve.transformation": "Chain Transformation Unchanged param",
-    "swerve.values": "Boxes2D Boxes3D Calibration Depth Group Image Masks PointCloud Region SceneRef Signal Steering Value",
+    "swerve.core.transformation": "Chain Transformation Unchanged param",
+    "swerve.core.values": (
+        "Boxes2D Boxes3D Calibration Depth Group Image Masks PointCloud Region SceneRef Signal Steering Value"
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from swerve.campaign import Campaign
-    from swerve.reproduce import Replayed
+    from swerve.core.campaign import Campaign
+    from swerve.run.replay import ReplayResult
 
 
 def run(campaign: Campaign, into: str | Path, *, report: bool = True, **how: Any) -> dict[str, Any]:
     """Run or continue `campaign` in the folder `into`, with its report, and return the content of `summary.json`.
 
-    `how` goes to `swerve.execute.local.run_into`: workers, allowance, on, anyway, trusted, mend.
+    `how` goes to `swerve.run.launch.run_into`: workers, allowance, on, anyway, trusted, mend.
     """
-    from swerve.execute.local import run_into
+    from swerve.config.toml import ANYWHERE, Loaded
     from swerve.report.html import write_report
-    from swerve.spec import ANYWHERE, Loaded
-    from swerve.store import Run
+    from swerve.run.launch import run_into
+    from swerve.store.view import Run
 
     summary = run_into(Loaded(campaign, ANYWHERE), Path(into), **how)
     if report:
@@ -26,10 +26,10 @@ def run(campaign: Campaign, into: str | Path, *, report: bool = True, **how: Any
     return summary.as_dict()
 
 
-def replay(folder: str | Path, finding: str, *, campaign: Campaign | None = None) -> Replayed:
+def replay(folder: str | Path, finding: str, *, campaign: Campaign | None = None) -> ReplayResult:
     """Run one finding of a run folder again, alone; `campaign` where the folder cannot rebuild it."""
-    from swerve.execute.threads import settle_threads
-    from swerve.reproduce import replay as replay_alone
+    from swerve.run.executors.threads import settle_threads
+    from swerve.run.replay import replay as replay_alone
 
     settle_threads()
     return replay_alone(Path(folder), finding, campaign=campaign)

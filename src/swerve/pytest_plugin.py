@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from swerve.campaign import Campaign, Search
-    from swerve.case import Source
-    from swerve.execute.tried import Asked, Shared, Tried
-    from swerve.relation import Gate, Rule
-    from swerve.rows import Finding
-    from swerve.system import System
+    from swerve.core.campaign import Campaign, Search
+    from swerve.core.case import Source
+    from swerve.core.relation import Gate, Rule
+    from swerve.core.system import System
+    from swerve.run.rule_tests import RuleResult, RuleTestRequest, RuleTests
+    from swerve.store.record_json import Finding
 
 MARK, RULE = "metamorphic", "swerve_rule"
-SHARED = pytest.StashKey[dict[str, "Shared"]]()
+SHARED = pytest.StashKey[dict[str, "RuleTests"]]()
 TEST = pytest.StashKey["RuleTest"]()
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,8 +54,8 @@ def metamorphic(
     A rule fails with more than `most_findings`; None leaves the verdict to the body. Files are looked for from the test's
     own folder; `trust` names the Python files that a campaign file may run. `anyway` tests what `swerve check` refuses.
     """
-    from swerve.campaign import Campaign
-    from swerve.execute.tried import Asked
+    from swerve.core.campaign import Campaign
+    from swerve.run.rule_tests import RuleTestRequest
     from swerve.search.sweep import Sweep
 
     parts = (source, system, rules or None, per_case, search, gate, seed)
@@ -68,7 +68,7 @@ def metamorphic(
         campaign = Campaign(source, system, tuple(rules), search or sweep, gate=gate, seed=seed or 0)
     elif any(part is not None for part in parts):
         raise TypeError("swerve.metamorphic wants the parts of a campaign or a whole one, not both")
-    asked = Asked(campaign, most_findings, anyway, tuple(trust))
+    asked = RuleTestRequest(campaign, most_findings, anyway, tuple(trust))
 
     def marked(function: F) -> F:
         made: F = pytest.mark.usefixtures(RULE)(getattr(pytest.mark, MARK).with_args(asked)(function))
@@ -83,7 +83,7 @@ class RuleTest:
 
     item: pytest.Item
     rule: str
-    shared: Shared
+    shared: RuleTests
     into: Path | None  # where run folders go, if that was asked for
 
     @property
@@ -97,7 +97,7 @@ class RuleTest:
         """How many findings are no failure."""
         return 0 if self.replaying else self.shared.asked.most_findings
 
-    def run(self) -> Tried:
+    def run(self) -> RuleResult:
         """Try the rule; a test that cannot be judged ends here."""
         if self.replaying:
             return self.shared.replayed(self.rule, self.replaying)
@@ -111,7 +111,7 @@ class RuleTest:
                 self.item.warn(pytest.PytestWarning(_line(f"it says little that this holds: {tried.doubt}")))
         return tried
 
-    def told(self, tried: Tried) -> str:
+    def told(self, tried: RuleResult) -> str:
         """What was found, in a few lines."""
         if self.replaying or not tried.findings:
             return "\n".join(map(_line, f"{_line(self.rule)}: {tried.told}".split("\n")))
@@ -163,7 +163,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _or_collect_error(make: Callable[[], list[str]]) -> list[str]:
-    from swerve.errors import SwerveError
+    from swerve.core.errors import SwerveError
 
     try:
         return make()
@@ -172,9 +172,9 @@ def _or_collect_error(make: Callable[[], list[str]]) -> list[str]:
 
 
 @pytest.fixture(name=RULE)
-def _rule(request: pytest.FixtureRequest) -> Tried:
+def _rule(request: pytest.FixtureRequest) -> RuleResult:
     """The rule of a test marked with `swerve.metamorphic`, tried."""
-    from swerve.errors import SwerveError
+    from swerve.core.errors import SwerveError
 
     item = request.node
     test = RuleTest(item, request.param, _shared(request), _given_folder(request))
@@ -193,13 +193,13 @@ def findings(request: pytest.FixtureRequest) -> list[Finding]:
     """The findings of the rule that this test is for, worst first."""
     if not request.node.get_closest_marker(MARK):
         pytest.fail("'findings' is for tests marked with swerve.metamorphic", pytrace=False)
-    tried: Tried = request.getfixturevalue(RULE)
+    tried: RuleResult = request.getfixturevalue(RULE)
     return tried.findings
 
 
-def _shared(request: pytest.FixtureRequest) -> Shared:
+def _shared(request: pytest.FixtureRequest) -> RuleTests:
     """What the items of one function share; made for the first of them."""
-    from swerve.execute.tried import Shared, file_name
+    from swerve.run.rule_tests import RuleTests, file_name
 
     item = request.node
     function = f"{item.parent.nodeid}::{item.originalname}"
@@ -207,8 +207,8 @@ def _shared(request: pytest.FixtureRequest) -> Shared:
     if function not in known:
         into = _given_folder(request) or Path(request.config.cache.mkdir("swerve"))
         places = [file_name(part) for part in re.split("::|/", function)]
-        asked: Asked = item.get_closest_marker(MARK).args[0]
-        known[function] = Shared(asked, item.path.parent, into.joinpath(*places))
+        asked: RuleTestRequest = item.get_closest_marker(MARK).args[0]
+        known[function] = RuleTests(asked, item.path.parent, into.joinpath(*places))
     return known[function]
 
 
@@ -241,12 +241,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 def _line(text: str) -> str:
     """One line for the terminal: whatever a rule, a change or a case is called has no effect there (R55)."""
-    from swerve.errors import printable
+    from swerve.core.errors import printable
 
     return printable(text)
 
 
-def _told(test: RuleTest, tried: Tried) -> str:
+def _told(test: RuleTest, tried: RuleResult) -> str:
     with _one_thread():
         return test.told(tried)
 
@@ -256,7 +256,7 @@ def _one_thread() -> Iterator[None]:
     """As a run does, for equal sums everywhere; the tests of others get their threads back."""
     import cv2
 
-    from swerve.execute.threads import settle_threads
+    from swerve.run.executors.threads import settle_threads
 
     torch = sys.modules.get("torch")
     before = cv2.getNumThreads(), torch.get_num_threads() if torch else 0

@@ -5,16 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from swerve.campaign import Campaign, Search
-from swerve.case import Case, Source
-from swerve.engine import Ledger
-from swerve.identity import identity_of
-from swerve.relation import Rule
+from swerve.core.campaign import Campaign, Search
+from swerve.core.case import Case, Source
+from swerve.core.relation import Rule
+from swerve.core.system import System
+from swerve.core.transformation import Chain, Transformation, Unchanged
+from swerve.core.values import Steering
 from swerve.relations.steering import same_angle
+from swerve.run.engine import Ledger
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
-from swerve.store import Store
-from swerve.system import System
+from swerve.store.fingerprint import identity_of
+from swerve.store.folder import Store
 from swerve.systems.function import FunctionSystem
 from swerve.testing import (
     FakeSource,
@@ -26,11 +28,9 @@ from swerve.testing import (
     SystemContract,
     TransformationContract,
 )
-from swerve.transformation import Chain, Transformation, Unchanged
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.values import Steering
 from swerve.world.source import World
 from swerve.zoo.steering import DaveOrig
 

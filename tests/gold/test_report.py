@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.campaign import Record
-from swerve.errors import EnvironmentFault
-from swerve.files import json_bytes
+from swerve.core.campaign import Record
+from swerve.core.errors import EnvironmentFault
+from swerve.core.values import Boxes2D, Group, Region, Signal, Steering, Value
 from swerve.report import html as report_html
 from swerve.report import numbers as report_numbers
 from swerve.report.html import write_report
-from swerve.report.numbers import Line, numbers_of
+from swerve.report.numbers import RuleCounts, numbers_of
 from swerve.report.words import answer_words, in_words
-from swerve.rows import record_row
-from swerve.store import Run
+from swerve.store.files import json_bytes
+from swerve.store.record_json import record_row
+from swerve.store.view import Run
 from swerve.transformations.affine import Rotate
-from swerve.values import Boxes2D, Group, Region, Signal, Steering, Value
 from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held, keep_file, keep_pictures, noise, skipped
 
 VOID = {"meta", "link", "img", "input", "br"}
@@ -315,8 +315,8 @@ def test_labels_that_a_rule_does_not_go_by_are_not_denied(tmp_path: Path) -> Non
     cells = [cell.text.strip() for cell in row.all("td")]
     assert cells[3:6] == ["–", "–", "3"]
     assert numbers_of(run).overall.blame == (None, None)
-    assert Line("none", held=5).blame == (0, 0)
-    assert Line("some", violated=5, introduced=1).blame == (1, 0)
+    assert RuleCounts("none", held=5).blame == (0, 0)
+    assert RuleCounts("some", violated=5, introduced=1).blame == (1, 0)
 
 
 def test_cards_go_by_margin(mixed: Run) -> None:

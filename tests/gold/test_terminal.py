@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from swerve.campaign import Observation
-from swerve.relation import Fault
+from swerve.core.campaign import Observation
+from swerve.core.relation import Fault
 from swerve.report.html import write_report
-from swerve.report.numbers import Line, numbers_of
+from swerve.report.numbers import RuleCounts, numbers_of
 from swerve.report.terminal import (
     RichProgress,
     _cells,
@@ -25,7 +25,7 @@ from swerve.report.terminal import (
     print_names,
     print_summary,
 )
-from swerve.store import Run
+from swerve.store.view import Run
 from swerve.transformations.affine import Rotate
 from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held
 from tests.gold.test_report import ENDINGS, write_shrunk
@@ -127,7 +127,7 @@ def test_terminal_says_that_nothing_was_tried(tmp_path: Path) -> None:
 
 
 def test_terminal_never_cuts_a_number() -> None:
-    line = Line("a rule with a name far too long for any column", held=10_000_000, violated=1, untouched=(1, 100_000))
+    line = RuleCounts("a rule with a name far too long for any column", held=10_000_000, violated=1, untouched=(1, 100_000))
     name, trials, *_ = _cells(line)
     assert len(name) <= 28
     assert trials == "10,000,001"

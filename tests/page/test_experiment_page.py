@@ -12,7 +12,7 @@ import pytest
 
 from swerve.analysis.statistics import box_plot
 from swerve.report.charts import Bar, Spot, bars, box_plots, lines, points, stacked
-from swerve.report.experiment import Chart, Page, Pictures, Section, Sheet, write_page
+from swerve.report.experiment_page import ChartPanel, Page, PicturePanel, Section, TablePanel, write_page
 
 if TYPE_CHECKING:
     from tests.page.conftest import Opener
@@ -49,7 +49,7 @@ CONTRAST = """() => {
 }"""
 
 
-def charts() -> list[Chart]:
+def charts() -> list[ChartPanel]:
     """Every kind, with names and numbers that are long, many, negative, tiny and huge."""
     rng = np.random.default_rng(5)
     pairs = [f"{one} – {other}" for one, other in itertools.combinations(NAMES, 2)]
@@ -75,7 +75,7 @@ def charts() -> list[Chart]:
         points(rng.normal(0, 1e5, 4000), rng.normal(0, 1e8, 4000), x="x", y="y", kinds=["left", "right"] * 2000),
         points([], []),
     )
-    return [Chart(f"chart {place}", chart) for place, chart in enumerate(drawn)]
+    return [ChartPanel(f"chart {place}", chart) for place, chart in enumerate(drawn)]
 
 
 def made(folder: Path) -> Path:
@@ -83,10 +83,10 @@ def made(folder: Path) -> Path:
     pictures = tuple((f"picture {shade}", np.full((90, 160, 3), shade, np.uint8)) for shade in (10, 100, 200))
     rows = tuple((f"row {place}", place, place / 7, None if place % 3 else math.pi * place) for place in range(60))
     parts = (
-        Sheet("Long", ("name", "count", "share", "paper's"), rows, printed=("paper's",), csv="tables/long.csv"),
+        TablePanel("Long", ("name", "count", "share", "paper's"), rows, printed=("paper's",), csv="tables/long.csv"),
         *charts(),
-        Pictures("Pictures", pictures, "Three.", across=3),
-        Sheet("Wide", tuple(f"column {place}" for place in range(30)), ((*range(30),),)),
+        PicturePanel("Pictures", pictures, "Three.", across=3),
+        TablePanel("Wide", tuple(f"column {place}" for place in range(30)), ((*range(30),),)),
     )
     (folder / "tables").mkdir(parents=True)
     (folder / "tables" / "long.csv").write_text("name\n")
@@ -147,7 +147,7 @@ def test_short_cells_stay_on_one_line_and_their_table_scrolls(tmp_path: Path, vi
     words = ("lidar, region first", "none (A/A)", "within 5 m", "x y " * 6)
     told = "a reason of many words that is much too long to stand on a single line of any table"
     row = (*words, told, *(f"within {place} m" for place in range(16)))
-    sheet = Sheet("Wide", tuple(f"column {place}" for place in range(len(row))), (row,))
+    sheet = TablePanel("Wide", tuple(f"column {place}" for place in range(len(row))), (row,))
     seen = visit(write_page(Page("p", (), (Section("One", (), (sheet,)),)), tmp_path), width=width)
     lines = "nodes => nodes.map(node => [node.textContent, node.getClientRects().length])"
     found = seen.page.eval_on_selector_all(".sheet tbody bdi", lines)
@@ -180,9 +180,9 @@ def test_nav_leads_to_sections(page: Path, visit: Opener) -> None:
 
 
 def test_hostile_names_are_text(tmp_path: Path, visit: Opener) -> None:
-    sheet = Sheet(HOSTILE, (HOSTILE,), ((HOSTILE,),), HOSTILE)
-    chart = Chart(HOSTILE, bars({HOSTILE: {HOSTILE: Bar(1.0, told=HOSTILE), "b": Bar(2.0)}}, axis=HOSTILE), HOSTILE)
-    pictures = Pictures(HOSTILE, ((HOSTILE, np.zeros((4, 4, 3), np.uint8)),))
+    sheet = TablePanel(HOSTILE, (HOSTILE,), ((HOSTILE,),), HOSTILE)
+    chart = ChartPanel(HOSTILE, bars({HOSTILE: {HOSTILE: Bar(1.0, told=HOSTILE), "b": Bar(2.0)}}, axis=HOSTILE), HOSTILE)
+    pictures = PicturePanel(HOSTILE, ((HOSTILE, np.zeros((4, 4, 3), np.uint8)),))
     section = Section(HOSTILE, (HOSTILE,), (sheet, chart, pictures), HOSTILE)
     seen = visit(write_page(Page(HOSTILE, (HOSTILE,), (section, section), {HOSTILE: HOSTILE}), tmp_path))
     assert seen.dialogs == []

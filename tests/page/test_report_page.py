@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from swerve.campaign import Observation
-from swerve.files import json_bytes
+from swerve.core.campaign import Observation
+from swerve.core.values import Steering
 from swerve.report.html import write_report
-from swerve.store import Run
+from swerve.store.files import json_bytes
+from swerve.store.view import Run
 from swerve.transformations.affine import Rotate
 from swerve.transformations.scatter import PlacePoints
-from swerve.values import Steering
 from tests.fixture_runs import Made, Named, failed, finding, held, keep_pictures, noise, realistic, skipped
 from tests.fixture_sweep_runs import sweep_run
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from swerve.files import png_bytes
 from swerve.review.exchange import import_marks
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
 from swerve.review.page import Desk, render
-from swerve.review.pictures import Pictures, Shot, Shown
+from swerve.review.pictures import FindingPictures, ReviewPictures, Shot
 from swerve.review.queue import queue
 from swerve.review.server import ReviewServer, Service
-from swerve.rows import Finding
-from swerve.store import Run
+from swerve.store.files import png_bytes
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 from tests.fixture_runs import Made, Named, finding, held, keep_pictures, noise
 from tests.page.test_report_page import PAYLOADS
 
@@ -60,7 +60,7 @@ def reviewing(visit: Opener, tmp_path: Path) -> Iterator[Reviewing]:
 
         def opened(run: Run, reviewer: str = "anna", *, width: int = 1280, sample: int = 0, **options: Any) -> Visit:
             findings = queue(run, sample, held=True) if sample else queue(run)
-            service = Service(run, Desk(reviewer, findings), Pictures(run))
+            service = Service(run, Desk(reviewer, findings), ReviewPictures(run))
             server = servers.enter_context(ReviewServer(service))
             threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
             servers.callback(server.shutdown)
@@ -132,12 +132,12 @@ def test_lost_pictures_are_told(run: Run, reviewing: Reviewing) -> None:
 def test_slow_pictures_hold_up_nothing(run: Run, reviewing: Reviewing, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
 
-    def slow(self: Pictures, finding: Finding) -> Shown:
+    def slow(self: ReviewPictures, finding: Finding) -> FindingPictures:
         go_on.wait(60)
         png = png_bytes(noise(7, (64, 32)).pixels)
-        return Shown((Shot("camera", png, png),))
+        return FindingPictures((Shot("camera", png, png),))
 
-    monkeypatch.setattr(Pictures, "_made", slow)
+    monkeypatch.setattr(ReviewPictures, "_made", slow)
     try:
         seen = reviewing(run)
         pressed(seen, *["ArrowRight"] * 4)
@@ -351,7 +351,7 @@ def alone(run: Run, tmp_path: Path) -> Path:
     """The page that needs no server."""
     path = tmp_path / "sent" / "review.html"
     path.parent.mkdir()
-    path.write_text(render(run, Desk("", queue(run), pictures=Pictures(run))))
+    path.write_text(render(run, Desk("", queue(run), pictures=ReviewPictures(run))))
     return path
 
 

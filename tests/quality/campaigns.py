@@ -10,13 +10,13 @@ from typing import Any
 import cv2
 import numpy as np
 
-from swerve.campaign import Plan, Record, Trial
-from swerve.case import Case
-from swerve.relation import Status
-from swerve.seeding import digest_of, rng_for
-from swerve.system import Answer
+from swerve.core.campaign import Plan, Record, Trial
+from swerve.core.case import Case
+from swerve.core.relation import Status
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.system import Answer
+from swerve.core.values import Boxes2D, Image, Value
 from swerve.transformations.photometric import Brighten
-from swerve.values import Boxes2D, Image, Value
 
 SWEEP = """
 seed = {seed}

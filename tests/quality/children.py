@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from swerve.identity import package_fingerprint
-from swerve.load import all_names
-from swerve.seeding import rng_for
-from swerve.store import Run
+from swerve.core.names import all_names
+from swerve.core.seeding import rng_for
+from swerve.store.fingerprint import package_fingerprint
+from swerve.store.view import Run
 
 ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
@@ -32,9 +32,9 @@ def command(file: Path, folder: Path, *words: str, verb: str = "run") -> list[st
 
 def start(words: Sequence[str], *, code: str = "", **how: Any) -> subprocess.Popen[str]:
     """The command in a process group of its own; `code` is run before."""
-    script = f"{code}\nimport sys; from swerve.cli import main; sys.exit(main())"
+    script = f"{code}\nimport sys; from swerve.cli.main import main; sys.exit(main())"
     return subprocess.Popen(
-        [sys.executable, "-c", script, *words] if code else [sys.executable, "-m", "swerve.cli", *words],
+        [sys.executable, "-c", script, *words] if code else [sys.executable, "-m", "swerve.cli.main", *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -138,7 +138,7 @@ class Nursery:
 
 
 def _nurse() -> None:
-    parts = ("cli", "execute.cli", "execute.local", "report.html", "report.terminal", "search.sweep", "testing")
+    parts = ("cli.main", "cli.execute", "run.launch", "report.html", "report.terminal", "search.sweep", "testing")
     for name in (*(f"swerve.{part}" for part in parts), *sys.argv[1:]):
         importlib.import_module(name)
     # What every process finds out for itself and then remembers.
@@ -168,7 +168,7 @@ def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> 
         if arm:
             module, _, name = arm.partition(":")
             getattr(importlib.import_module(module), name)(*given)
-        code = sys.modules["swerve.cli"].main(words)
+        code = sys.modules["swerve.cli.main"].main(words)
         sys.stderr.flush()
     finally:
         os._exit(code)

@@ -10,10 +10,10 @@ import os
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.region import CELL, Bitmap, bounds, distance, inside
+from swerve.core.case import Case
+from swerve.core.region import CELL, Bitmap, bounds, distance, inside
+from swerve.core.values import Array, PointCloud, Region
 from swerve.transformations.scatter import DISC, AddPoints
-from swerve.values import Array, PointCloud, Region
 from tests.fixture_sweeps import points_of, road
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"

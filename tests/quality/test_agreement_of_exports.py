@@ -12,16 +12,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from swerve.errors import SpecError
-from swerve.execute.local import run_into
-from swerve.spec import Loaded, load_campaign
-from swerve.store import Run
+from swerve.config.toml import Loaded, load_campaign
+from swerve.core.errors import SpecError
+from swerve.core.values import Group, Steering
+from swerve.run.launch import run_into
+from swerve.store.view import Run
 from swerve.systems.onnx import Onnx
 from swerve.systems.quantise import quantised
 from swerve.systems.saying import SaySteering
 from swerve.systems.steps import Divide
 from swerve.testing import FakeSource
-from swerve.values import Group, Steering
 
 NETS = """
 import torch
@@ -132,7 +132,7 @@ def test_workers_and_replay_find_the_same(folder):
     found = [finding.id for finding in alone.findings()]
     assert found
     assert sorted(found) == sorted(finding.id for finding in shared.findings())
-    command = [sys.executable, "-P", "-m", "swerve.cli", "replay", str(shared.folder), found[0]]
+    command = [sys.executable, "-P", "-m", "swerve.cli.main", "replay", str(shared.folder), found[0]]
     for words, code in (([], 2), (["--trust", "nets.py"], 0)):
         done = subprocess.run([*command, *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == code, done.stdout + done.stderr

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 from swerve.analysis.detection import average_precision
-from swerve.case import Case
-from swerve.evaluation import answer_all
-from swerve.relation import Fault, Status, Verdict
-from swerve.seeding import rng_for
-from swerve.system import Answer
+from swerve.core.case import Case
+from swerve.core.relation import Fault, Status, Verdict
+from swerve.core.seeding import rng_for
+from swerve.core.system import Answer
+from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, Value
+from swerve.run.evaluator import answer_all
 from swerve.systems.detections import Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
 from swerve.systems.detector import Detector
 from swerve.systems.function import FunctionSystem
 from swerve.systems.reading import Sight
 from swerve.systems.saying import SaySteering
-from swerve.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, Value
 
 SETS = 100_000 if os.environ.get("SWERVE_SOAK") == "1" else 2_000
 SETS_AT_ONCE = 100

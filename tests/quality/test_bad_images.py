@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.errors import LONGEST_MESSAGE, UnreadableCase
-from swerve.seeding import rng_for
+from swerve.core.errors import LONGEST_MESSAGE, UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 from swerve.sources.images import decoded
-from swerve.values import Array
 from tests.picture_files import CMYK, JPEG, KINDS, RGB, assembled, chunk, png, saved, with_thumbnail
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
@@ -232,7 +232,7 @@ BOMBS: tuple[Callable[[], bytes], ...] = (
 )
 MEASURE = """
 import pathlib, sys, time
-from swerve.errors import UnreadableCase
+from swerve.core.errors import UnreadableCase
 from swerve.sources.images import decoded
 decoded(open(sys.argv[1], "rb").read(), "small")
 data = open(sys.argv[2], "rb").read()

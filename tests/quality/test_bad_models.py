@@ -24,7 +24,7 @@ import torch
 from onnx import TensorProto, helper
 from torch import nn
 
-from swerve.errors import InputError
+from swerve.core.errors import InputError
 from swerve.systems.keras import Keras
 from swerve.systems.onnx import Onnx
 from swerve.systems.saying import SaySteering

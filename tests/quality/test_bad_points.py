@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.errors import UnreadableCase
-from swerve.seeding import rng_for
-from swerve.sources.points import Cloud, cloud
+from swerve.core.errors import UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.sources.cloud_files import Cloud, cloud
 from swerve.sources.root import Root
 from tests.fixture_points import XYZI, npy, pcd, pcd_header, ply, sweep
 

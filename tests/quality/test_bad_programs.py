@@ -21,23 +21,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.errors import ModelError, Timeout
-from swerve.evaluation import answer_all
-from swerve.execute.local import run_into
-from swerve.relation import Fault, Rule, Verdict
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign
+from swerve.core.errors import ModelError, Timeout
+from swerve.core.relation import Fault, Rule, Verdict
+from swerve.core.seeding import rng_for
+from swerve.core.space import Over, Range
+from swerve.core.system import System
+from swerve.core.values import Boxes2D, Signal, Steering
 from swerve.relations.steering import same_angle
+from swerve.run.evaluator import answer_all
+from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
-from swerve.seeding import rng_for
-from swerve.space import Over, Range
-from swerve.spec import Loaded
-from swerve.store import Run
-from swerve.system import System
+from swerve.store.view import Run
 from swerve.systems.process import Process
 from swerve.systems.wire import packed
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
-from swerve.values import Boxes2D, Signal, Steering
 from tests.quality.children import ROOT, environment, until
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 import yaml
 
-from swerve.errors import LONGEST_MESSAGE, UnreadableCase
-from swerve.seeding import rng_for
+from swerve.core.errors import LONGEST_MESSAGE, UnreadableCase
+from swerve.core.seeding import rng_for
 from swerve.sources.root import Root
 from swerve.sources.texts import csv_file, json_file, xml_file, yaml_file
 
@@ -179,7 +179,7 @@ BOMBS = {
 }
 MEASURE = """
 import pathlib, sys, time
-from swerve.errors import UnreadableCase
+from swerve.core.errors import UnreadableCase
 from swerve.sources import texts
 from swerve.sources.root import Root
 # Not from getrusage: there a child starts at the peak of its parent.

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.system import Activations, Traced
+from swerve.core.values import Image, Steering
 from swerve.coverage.bits import Bits
 from swerve.coverage.boundary import NBC, SNAC
 from swerve.coverage.criterion import Coverage, Criterion, start
@@ -21,11 +23,9 @@ from swerve.coverage.layers import DEFAULT, Layer, Layout, layout_of
 from swerve.coverage.neuron import NC, TopK
 from swerve.coverage.profile import Profile, Ranges, measure
 from swerve.coverage.sections import KMNC
-from swerve.system import Activations, Traced
 from swerve.systems.probe import probe
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource
-from swerve.values import Image, Steering
 
 EXAMPLES = 10_000 if os.environ.get("SWERVE_SOAK") else 300
 CRITERIA: tuple[Criterion, ...] = (NC(), NC(0.5), TopK(2), SNAC(), NBC(), KMNC(1000), KMNC(7))

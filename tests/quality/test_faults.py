@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 
-from swerve.case import Case
-from swerve.errors import StoreError
-from swerve.execute.local import run_into
-from swerve.journal import Journal
-from swerve.spec import load_campaign
-from swerve.store import JOURNAL, Run
-from swerve.system import Answer
+from swerve.config.toml import load_campaign
+from swerve.core.case import Case
+from swerve.core.errors import StoreError
+from swerve.core.system import Answer
+from swerve.run.launch import run_into
+from swerve.store.journal import Journal
+from swerve.store.view import JOURNAL, Run
 from swerve.testing import FakeSystem
 from tests.quality.campaigns import written
 from tests.quality.children import SOAK, Ended, Nursery, assert_each_once, assert_same, command, content

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from swerve.case import Case
-from swerve.cli import main
-from swerve.errors import StoreError
-from swerve.execute.alone import replay_guarded
-from swerve.execute.processes import Allowance
-from swerve.relation import Fault, Status
-from swerve.reproduce import replay, sought_in
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.cli.main import main
+from swerve.core.case import Case
+from swerve.core.errors import StoreError
+from swerve.core.relation import Fault, Status
+from swerve.core.system import Answer
+from swerve.run.executors.processes import Allowance
+from swerve.run.replay import replay, sought_in
+from swerve.run.replay_alone import replay_guarded
+from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.fixture_runs import Made, failed, held
 from tests.quality.children import until, workers_of

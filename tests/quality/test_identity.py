@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.engine import run
-from swerve.relation import Relation, Rule
+from swerve.core.campaign import Campaign
+from swerve.core.relation import Relation, Rule
+from swerve.core.transformation import Chain, Transformation, Unchanged, params_of
 from swerve.relations.steering import lambda_mse, same_angle
+from swerve.run.engine import run
 from swerve.search.sweep import Sweep
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
-from swerve.transformation import Chain, Transformation, Unchanged, params_of
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten, Contrast

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 from swerve.analysis.detection import Precision, average_precision
-from swerve.case import Case
-from swerve.seeding import rng_for
-from swerve.transformation import Transformation
+from swerve.core.case import Case
+from swerve.core.seeding import rng_for
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Boxes2D, Depth, Image
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate, ZoomOut
 from swerve.transformations.blur import MotionBlur
 from swerve.transformations.exposure import OverExpose, UnderExpose
 from swerve.transformations.flare import LensFlare
 from swerve.transformations.weather import Fog, Rain, Snow
-from swerve.values import Array, Boxes2D, Depth, Image
 
 IMAGES = 1000 if os.environ.get("SWERVE_SOAK") == "1" else 12
 SIZE = WIDTH, HEIGHT = 480, 270

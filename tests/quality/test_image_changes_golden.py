@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Boxes2D, Image
 from swerve.testing import FakeSystem, TransformationContract
-from swerve.transformation import Transformation
 from swerve.transformations.affine import Rotate, Translate, ZoomOut
 from swerve.transformations.blur import MotionBlur, line_kernel, motion_blur
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.values import Array, Boxes2D, Image
 
 SIZES, ANGLES = st.integers(2, 40), st.floats(0, 180)
 

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.seeding import rng_for
-from swerve.transformation import Transformation, params_of
+from swerve.core.seeding import rng_for
+from swerve.core.transformation import Transformation, params_of
+from swerve.core.values import Array, Boxes2D, Depth, Image, Masks
 from swerve.transformations.affine import BORDERS, Rotate, Scale, Shear, Translate, ZoomOut
 from swerve.transformations.blur import AverageBlur, BilateralBlur, GaussianBlur, MedianBlur, MotionBlur
 from swerve.transformations.exposure import OverExpose, RaiseValue, UnderExpose
 from swerve.transformations.flare import LensFlare
 from swerve.transformations.photometric import Brighten, Contrast
 from swerve.transformations.weather import Fog, Rain, Snow
-from swerve.values import Array, Boxes2D, Depth, Image, Masks
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 AFFINE = (Translate, Scale, Shear, Rotate, ZoomOut)

@@ -92,8 +92,8 @@ def test_killed_runs_end_with_same_bytes(tmp_path: Path, kind: str, workers: int
 RACER = """
 import os, sys, time
 from pathlib import Path
-from swerve.errors import EnvironmentFault
-from swerve.store import Store
+from swerve.core.errors import EnvironmentFault
+from swerve.store.folder import Store
 identity = {"format": 1, "factory": None, "rebuildable": True, "fingerprints": {}, "campaign": {}}
 for line in sys.stdin:
     folder, moment = line.rsplit(maxsplit=1)

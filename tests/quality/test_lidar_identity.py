@@ -13,27 +13,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign, Record
-from swerve.case import Case
-from swerve.cli import main
-from swerve.engine import run
-from swerve.region import inside
-from swerve.relation import Relation, Rule, Status
+from swerve.cli.main import main
+from swerve.config.toml import build_change
+from swerve.core.campaign import Campaign, Record
+from swerve.core.case import Case
+from swerve.core.region import inside
+from swerve.core.relation import Relation, Rule, Status
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.space import Over
+from swerve.core.system import Answer
+from swerve.core.transformation import Chain, Transformation, Unchanged
+from swerve.core.values import Array, Boxes3D, PointCloud, Region
 from swerve.relations.sets import NoFewer, Superset
+from swerve.run.engine import run
 from swerve.search.sweep import Sweep
-from swerve.seeding import digest_of, rng_for
-from swerve.shrink import shrunk_of
-from swerve.space import Over
-from swerve.spec import build_change
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.store.artifacts import shrunk_of
+from swerve.store.view import Run
 from swerve.testing import MemoryLedger
-from swerve.transformation import Chain, Transformation, Unchanged
 from swerve.transformations.dropout import DropBeams, DropPoints, DropSector, Jitter
 from swerve.transformations.lidar import MirrorScene, Shift, Yaw
 from swerve.transformations.scatter import AddPoints, PlacePoints
 from swerve.transformations.weather import Fog, Rain, Snow
-from swerve.values import Array, Boxes3D, PointCloud, Region
 from tests.fixture_sweeps import points_of, shrunk
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"

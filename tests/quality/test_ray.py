@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from swerve import limits
-from swerve.case import Case
-from swerve.cli import main
-from swerve.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
-from swerve.execute import local
-from swerve.execute.processes import Allowance, Pace
-from swerve.execute.ray import RayHand, Seat, connected
-from swerve.spec import load_campaign
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.cli.main import main
+from swerve.config import limits
+from swerve.config.toml import load_campaign
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
+from swerve.core.system import Answer
+from swerve.run import launch
+from swerve.run.executors.processes import Allowance, Pace
+from swerve.run.executors.ray import RayActor, RayWorker, connected
+from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.quality.children import command, finish, workers_of
 from tests.quality.test_workers import CAMPAIGN, Moody, content, counts
@@ -71,7 +71,10 @@ def written(tmp_path: Path, name: str, mood: str, *, count: int = 12) -> Path:
 
 def run(tmp_path: Path, name: str, mood: str, on: str | None = None, **size: int) -> Path:
     """A finished run folder, made on Ray or in this process."""
-    local.run_into(load_campaign(str(written(tmp_path, name, mood, **size))), tmp_path / name, workers=2 if on else 0, on=on)
+    loaded = load_campaign(str(written(tmp_path, name, mood, **size)))
+    launch.run_into(loaded, tmp_path / name, workers=2 if on else 0, on=on)
+        load_campaign(str(written(tmp_path, name, mood, **size))), tmp_path / name, workers=2 if on else 0, on=on
+    )
     return tmp_path / name
 
 
@@ -127,14 +130,14 @@ def test_findings_shrink_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
 
 
 def test_seat_tells_how_its_worker_failed(tmp_path: Path) -> None:
-    seat = Seat(str(tmp_path), [], 60.0, limits.MEMORY)
+    seat = RayActor(str(tmp_path), [], 60.0, limits.MEMORY)
     assert not seat.sees_folder()
     with pytest.raises(EnvironmentFault, match="a worker cannot start: ended with code 1"):
         seat.ask({"ask": "observe", "items": ["a"]})
 
 
 def test_seat_answers_for_its_worker(tmp_path: Path) -> None:
-    seat = Seat(str(run(tmp_path, "run", "")), [], 60.0, limits.MEMORY)
+    seat = RayActor(str(run(tmp_path, "run", "")), [], 60.0, limits.MEMORY)
     assert seat.sees_folder()
     rows = seat.ask({"ask": "observe", "items": ["fake-00001"]})["reply"]["rows"]
     assert [row["case"] for row in rows] == ["fake-00001"]
@@ -169,9 +172,9 @@ FAULTS = ("GetTimeoutError", "OutOfMemoryError", "RuntimeEnvSetupError", "RayTas
 ERRORS = SimpleNamespace(RayError=RayError, **{name: type(name, (RayError,), {}) for name in FAULTS})
 
 
-def hand(said: Any) -> tuple[RayHand, Dead]:
+def hand(said: Any) -> tuple[RayWorker, Dead]:
     ray = Dead(said, ERRORS, [])
-    made = RayHand(ray, Path("run"), (), Allowance(), Pace(1.0))
+    made = RayWorker(ray, Path("run"), (), Allowance(), Pace(1.0))
     made._seated = True
     return made, ray
 

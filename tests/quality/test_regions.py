@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.errors import LONGEST_MESSAGE, InputError
-from swerve.region import CELL, Bitmap, distance, inside, outside
-from swerve.seeding import rng_for
+from swerve.core.errors import LONGEST_MESSAGE, InputError
+from swerve.core.region import CELL, Bitmap, distance, inside, outside
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array, Region
 from swerve.sources.regions import read
-from swerve.values import Array, Region
 from swerve.world.lidar_source import LidarWorld
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"

@@ -16,17 +16,18 @@ from typing import Any
 import pytest
 
 from swerve.analysis.groups import same_fault
-from swerve.codec import close, encode
-from swerve.engine import Here
-from swerve.execute.local import run_into
+from swerve.config.toml import ANYWHERE, Loaded, build_change
+from swerve.core.encode import close, encode
+from swerve.core.relation import Status
+from swerve.core.transformation import Chain, Transformation, params_of
 from swerve.methods.demo import demo
-from swerve.relation import Status
-from swerve.reproduce import rebuild, replay
-from swerve.rows import Finding
-from swerve.shrink import Shrunk, shrink
-from swerve.spec import ANYWHERE, Loaded, build_change
-from swerve.store import Run
-from swerve.transformation import Chain, Transformation, params_of
+from swerve.run.executors.in_process import InProcess
+from swerve.run.launch import run_into
+from swerve.run.replay import rebuild, replay
+from swerve.run.shrink import shrink
+from swerve.store.artifacts import Shrunk
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 from swerve.world.source import World
 from tests.quality.campaigns import KINDS, written
 from tests.quality.children import SOAK, Nursery, command, finish
@@ -104,7 +105,7 @@ def test_findings_replay_in_a_process_started_from_nothing(runs: Mapping[str, Ru
 
 def shrunk(run: Run, findings: Sequence[Finding]) -> list[Shrunk]:
     """The findings made as small as they still fail, in the order of their ids."""
-    here = Here(rebuild(run))
+    here = InProcess(rebuild(run))
     here.begin({seen.case: seen for seen in run.baseline()})
     return sorted(shrink(run, findings, here, same=same_fault(run)), key=lambda one: one.of)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
-from swerve.campaign import Observation
+from swerve.core.campaign import Observation
 from swerve.report.html import write_report
 from tests.fixture_runs import Made, Named, failed, finding, skipped
 

@@ -17,7 +17,7 @@ from typing import Any
 import cv2
 import pytest
 
-from swerve.identity import differences
+from swerve.store.fingerprint import differences
 from tests.quality.campaigns import KINDS, written
 from tests.quality.children import ROOT, Nursery, assert_same, command, content, environment, finish
 
@@ -126,7 +126,7 @@ def test_terminal_without_our_signs_is_no_error(tmp_path: Path, here: tuple[Path
     """A sign that the terminal cannot show is spelt out; a run is never lost over it."""
     words = command(here[0], tmp_path / "run", "--workers", "0")
     told = environment(**ASCII, PYTHONIOENCODING=encoding)
-    process = subprocess.run([sys.executable, "-m", "swerve.cli", *words], capture_output=True, env=told, cwd=ROOT)
+    process = subprocess.run([sys.executable, "-m", "swerve.cli.main", *words], capture_output=True, env=told, cwd=ROOT)
     assert (process.returncode, process.stderr) == (1, b"")
     said = process.stdout.decode(encoding)
     assert "counter-clockwise" in said

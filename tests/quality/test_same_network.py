@@ -12,9 +12,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.system import Activations
+from swerve.core.values import Array, Image
 from swerve.coverage.layers import DEFAULT
-from swerve.system import Activations
 from swerve.systems.keras import Keras, KerasEngine
 from swerve.systems.keras_structure import keras_library
 from swerve.systems.network import Engine
@@ -23,7 +24,6 @@ from swerve.systems.passes import INPUT
 from swerve.systems.saying import SaySignal, SaySteering
 from swerve.systems.steps import Divide
 from swerve.systems.torch import Torch, TorchEngine
-from swerve.values import Array, Image
 
 CLOSE = 1e-5
 CPU = torch.device("cpu")

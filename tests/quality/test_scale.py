@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.values import Image, Steering
+from swerve.core.case import Case
+from swerve.core.values import Image, Steering
 from tests.quality.children import LONGEST, SOAK, assert_same, command, content, start
 
 CASES, RULES, DRAWS = (100_000, 1, 10) if SOAK else (125, 2, 20)
@@ -121,12 +121,12 @@ def test_page_stays_small(watched: Watched) -> None:
 
 CLOCKED = """
 import time
-import swerve.engine
-evaluate = swerve.engine.Here.evaluate
+import swerve.run.engine
+evaluate = swerve.run.executors.in_process.InProcess.evaluate
 def clocked(here, batches):
     open({path!r}, "a").write(f"{{time.process_time()}}\\n")
     return evaluate(here, batches)
-swerve.engine.Here.evaluate = clocked
+swerve.run.executors.in_process.InProcess.evaluate = clocked
 """
 
 

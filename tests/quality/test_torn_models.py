@@ -23,8 +23,8 @@ import torch
 from onnx import helper, numpy_helper
 from safetensors.torch import save
 
-from swerve.errors import InputError
-from swerve.seeding import rng_for
+from swerve.core.errors import InputError
+from swerve.core.seeding import rng_for
 from swerve.systems.onnx import Onnx, OnnxEngine
 from swerve.systems.torch import Torch
 from swerve.systems.weights import filled

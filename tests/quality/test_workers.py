@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from swerve.case import Case
-from swerve.cli import main
-from swerve.errors import Timeout
-from swerve.execute.processes import Allowance, LocalHand, Pace
-from swerve.execute.worker import Worker
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.cli.main import main
+from swerve.core.case import Case
+from swerve.core.errors import Timeout
+from swerve.core.system import Answer
+from swerve.run.executors.processes import Allowance, Pace, WorkerProcess
+from swerve.run.executors.worker import Worker
+from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.quality.children import workers_of
 
@@ -249,7 +249,7 @@ def test_hang_is_ended_soon(tmp_path: Path, mood: str) -> None:
     trial = next(Run(folder).trials())
     question = {"ask": "evaluate", "items": [[trial["case"], trial["rule"], trial["draw"], json.dumps(trial["change"])]]}
     for _ in range(34 if SOAK else 1):
-        hand = LocalHand(folder, (), Allowance(1.0), Pace(1.0))
+        hand = WorkerProcess(folder, (), Allowance(1.0), Pace(1.0))
         hand.ask({"ask": "observe", "items": [trial["case"]]})
         started = time.monotonic()
         with pytest.raises(Timeout, match="no answer after 1 s"):
@@ -290,7 +290,7 @@ def test_leak_of_the_test_above_fills_a_worker(tmp_path: Path) -> None:
     LEAKED.clear()
     trial = next(Run(folder).trials())
     question = {"ask": "evaluate", "items": [[trial["case"], trial["rule"], trial["draw"], json.dumps(trial["change"])]]}
-    hand = LocalHand(folder, (), Allowance(memory=1_600_000_000), Pace(60.0))
+    hand = WorkerProcess(folder, (), Allowance(memory=1_600_000_000), Pace(60.0))
     ended = [hand.ask(question)["rows"][0]["error"] for _ in range(20)]
     hand.close()
     assert ended[0] is None

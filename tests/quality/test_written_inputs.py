@@ -11,25 +11,25 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.case import Case
-from swerve.engine import run
-from swerve.errors import ModelError
-from swerve.evaluation import WRITTEN, answer_all
-from swerve.execute.local import run_into
-from swerve.relation import Fault, Rule, Status, Verdict
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case
+from swerve.core.errors import ModelError
+from swerve.core.relation import Fault, Rule, Status, Verdict
+from swerve.core.space import Over, Range
+from swerve.core.system import Answer
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Group, Image, PointCloud, Value
 from swerve.relations.steering import same_angle
-from swerve.reproduce import replay
+from swerve.run.engine import run
+from swerve.run.evaluator import WRITTEN, answer_all
+from swerve.run.launch import run_into
+from swerve.run.replay import replay
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
-from swerve.space import Over, Range
-from swerve.spec import Loaded
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
-from swerve.transformation import Transformation
 from swerve.transformations.photometric import Brighten
-from swerve.values import Array, Group, Image, PointCloud, Value
 
 
 def by_flags(array: Array) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from swerve.cli import main
-from swerve.store import Run
+from swerve.cli.main import main
+from swerve.store.view import Run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

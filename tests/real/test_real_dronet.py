@@ -11,14 +11,14 @@ import cv2
 import numpy as np
 import pytest
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.values import Image, Steering
 from swerve.systems.keras import Keras
 from swerve.systems.network import Network
 from swerve.systems.onnx import Onnx
 from swerve.systems.passes import INPUT
 from swerve.systems.saying import SaySignal, SaySteering
 from swerve.systems.steps import CropTo, Divide, Grey, Resize
-from swerve.values import Image, Steering
 
 READ = (Grey(), Resize(width=320, height=240), CropTo(width=200, height=200, at="bottom"), Divide(255.0))
 SAY = (SaySteering(unit="radians", positive="left", kind="wheel"), SaySignal(name="collision", output=1))

@@ -7,12 +7,12 @@ import cv2
 import numpy as np
 import pytest
 
-from swerve.convention import Convention
+from swerve.core.convention import Convention
+from swerve.core.values import Array, Boxes2D, Group, Image, Masks, Steering
 from swerve.sources.cityscapes import Cityscapes
 from swerve.sources.folder import Folder
 from swerve.sources.udacity import Udacity
 from swerve.sources.windows import Windows
-from swerve.values import Array, Boxes2D, Group, Image, Masks, Steering
 
 # What each frame holds, counted from the numbers in its file: 24 person, 25 rider, 26 car, 32 motorcycle, 33 bicycle.
 THINGS = {

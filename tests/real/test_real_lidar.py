@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.case import Source
-from swerve.errors import UnreadableCase
+from swerve.core.case import Source
+from swerve.core.errors import UnreadableCase
+from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, PointCloud, find
 from swerve.sources.clouds import Clouds
 from swerve.sources.kitti import Kitti
 from swerve.testing import SourceContract
-from swerve.values import Array, Boxes2D, Boxes3D, Calibration, PointCloud, find
 
 SWEEPS = ("000001", "000002", "000038", "000192", "001584", "002079", "002613", "003433", "004016", "006542")
 PICTURED = SWEEPS[:2]

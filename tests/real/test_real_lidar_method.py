@@ -7,21 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign, Record
-from swerve.case import Source
-from swerve.engine import run
+from swerve.core.campaign import Campaign, Record
+from swerve.core.case import Source
+from swerve.core.region import inside
+from swerve.core.relation import Status
+from swerve.core.values import Boxes3D, PointCloud, Region, find
 from swerve.methods.lidar import lidar, rule_name
-from swerve.region import inside
-from swerve.relation import Status
 from swerve.report.birdseye import GAP, SIDE, before_after
+from swerve.run.engine import run
 from swerve.sources.clouds import Clouds
 from swerve.sources.kitti import Kitti
 from swerve.sources.regions import Regions
-from swerve.sources.some import Some
+from swerve.sources.subset import Subset
 from swerve.systems.process import Process
 from swerve.testing import MemoryLedger
 from swerve.transformations.scatter import AddPoints
-from swerve.values import Boxes3D, PointCloud, Region, find
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.steering import PACKAGED
 
@@ -76,7 +76,7 @@ def test_program_behind_a_pipe_is_tested(data: Path) -> None:
     """A clusterer that looks at all points: what is added may join two of its clusters, and then obstacles are lost."""
     program = Process(("python", "clusters.py"), folder=EXAMPLES)
     try:
-        found = records(lidar(Some(kitti(data, corridor=WIDE), 3), program, n=(10, 1000), check="both", near=5.0))
+        found = records(lidar(Subset(kitti(data, corridor=WIDE), 3), program, n=(10, 1000), check="both", near=5.0))
     finally:
         program.close()
     assert len(found) == 6
@@ -102,7 +102,7 @@ def test_pictures_of_a_real_sweep(data: Path) -> None:
 
 def test_zoo_s_pipeline_runs_on_real_sweeps(data: Path) -> None:
     system, safe = pipeline(), pipeline(roi_first=True)
-    for source in (Some(kitti(data), 2), apollo(data)):
+    for source in (Subset(kitti(data), 2), apollo(data)):
         found = records(lidar(source, system, n=1000, near=5.0, check="both"))
         assert {record.verdict.status for record in found} <= {Status.HELD, Status.VIOLATED}
         assert all(record.facts["demanded"] > 0 for record in found)  # type: ignore[operator]

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.region import outside
+from swerve.core.case import Case
+from swerve.core.region import outside
+from swerve.core.values import Array, Boxes3D, Calibration, PointCloud, find
 from swerve.sources.clouds import Clouds
 from swerve.sources.kitti import Kitti, to_camera
 from swerve.sources.regions import Regions
-from swerve.values import Array, Boxes3D, Calibration, PointCloud, find
 from swerve.zoo.clusters import KINDS
 from swerve.zoo.lidar import LIDAR, Lidar
-from swerve.zoo.lidar_score import GOAL, Tally, compared
+from swerve.zoo.lidar_score import GOAL, DetectionTally, compared
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -114,9 +114,9 @@ def in_view(places: Array, known: Calibration) -> Array:
     return np.asarray((depth > 0) & (column > 0) & (column < WIDTH * depth))
 
 
-def gap(system: Lidar, cases: list[Case]) -> Tally:
+def gap(system: Lidar, cases: list[Case]) -> DetectionTally:
     """What is found of the demanded; boxes beside the camera's view, where nobody labelled, count neither way."""
-    total = Tally(within=NEAR)
+    total = DetectionTally(within=NEAR)
     for case, truth in labelled(cases):
         known = find(case.truth, Calibration.slot)
         assert isinstance(known, Calibration)

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swerve.core.values import Boxes2D, Image, find
 from swerve.sources.coco import Coco
-from swerve.values import Boxes2D, Image, find
 
 
 @pytest.fixture(scope="module")

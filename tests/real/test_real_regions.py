@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.case import Source
-from swerve.region import Bitmap, distance, inside, outside
+from swerve.core.case import Source
+from swerve.core.region import Bitmap, distance, inside, outside
+from swerve.core.values import Boxes3D, PointCloud, Region, find
 from swerve.sources.clouds import Clouds
 from swerve.sources.kitti import Kitti
 from swerve.sources.regions import Regions
 from swerve.testing import SourceContract
-from swerve.values import Boxes3D, PointCloud, Region, find
 
 CORRIDOR = {"ahead": 60.0, "behind": 20.0, "left": 6.0, "right": 6.0}
 SWEEPS = 10

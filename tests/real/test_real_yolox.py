@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from swerve.analysis.detection import average_precision
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.values import Array, Boxes2D, Image
 from swerve.systems.detections import Yolox
 from swerve.systems.kinds import COCO
 from swerve.systems.reading import Reading, Sight
 from swerve.systems.steps import Bgr, Float, Letterbox
-from swerve.values import Array, Boxes2D, Image
 
 SIDE = 416
 FRAMES = 20

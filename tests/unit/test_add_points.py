@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.codec import encode
-from swerve.errors import NotApplicable
-from swerve.region import distance, inside
-from swerve.shrink import Parted
-from swerve.space import Over, Range
-from swerve.spec import build_change
+from swerve.config.toml import build_change
+from swerve.core.case import Case
+from swerve.core.encode import encode
+from swerve.core.errors import NotApplicable
+from swerve.core.region import distance, inside
+from swerve.core.space import Over, Range
+from swerve.core.transformation import Chain, Transformation
+from swerve.core.values import Boxes3D, Group, PointCloud, Region, Steering
+from swerve.run.shrink import Parted
 from swerve.testing import FakeSystem, TransformationContract
-from swerve.transformation import Chain, Transformation
 from swerve.transformations.placing import TRIES, drawn, nearest, within
 from swerve.transformations.points import Span
 from swerve.transformations.scatter import AddPoints, MorePoints, PlacePoints, scattered
-from swerve.values import Boxes3D, Group, PointCloud, Region, Steering
 from tests.fixture_sweeps import ISLAND, cloud, points_of, road, shrunk, sweep_case
 
 SQUARE = Region((np.array([[-1.0, -1], [1, -1], [1, 1], [-1, 1]]),))

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.errors import InputError
-from swerve.transformation import Transformation, params_of
-from swerve.transformations.affine import BORDERS, Rotate, Scale, Shear, Translate
-from swerve.values import (
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.transformation import Transformation, params_of
+from swerve.core.values import (
     Array,
     Boxes2D,
     Boxes3D,
@@ -26,6 +25,7 @@ from swerve.values import (
     Steering,
     Value,
 )
+from swerve.transformations.affine import BORDERS, Rotate, Scale, Shear, Translate
 
 AFFINE = (Translate, Scale, Shear, Rotate)
 SIZE = WIDTH, HEIGHT = 80, 60

@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.campaign import Observation
-from swerve.case import Case
-from swerve.codec import encode
-from swerve.relation import Agreement, Both, Pair, Status, Verdict, judge_source
+from swerve.config.toml import Builder
+from swerve.core.campaign import Observation
+from swerve.core.case import Case
+from swerve.core.encode import encode
+from swerve.core.relation import Agreement, Both, Pair, Status, Verdict, judge_source
+from swerve.core.system import Answer
+from swerve.core.transformation import Unchanged
+from swerve.core.values import Boxes2D, Group, Signal, Steering
 from swerve.relations.boxes import BoxesAlike
 from swerve.relations.steering import AngleWithin, SignalWithin, SquaredError, same_angle
-from swerve.spec import Builder
-from swerve.system import Answer
-from swerve.transformation import Unchanged
-from swerve.values import Boxes2D, Group, Signal, Steering
 
 WITHIN = Agreement(AngleWithin(5))
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from swerve import limits
-from swerve.errors import EnvironmentFault, InputError
+from swerve.config import limits
+from swerve.core.errors import EnvironmentFault, InputError
 from swerve.sources import archive
 from swerve.sources.archive import unpack
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.region import inside
+from swerve.core.case import Case
+from swerve.core.region import inside
+from swerve.core.values import Array, Boxes3D, Calibration, Image, PointCloud, Region
 from swerve.report.birdseye import (
     ADDED,
     BROAD,
@@ -21,8 +22,8 @@ from swerve.report.birdseye import (
     NIGHT,
     OTHER,
     SHADE,
-    Seen,
-    View,
+    AnsweredSweep,
+    GroundView,
     appended,
     around,
     before_after,
@@ -31,7 +32,6 @@ from swerve.report.birdseye import (
 )
 from swerve.transformations.lidar import Yaw
 from swerve.transformations.scatter import PlacePoints
-from swerve.values import Array, Boxes3D, Calibration, Image, PointCloud, Region
 from tests.fixture_sweeps import road
 
 SQUARE = Region((np.array([[0.0, -5], [10, -5], [10, 5], [0, 5]]),))
@@ -52,7 +52,7 @@ def has(picture: Array, colour: tuple[int, int, int]) -> Array:
 
 
 def test_ahead_is_up_and_left_is_left() -> None:
-    view = View(0, 0, reach=10, side=100)
+    view = GroundView(0, 0, reach=10, side=100)
     assert view.pixels(np.array([[0.0, 0.0]])).tolist() == [[50, 50]]
     assert view.pixels(np.array([[10.0, 10.0]])).tolist() == [[0, 0]]  # ahead and left: the upper left corner
     assert view.pixels(np.array([[-10.0, -10.0]])).tolist() == [[100, 100]]
@@ -61,7 +61,7 @@ def test_ahead_is_up_and_left_is_left() -> None:
 @given(st.floats(-29, 29), st.floats(-29, 29))
 @settings(deadline=None)
 def test_point_is_drawn_where_it_lies(x: float, y: float) -> None:
-    view = View(0, 0, reach=30, side=120)
+    view = GroundView(0, 0, reach=30, side=120)
     picture = birdseye(np.array([[x, y, 0, 0]], np.float32), view=view)
     blank = birdseye(EMPTY, view=view)
     rows, columns = np.nonzero((picture != blank).any(axis=2))
@@ -82,7 +82,7 @@ def test_points_that_are_not_finite_or_far_away_are_left_out() -> None:
 
 @pytest.mark.parametrize("region", [SQUARE, road()])
 def test_shade_is_the_region(region: Region) -> None:
-    view = View(5, 2, reach=40, side=160)
+    view = GroundView(5, 2, reach=40, side=160)
     shade = view.shaded(region)
     metres = 2 * view.reach / view.side
     row, column = np.indices(shade.shape)
@@ -102,7 +102,7 @@ def test_boxes_have_the_paper_s_colours(kind: str, colour: tuple[int, int, int])
     picture = birdseye(EMPTY, cars((10, 3), kind=kind))
     rows, columns = np.nonzero(has(picture, colour))
     assert len(rows) > 20
-    seen = View().pixels(np.array([[12.0, 4.0], [8.0, 2.0]]))  # its corners
+    seen = GroundView().pixels(np.array([[12.0, 4.0], [8.0, 2.0]]))  # its corners
     assert seen[0, 0] - 2 <= columns.min() <= columns.max() <= seen[1, 0] + 2
     assert seen[0, 1] - 2 <= rows.min() <= rows.max() <= seen[1, 1] + 2
 
@@ -122,7 +122,7 @@ def test_box_far_outside_the_view_does_no_harm() -> None:
 
 
 def test_view_shows_what_was_lost() -> None:
-    assert around(cars((10, 3)), []) == View()
+    assert around(cars((10, 3)), []) == GroundView()
     near = around(cars((10, 3), (50, 0)), [0])
     assert (near.x, near.y, near.reach) == (10, 3, LEAST)
     both = around(cars((10, 0), (50, 0)), [0, 1])
@@ -143,7 +143,7 @@ def pair(pictured: bool = False) -> tuple[Case, Case]:
 
 def test_lost_box_is_dashed_and_added_point_marked() -> None:
     case, followup = pair()
-    view = View(5, 0, reach=20)
+    view = GroundView(5, 0, reach=20)
     picture = before_after(case, followup, cars((5, 0)), cars(), view=view)
     assert picture.shape == (view.side, 2 * view.side + GAP, 3)
     left, right = picture[:, : view.side], picture[:, -view.side :]
@@ -165,7 +165,7 @@ def test_kept_box_is_not_dashed() -> None:
 
 def test_camera_stands_beside_where_there_is_one() -> None:
     case, followup = pair(pictured=True)
-    view = View(side=180)
+    view = GroundView(side=180)
     wide = before_after(case, followup, cars(), cars(), view=view)
     assert wide.shape == (180, 320 + 2 * 180 + 2 * GAP, 3)
     assert (wide[:, :320] == 77).all()
@@ -185,7 +185,7 @@ def calibrated(case: Case) -> Case:
 
 def test_lost_box_is_dashed_in_the_camera_s_frame() -> None:
     case, followup = map(calibrated, pair(pictured=True))
-    picture = before_after(case, followup, cars((12, 1), (20, -30)), cars(), view=View(side=90))
+    picture = before_after(case, followup, cars((12, 1), (20, -30)), cars(), view=GroundView(side=90))
     assert picture.shape == (90, 160 + 2 * 90 + 2 * GAP, 3)
     rows, columns = np.nonzero(has(picture[:, :160], GONE))
     # 10 to 14 m ahead, 2 m wide about 1 m to the left, 1.5 m high: its nearest face spans 0 to 2 m left, 0.75 m up and down.
@@ -199,15 +199,15 @@ def test_lost_box_is_dashed_in_the_camera_s_frame() -> None:
 @pytest.mark.parametrize("place", [(20, -30), (-12, 1)])
 def test_frame_that_shows_nothing_lost_is_left_out(place: tuple[float, float]) -> None:
     case, followup = map(calibrated, pair(pictured=True))
-    assert before_after(case, followup, cars(place), cars(), view=View(side=90)).shape == (90, 2 * 90 + GAP, 3)
+    assert before_after(case, followup, cars(place), cars(), view=GroundView(side=90)).shape == (90, 2 * 90 + GAP, 3)
 
 
 def test_edges_end_at_the_camera() -> None:
     """A box that reaches behind the camera is drawn as far as it lies ahead, not mirrored."""
     case, followup = map(calibrated, pair(pictured=True))
-    picture = before_after(case, followup, cars((1, 1.2)), cars(), view=View(side=90))
+    picture = before_after(case, followup, cars((1, 1.2)), cars(), view=GroundView(side=90))
     assert picture.shape == (90, 2 * 90 + GAP, 3)  # its middle is beside the frame
-    picture = before_after(case, followup, cars((1, 0.3)), cars(), view=View(side=90))
+    picture = before_after(case, followup, cars((1, 0.3)), cars(), view=GroundView(side=90))
     _, columns = np.nonzero(has(picture[:, :160], GONE))
     assert columns.min() <= 80 < columns.max() < 160
 
@@ -246,7 +246,7 @@ def test_turn_loses_nothing_that_turned_along(degrees: float, far: float, angle:
     after = turn.map(before)
     assert not has(before_after(case, turn(case), before, after, expected=after), GONE).any()
     picture = before_after(case, turn(case), before, cars(), expected=after)
-    assert has(picture[:, -View().side :], GONE).sum() > 20
+    assert has(picture[:, -GroundView().side :], GONE).sum() > 20
     assert not has(picture, ADDED).any()
 
 
@@ -261,22 +261,22 @@ def test_both_sides_look_at_what_went_wrong_at_one_scale() -> None:
     before, after = cars((10, 0), (30, 4)), cars((10, 0), (30, 4), kind="pedestrian")
     moved = Boxes3D(before.xyzlwhy + np.array([0, -6, 0, 0, 0, 0, 0]), before.kinds)
     out_of_sight = np.full((1, 4), 999, np.float32)
-    near, far = views(Seen(out_of_sight, before), Seen(EMPTY, after), moved)
-    view = View(20, 2, reach=18)
+    near, far = views(AnsweredSweep(out_of_sight, before), AnsweredSweep(EMPTY, after), moved)
+    view = GroundView(20, 2, reach=18)
     assert (near == birdseye(EMPTY, before, view=view)).all()
-    assert (far == birdseye(EMPTY, after, gone=moved, view=View(20, -4, reach=18))).all()
+    assert (far == birdseye(EMPTY, after, gone=moved, view=GroundView(20, -4, reach=18))).all()
 
 
 def test_view_is_about_an_obstacle_of_another_type_too() -> None:
     case, followup = pair()
     picture = before_after(case, followup, cars((30, 3)), cars((30, 3), kind="cyclist"))
     assert not has(picture, GONE).any()
-    rows, columns = np.nonzero(has(picture[:, : View().side], COLOURS["car"]))
-    assert abs(rows.mean() - View().side / 2) < 25
-    assert abs(columns.mean() - View().side / 2) < 5
+    rows, columns = np.nonzero(has(picture[:, : GroundView().side], COLOURS["car"]))
+    assert abs(rows.mean() - GroundView().side / 2) < 25
+    assert abs(columns.mean() - GroundView().side / 2) < 5
 
 
 def test_region_of_each_side_is_its_own() -> None:
-    left, right = views(Seen(EMPTY, cars(), SQUARE), Seen(EMPTY, cars()))
+    left, right = views(AnsweredSweep(EMPTY, cars(), SQUARE), AnsweredSweep(EMPTY, cars()))
     assert has(left, SHADE).any()
     assert not has(right, SHADE).any()

@@ -9,12 +9,12 @@ import scipy.optimize  # noqa: F401  # imported on first use otherwise, which wo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.relation import Pair, Relation, Status, Verdict
+from swerve.core.case import Case
+from swerve.core.relation import Pair, Relation, Status, Verdict
+from swerve.core.transformation import Chain, Transformation, Unchanged
+from swerve.core.values import Boxes2D, Steering, Value
 from swerve.relations.boxes import BoxErrors, BoxesAlike, Flaw, PlacedBoxes, placed_by, right_boxes, same_boxes
-from swerve.transformation import Chain, Transformation, Unchanged
 from swerve.transformations.affine import Translate
-from swerve.values import Boxes2D, Steering, Value
 
 SIZE = (200, 100)
 PLACES = ((10, 10, 20, 40), (60, 10, 70, 40), (110, 10, 130, 70))

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from swerve.analysis.baseline import baseline_error
 from swerve.analysis.centres import METRES, centre_precision
-from swerve.campaign import Observation
-from swerve.convention import Convention
-from swerve.errors import InputError
+from swerve.core.campaign import Observation
+from swerve.core.convention import Convention
+from swerve.core.errors import InputError
+from swerve.core.values import Boxes2D, Boxes3D, Steering
 from swerve.testing import FakeSource
-from swerve.values import Boxes2D, Boxes3D, Steering
 
 
 def boxes(

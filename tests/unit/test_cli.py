@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from swerve.case import Case
-from swerve.cli import main
-from swerve.relation import Pair, Verdict
+from swerve.cli.main import main
+from swerve.core.case import Case
+from swerve.core.relation import Pair, Verdict
+from swerve.core.system import Answer
+from swerve.core.transformation import Transformation, param
+from swerve.core.values import Image, Steering
 from swerve.relations.steering import same_angle
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.store.view import Run
 from swerve.testing import FakeSystem
-from swerve.transformation import Transformation, param
-from swerve.values import Image, Steering
 
 CAMPAIGN = """
 seed = 7
@@ -87,7 +87,7 @@ def file(tmp_path: Path) -> Path:
 
 def alone(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "swerve.cli", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-m", "swerve.cli.main", *arguments], capture_output=True, text=True, check=False)
 
 
 def finish(file: Path, *more: str) -> tuple[int, Path]:
@@ -168,7 +168,7 @@ def test_unexpected_error_is_not_findings(
     def broken(*given: object, **named: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr("swerve.execute.local.write_tables", broken)
+    monkeypatch.setattr("swerve.run.launch.write_tables", broken)
     assert finish(file)[0] == 4
     assert capsys.readouterr().err == "error: unexpected RuntimeError: surprise; --debug shows where\n"
 
@@ -332,7 +332,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: int) -> None:
     file.write_text(CAMPAIGN.format(count=200_000, within=15))
     folder = file.parent / "run"
-    command = [sys.executable, "-m", "swerve.cli", "run", str(file), "--into", str(folder)]
+    command = [sys.executable, "-m", "swerve.cli.main", "run", str(file), "--into", str(folder)]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
     )

@@ -19,25 +19,25 @@ from hypothesis import strategies as st
 from rich.console import Console
 from scipy.stats import binomtest
 
-from swerve.analysis.compare import Comparison, Counts, Incomparable, Paired, _Merge, compare, findings_among
-from swerve.campaign import Campaign, Record, Search
-from swerve.case import Case
-from swerve.errors import StoreError
-from swerve.execute.local import run_into
-from swerve.identity import identity_of
-from swerve.relation import Rule
+from swerve.analysis.compare import Counts, Incomparable, Paired, RunComparison, _Merge, compare, findings_among
+from swerve.cli.share import add_parsers
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign, Record, Search
+from swerve.core.case import Case
+from swerve.core.errors import StoreError
+from swerve.core.relation import Rule
+from swerve.core.seeding import digest_of
+from swerve.core.space import Over, Range
+from swerve.core.system import Answer
 from swerve.relations.steering import same_angle
-from swerve.report.cli import add_parsers
 from swerve.report.comparison import as_json, print_comparison
-from swerve.rows import record_row
+from swerve.run.launch import run_into
 from swerve.search.greedy import Greedy
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep
-from swerve.seeding import digest_of
-from swerve.space import Over, Range
-from swerve.spec import Loaded
-from swerve.store import CAMPAIGN, Run
-from swerve.system import Answer
+from swerve.store.fingerprint import identity_of
+from swerve.store.record_json import record_row
+from swerve.store.view import CAMPAIGN, Run
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
@@ -152,7 +152,7 @@ BOTH = st.dictionaries(
 ).map(lambda plan: {**plan, ("near", "anchor"): "hh"})  # at least one trial judged in both
 
 
-def told(found: Comparison) -> list[Any]:
+def told(found: RunComparison) -> list[Any]:
     whole = found.overall
     return [whole.new, whole.fixed, whole.persisting, whole.dropped, whole.surfaced, whole.broken, whole.judged]
 
@@ -218,10 +218,10 @@ def test_mcnemar_is_exact() -> None:
     assert paired(0, 0).mcnemar.p is None
 
 
-def comparison(*rules: Paired) -> Comparison:
+def comparison(*rules: Paired) -> RunComparison:
     run: Any = None
     pairs = {pair: sum(rule.pairs[pair] for rule in rules) for pair in rules[0].pairs}
-    return Comparison(run, run, Paired("all rules", Counts(), Counts(), pairs), rules, {}, {}, ())
+    return RunComparison(run, run, Paired("all rules", Counts(), Counts(), pairs), rules, {}, {}, ())
 
 
 def test_worse_needs_more_than_chance() -> None:
@@ -466,7 +466,7 @@ def test_json_lists_no_more_than_asked(pair: tuple[Run, Run]) -> None:
     assert [item["margin"] for item in data["still_there"]] == margins[:2]
 
 
-def terminal(found: Comparison, most: int = 10) -> str:
+def terminal(found: RunComparison, most: int = 10) -> str:
     file = io.StringIO()
     print_comparison(found, Console(file=file, width=80), most)
     return file.getvalue()

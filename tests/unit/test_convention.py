@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.convention import Convention
-from swerve.errors import InputError
+from swerve.core.convention import Convention
+from swerve.core.errors import InputError
 from swerve.world.driver import RATIO
 from swerve.world.source import World
 from swerve.zoo.steering import DEGREES, STEERING

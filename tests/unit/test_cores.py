@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from swerve.cli import main
-from swerve.errors import InputError
-from swerve.execute import cores
+from swerve.cli.main import main
+from swerve.core.errors import InputError
+from swerve.run.executors import cores
 
 CAMPAIGN = """
 [source]

@@ -6,7 +6,10 @@ import warnings
 import numpy as np
 import pytest
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.system import Activations, Traced
+from swerve.core.values import Array
 from swerve.coverage.bits import Bits
 from swerve.coverage.boundary import NBC, SNAC
 from swerve.coverage.criterion import Coverage, Criterion, start
@@ -24,10 +27,7 @@ from swerve.coverage.layers import (
 from swerve.coverage.neuron import NC, TopK
 from swerve.coverage.profile import Profile, Ranges
 from swerve.coverage.sections import KMNC
-from swerve.errors import InputError
-from swerve.system import Activations, Traced
 from swerve.testing import FakeSource, FakeSystem
-from swerve.values import Array
 
 
 def layer(*rows, kind: str = "dense", passes: int = 1) -> Activations:

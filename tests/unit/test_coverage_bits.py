@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swerve.core.errors import InputError
 from swerve.coverage.bits import Bits, jaccard_distance
-from swerve.errors import InputError
 
 SIZE = 37
 members = st.sets(st.integers(0, SIZE - 1))

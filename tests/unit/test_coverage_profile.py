@@ -10,14 +10,14 @@ import torch
 from safetensors.numpy import save_file
 from torch import nn
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError, UnreadableCase
+from swerve.core.system import Traced
+from swerve.core.values import Image
 from swerve.coverage.layers import Counting, CoverageWarning, Layout, layout_of
 from swerve.coverage.profile import Profile, Ranges, load, measure
-from swerve.errors import EnvironmentFault, InputError, UnreadableCase
-from swerve.system import Traced
 from swerve.systems.probe import layers_of, probe
 from swerve.testing import FakeSource, FakeSystem
-from swerve.values import Image
 
 
 class Glass(FakeSystem):

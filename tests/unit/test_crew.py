@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from swerve.campaign import Observation, Record, Trial
-from swerve.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
-from swerve.execute.crew import Crew
-from swerve.execute.processes import Pace
-from swerve.relation import Fault, Status, Verdict
-from swerve.rows import observation_row, record_of, record_row
-from swerve.seeding import rng_for
+from swerve.core.campaign import Observation, Record, Trial
+from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
+from swerve.core.relation import Fault, Status, Verdict
+from swerve.core.seeding import rng_for
+from swerve.core.values import Steering
+from swerve.run.executors.processes import Pace
+from swerve.run.executors.worker_pool import WorkerPool
+from swerve.store.record_json import observation_row, record_of, record_row
 from swerve.testing import FakeSource
 from swerve.transformations.photometric import Brighten
-from swerve.values import Steering
 
 SOURCE = FakeSource(16)
 KEYS = SOURCE.keys()
@@ -39,8 +39,8 @@ class Scene:
         self.hired += 1
         return Made(self, self.hired)
 
-    def crew(self, workers: int = 1) -> Crew:
-        return Crew(self.hire, workers, source=SOURCE, record=record_of)
+    def crew(self, workers: int = 1) -> WorkerPool:
+        return WorkerPool(self.hire, workers, source=SOURCE, record=record_of)
 
 
 @dataclass
@@ -265,7 +265,7 @@ class Evaluating:
 
 def test_drawn_change_that_kills_is_recorded_with_it() -> None:
     scene, log = Scene(well), list[str]()
-    with Crew(lambda: Evaluating(scene, log), 1, source=SOURCE, record=record_of) as crew:
+    with WorkerPool(lambda: Evaluating(scene, log), 1, source=SOURCE, record=record_of) as crew:
         crew.begin({key: Observation(key, key, said=(Steering(1.0),), input_sha=f"sha of {key}") for key in KEYS})
         (records,) = crew.evaluate([[Trial(KEYS[0], "rule", 4), Trial(KEYS[1], "rule", 5)]])
     made, unmade = records
@@ -289,7 +289,7 @@ def test_sentence_that_stops_a_campaign_keeps_its_kind() -> None:
 
 def test_closed_crew_records_nothing() -> None:
     """Workers that die because they were sent home are no fault of a case."""
-    crew: Crew
+    crew: WorkerPool
 
     def sent_home(scene: Scene, worker: Made, items: Sequence[str]) -> None:
         crew._closed = True

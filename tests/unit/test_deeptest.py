@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.case import Case
-from swerve.engine import run
-from swerve.errors import InputError, SpecError
+from swerve.config.toml import Builder, describe, load_campaign
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case
+from swerve.core.errors import InputError, SpecError
+from swerve.core.relation import Correct, Equivariant
 from swerve.methods.deeptest import deeptest, published_ranges, table_4, table_4_of_2018, weather
-from swerve.relation import Correct, Equivariant
 from swerve.relations.steering import AngleWithin, SquaredError
+from swerve.run.engine import run
 from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
-from swerve.spec import Builder, describe, load_campaign
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformations.affine import Rotate, Shear, Translate
 from swerve.transformations.photometric import Brighten, Contrast

@@ -9,8 +9,8 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from swerve.analysis.detection import LIMITS, Precision, average_precision, drop_by_kind, mean_drop, relative_drop
-from swerve.errors import InputError
-from swerve.values import Array, Boxes2D
+from swerve.core.errors import InputError
+from swerve.core.values import Array, Boxes2D
 
 KINDS = ("go", "stop", "warning")
 NOTHING = Boxes2D([], ())  # type: ignore[arg-type]

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.codec import encode
-from swerve.errors import InputError
-from swerve.spec import Builder
+from swerve.config.toml import Builder
+from swerve.core.encode import encode
+from swerve.core.errors import InputError
+from swerve.core.values import Array, Boxes2D
 from swerve.systems.detections import COLUMNS, Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
 from swerve.systems.detector import Detector
 from swerve.systems.kinds import COCO, COCO_91
 from swerve.systems.nms import apart
 from swerve.systems.reading import Sight
 from swerve.systems.saying import Decoder
-from swerve.values import Array, Boxes2D
 
 NAMES = ("car", "light", "sign")
 SIGHT = Sight(np.zeros((64, 96, 3), np.uint8), (192, 100), (0.5, 0.5), (0.0, 7.0))  # 192x100, halved, 7 pixels above

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.errors import NotApplicable
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Boxes3D, PointCloud, Steering
 from swerve.testing import TransformationContract
-from swerve.transformation import Transformation
 from swerve.transformations.bearing import bearings, meet, wrapped
 from swerve.transformations.dropout import HDL_64E, DropBeams, DropPoints, DropSector, Jitter, beams_of
-from swerve.values import Array, Boxes3D, PointCloud, Steering
 from tests.fixture_sweeps import points_of, shrunk, sweep_case
 
 ANGLES = st.floats(-400, 400)

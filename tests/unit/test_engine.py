@@ -6,23 +6,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign, Plan, Record, Trial
-from swerve.case import Case
-from swerve.engine import run
-from swerve.errors import InputError, ModelError, NotApplicable, UnmappedError, UnreadableCase
-from swerve.gates.fill import MaxFill
-from swerve.relation import Fault, Pair, Rule, Status, Verdict
+from swerve.core.campaign import Campaign, Plan, Record, Trial
+from swerve.core.case import Case
+from swerve.core.errors import InputError, ModelError, NotApplicable, UnmappedError, UnreadableCase
+from swerve.core.relation import Fault, Pair, Rule, Status, Verdict
+from swerve.core.space import Choices, Over, Range, Table
+from swerve.core.system import Answer
+from swerve.core.transformation import Transformation, Unchanged
+from swerve.core.values import Boxes2D, Boxes3D, Image, Masks, Steering
+from swerve.relations.gates import MaxFill
 from swerve.relations.sets import NoFewer
 from swerve.relations.steering import lambda_mse, same_angle
+from swerve.run.engine import run
+from swerve.run.summary import Summary
 from swerve.search.sweep import Sweep
-from swerve.space import Choices, Over, Range, Table
-from swerve.summary import Summary
-from swerve.system import Answer
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
-from swerve.transformation import Transformation, Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
-from swerve.values import Boxes2D, Boxes3D, Image, Masks, Steering
 from swerve.world.source import World
 from swerve.zoo.steering import DaveOrig
 

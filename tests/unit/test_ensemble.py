@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from swerve.case import Case
-from swerve.codec import encode
-from swerve.errors import InputError
-from swerve.evaluation import answer_all
-from swerve.execute.local import run_into
-from swerve.relation import Status, Verdict
-from swerve.reproduce import replay
-from swerve.spec import Builder, load_campaign
-from swerve.store import Run
-from swerve.system import Answer, System
+from swerve.config.toml import Builder, load_campaign
+from swerve.core.case import Case
+from swerve.core.encode import encode
+from swerve.core.errors import InputError
+from swerve.core.relation import Status, Verdict
+from swerve.core.system import Answer, System
+from swerve.core.values import Group, Signal, Steering
+from swerve.run.evaluator import answer_all
+from swerve.run.launch import run_into
+from swerve.run.replay import replay
+from swerve.store.view import Run
 from swerve.systems.ensemble import Ensemble
 from swerve.systems.function import FunctionSystem
 from swerve.testing import FakeSource, FakeSystem, SystemContract
-from swerve.values import Group, Signal, Steering
 
 SOURCE = FakeSource(4)
 CASES = [SOURCE[key] for key in SOURCE.keys()]

@@ -19,33 +19,34 @@ from torch import nn
 from swerve.analysis.growth import kept
 from swerve.analysis.neurons import Sets
 from swerve.analysis.statistics import rank_sum
-from swerve.case import Case
-from swerve.cli import main
+from swerve.cli.main import main
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.space import Over
+from swerve.core.values import Group, Image, Steering
 from swerve.coverage.meter import bits_of
-from swerve.errors import InputError
-from swerve.experiments.deeptest import correlation, diversity, guidance, retraining, tested, violations
-from swerve.experiments.deeptest.experiment import SHARED, SIZES, Size, _trials, estimate, experiment
+from swerve.experiments.deeptest import correlation, diversity, guidance, retraining, violations
+from swerve.experiments.deeptest import subject_runs as tested
+from swerve.experiments.deeptest.experiment import SHARED, SIZES, DeepTestSize, _trials, estimate, experiment
 from swerve.experiments.deeptest.retraining import Retraining
 from swerve.experiments.estimate import Cost, Stills
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
-from swerve.experiments.subjects import Frames, Subject, rendered
-from swerve.report.experiment import Sheet
-from swerve.report.scale import fitted
-from swerve.retrain.compare import MSE, Compared
+from swerve.experiments.subjects import FrameCounts, Subject, rendered
+from swerve.report.axis import fitted
+from swerve.report.experiment_page import TablePanel
+from swerve.retrain.before_after import MSE, Compared
 from swerve.review.queue import chosen, queue
 from swerve.sources.windows import Windows
-from swerve.space import Over
-from swerve.store import Run
+from swerve.store.view import Run
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.weather import Fog
-from swerve.values import Group, Image, Steering
 from swerve.world.source import World
 from tests.unit.test_meter import network
 
 TABLES = ("table5", "table6", "table7", "table8", "table9", "fig4", "fig5", "fig6", "guidance", "review")
 CHANGES = ("scale", "shear", "rotation", "contrast", "brightness", "blur")
-SMALL = Size(Frames(8, 8, 8), seeds=4, searches=2, budget=30, passes=1)
+SMALL = DeepTestSize(FrameCounts(8, 8, 8), seeds=4, searches=2, budget=30, passes=1)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +176,7 @@ def test_table_6_tells_shares_and_what_guidance_adds_to_the_seeds(folder: Path) 
 def test_half_a_neuron_is_shown_as_such() -> None:
     told = table_6_row(guided=473.5, **{"kept to reach": 16.5, "tries to reach": 1049.5})
     other = table_6_row(guided=1091.0, **{"kept to reach": 88.0, "tries to reach": 1533.0})
-    sheet = Sheet("Table 6", guidance.TABLE, (told, other), formats=guidance.FORMATS)  # type: ignore[arg-type]
+    sheet = TablePanel("Table 6", guidance.TABLE, (told, other), formats=guidance.FORMATS)  # type: ignore[arg-type]
     columns = dict(zip(guidance.TABLE, zip(*sheet.texts, strict=True), strict=True))
     assert [columns[name] for name in ("guided", "kept to reach", "tries to reach")] == [
         ("473.5", "1,091"),
@@ -401,7 +402,7 @@ def fig_5_row(*shares: float) -> tuple[object, ...]:
 def test_small_percentages_are_not_shown_as_zero() -> None:
     small, none = fig_5_row(0.0004, -0.00002, 0.0, 0.00094, 0.05, 0.1), fig_5_row(-0.0002, 0.0, 0.0, 0.0, 0.0, 0.3)
     formats = diversity._shown([small, none])  # type: ignore[list-item]
-    sheet = Sheet("Fig. 5", diversity.FIG_5, (small, none), formats=formats)  # type: ignore[arg-type]
+    sheet = TablePanel("Fig. 5", diversity.FIG_5, (small, none), formats=formats)  # type: ignore[arg-type]
     columns = dict(zip(diversity.FIG_5, zip(*sheet.texts, strict=True), strict=True))
     assert columns["mean"] == ("+0.04%", "-0.02%")
     assert columns["low"][0] == "-0.002%"
@@ -463,7 +464,7 @@ def test_black_box_gets_what_needs_no_look_inside(tmp_path: Path, monkeypatch: p
 
 
 def test_system_that_steers_the_wrong_way_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=Frames(30, 8, 8)))
+    monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=FrameCounts(30, 8, 8)))
     with pytest.raises(InputError, match="turned round"):
         experiment(Setting(tmp_path, QUICK), FakeSystem(gain=-1.0), FakeSource(30), "wrong")
 
@@ -647,7 +648,7 @@ def trainable() -> TorchSystem:
 def one_drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = tmp_path_factory.mktemp("one-drive")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SIZES, QUICK, replace(SMALL, frames=Frames(40, 8, 8)))
+        patch.setitem(SIZES, QUICK, replace(SMALL, frames=FrameCounts(40, 8, 8)))
         experiment(Setting(into, QUICK, seed=3), trainable(), FakeSource(80, drive=80), "small")
     return into
 
@@ -680,7 +681,7 @@ def test_both_leak_free_ways_are_held_against_the_goal(tmp_path: Path, one_drive
     assert first.startswith("leak-free: original ")
     for answer in (first, second):
         assert "errors in fog and rain down by 30% or more, the original one up by 5% at most" in answer
-    (sheet,) = [part for part in told.parts if isinstance(part, Sheet)]
+    (sheet,) = [part for part in told.parts if isinstance(part, TablePanel)]
     assert (
         "frames of the world's training split, rendered for this, train along (in 'leak-free, more scenes' with"
         in sheet.note
@@ -700,7 +701,7 @@ def test_both_leak_free_ways_are_held_against_the_goal(tmp_path: Path, one_drive
         ("swerve.experiments.deeptest.retraining.TEST", 0.5),
         ("swerve.experiments.deeptest.retraining.VAL", 0.2),
         ("swerve.methods.deeptest.weather", lambda: {"fog": Over(Fog, visibility=60.0)}),
-        ("swerve.identity.package_fingerprint", lambda: "edited"),
+        ("swerve.store.fingerprint.package_fingerprint", lambda: "edited"),
         ("swerve.__version__", "9.9"),
     ],
 )
@@ -729,7 +730,7 @@ def test_way_that_cannot_be_gone_keeps_the_others(one_drive: Path, tmp_path: Pat
         raise InputError("the validation set is empty: 12 of 40 cases are kept for testing; make --gap smaller")
 
     monkeypatch.setattr(retraining, "_retrained", refuse)
-    monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=Frames(40, 8, 8)))
+    monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=FrameCounts(40, 8, 8)))
     experiment(Setting(copy, QUICK, seed=3), trainable(), FakeSource(80, drive=80), "small")
     assert {row["split"] for row in rows(copy, "table9")} == {"random, as printed"}
     page = (copy / "report" / "index.html").read_text()

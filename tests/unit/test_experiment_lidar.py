@@ -16,33 +16,33 @@ import numpy as np
 import pytest
 import torch
 
-from swerve.case import Case
-from swerve.cli import main
-from swerve.codec import decode_values
-from swerve.experiments.cli import EXPERIMENTS
+from swerve.cli.experiment import EXPERIMENTS
+from swerve.cli.main import main
+from swerve.config.toml import build_change
+from swerve.core.case import Case
+from swerve.core.encode import decode_values
+from swerve.core.region import inside
+from swerve.core.relation import Pair
+from swerve.core.seeding import rng_for
+from swerve.core.transformation import Unchanged
+from swerve.core.values import Boxes3D, Image, PointCloud, Value
 from swerve.experiments.lidar.examples import chosen
-from swerve.experiments.lidar.experiment import SIZES, Size, estimate, experiment
-from swerve.experiments.lidar.fewest import Besieged, Hunt, Seen, shown
+from swerve.experiments.lidar.experiment import SIZES, LidarSize, estimate, experiment
+from swerve.experiments.lidar.fewest import AnsweredPair, Besieged, Hunt, shown
 from swerve.experiments.lidar.field import REACHES
-from swerve.experiments.lidar.printed import TABLE
+from swerve.experiments.lidar.paper_values import TABLE
 from swerve.experiments.lidar.retraining import ARMS, Lessons, Twice, learn, retrained
-from swerve.experiments.lidar.sweeps import Kept, kept
-from swerve.experiments.lidar.tested import Frame
+from swerve.experiments.lidar.subject_runs import Frame
+from swerve.experiments.lidar.subjects import Kept, kept
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject
-from swerve.region import inside
-from swerve.relation import Pair
 from swerve.relations.obstacles import changes, counted
 from swerve.relations.sets import NoFewer
-from swerve.report.experiment import Page
+from swerve.report.experiment_page import Page
 from swerve.search.fuzz import Fuzz, Siege
-from swerve.seeding import rng_for
 from swerve.sources.kitti import Kitti
-from swerve.spec import build_change
-from swerve.store import Run
-from swerve.transformation import Unchanged
+from swerve.store.view import Run
 from swerve.transformations.scatter import PlacePoints
-from swerve.values import Boxes3D, Image, PointCloud, Value
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.grid import Grid
 from swerve.zoo.lidar import Lidar
@@ -52,7 +52,7 @@ from tests.fixture_sweeps import points_of
 from tests.quality.test_lidar_identity import BACKGROUND, ROAD, Coupled, Crowded, Sound, Sweeps, without
 
 FRAMES = 8
-SMALL = Size(FRAMES, 4, Fuzz(points=10, targets=2, tries=16), Lessons(2, 1, 1, 2, 3))
+SMALL = LidarSize(FRAMES, 4, Fuzz(points=10, targets=2, tries=16), Lessons(2, 1, 1, 2, 3))
 PLACEMENTS = ("anywhere", "within 5 m")
 SERIES = (10, 100, 1000)
 
@@ -504,7 +504,7 @@ def besieged(points: int, *, merged: bool) -> Besieged:
     none, car = Boxes3D(np.zeros((0, 7)), ()), (5.0, 0.0, 0.0, 4.0, 2.0, 1.5, 0.0)
     after = also(none, (5.0, 3.0, 0.0, 12.0, 12.0, 2.0, 0.0), kind="unknown") if merged else none
     case, at = Sweeps(1)["sweep-0"], tuple((5.0, 9.0 + number, 0.0, 0.5) for number in range(points))
-    seen = Seen(case, case, also(none, car), after)
+    seen = AnsweredPair(case, case, also(none, car), after)
     return Besieged(Siege("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
 
 
@@ -659,7 +659,7 @@ use = "tests.quality.test_lidar_identity:Coupled"
 def test_command_runs_an_experiment_of_one_s_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(SIZES, QUICK, Size(3, 2, Fuzz(points=6, targets=1, tries=8), SMALL.lessons))
+    monkeypatch.setitem(SIZES, QUICK, LidarSize(3, 2, Fuzz(points=6, targets=1, tries=8), SMALL.lessons))
     (tmp_path / "mine.toml").write_text(CAMPAIGN)
     asked = ["experiment", "lidar", "--quick", "--system", str(tmp_path / "mine.toml"), "--into", str(tmp_path / "out")]
     assert main([*asked, "--workers", "0"]) == 0

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from swerve.case import Case
-from swerve.experiments.lidar import tested as trials
+from swerve.core.case import Case
+from swerve.core.region import inside
+from swerve.core.values import Boxes3D, PointCloud, Region
+from swerve.experiments.lidar import subject_runs as trials
 from swerve.experiments.lidar.field import PLACES, REACHES, farthest, places, reaches, sheets, with_point
 from swerve.experiments.setting import QUICK, Setting
 from swerve.experiments.subjects import Subject
-from swerve.region import inside
-from swerve.values import Boxes3D, PointCloud, Region
 from swerve.zoo.grid import CHANNELS, FILLED, Grid
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.lidar_network import HEADS, OUTPUTS, BirdNet

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 from rich.console import Console
 
-from swerve.errors import InputError
-from swerve.files import png_bytes
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 from swerve.report.cells import Cell, is_numeric, spelled
 from swerve.report.charts import Bar, bars
-from swerve.report.experiment import Chart, Page, Pictures, Section, Sheet, print_page, write_page
-from swerve.values import Array
+from swerve.report.experiment_page import ChartPanel, Page, PicturePanel, Section, TablePanel, print_page, write_page
+from swerve.store.files import png_bytes
 from tests.gold.test_report import Element
 from tests.gold.test_report import Page as Parsed
 
-RATES = Sheet(
+RATES = TablePanel(
     "Rates by n",
     ("n", "lost", "rate", "in the paper"),
     ((10, 31, 0.031, 0.027), (1000, 301, 0.301, 0.335), ("all", None, math.nan, None)),
@@ -128,7 +128,7 @@ def test_columns_of_words(cells: tuple[Cell, ...]) -> None:
 )
 def test_wrong_sheets_are_refused(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
-        Sheet(**{"title": "t", "columns": ("a", "b"), "rows": ((1, 2),), **arguments})
+        TablePanel(**{"title": "t", "columns": ("a", "b"), "rows": ((1, 2),), **arguments})
 
 
 def test_table_shows_its_numbers(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_numbers_stand_right_and_the_papers_apart(tmp_path: Path) -> None:
 
 def test_long_tables_scroll(tmp_path: Path) -> None:
     def scroll(rows: int) -> list[str]:
-        sheet = Sheet("t", ("a",), tuple((row,) for row in range(rows)))
+        sheet = TablePanel("t", ("a",), tuple((row,) for row in range(rows)))
         (found,) = written(page_of(sheet), tmp_path).all("div", class_="scroll")
         return found.attributes["class"].split()
 
@@ -160,7 +160,7 @@ def test_long_tables_scroll(tmp_path: Path) -> None:
 
 
 def test_empty_sheet_says_so(tmp_path: Path) -> None:
-    page = page_of(Sheet("t", ("a", "b"), ()))
+    page = page_of(TablePanel("t", ("a", "b"), ()))
     assert "No rows." in written(page, tmp_path).one("figure", class_="sheet").text
     assert printed(page).splitlines()[-1] == "a  b"
 
@@ -185,7 +185,7 @@ def test_one_section_needs_no_nav(tmp_path: Path) -> None:
 
 
 def test_neighbouring_charts_share_a_block(tmp_path: Path) -> None:
-    chart = Chart("c", bars({"a": {"": Bar(1.0)}}), "note")
+    chart = ChartPanel("c", bars({"a": {"": Bar(1.0)}}), "note")
     page = written(page_of(chart, chart, RATES, chart), tmp_path)
     assert [item.attributes["class"] for item in page.all(class_="block")] == [
         "charts block",
@@ -211,9 +211,9 @@ def test_policy_allows_our_style_alone(tmp_path: Path) -> None:
 
 def test_hostile_text_is_shown_literally(tmp_path: Path) -> None:
     def made(text: str, folder: Path) -> Element:
-        sheet = Sheet(text, (text, "b"), ((text, 1), (text, 2)), text, csv="t.csv")
-        chart = Chart(text, bars({text: {text: Bar(1.0, told=text)}}, axis=text), text)
-        pictures = Pictures(text, ((text, pixels(1)),), text)
+        sheet = TablePanel(text, (text, "b"), ((text, 1), (text, 2)), text, csv="t.csv")
+        chart = ChartPanel(text, bars({text: {text: Bar(1.0, told=text)}}, axis=text), text)
+        pictures = PicturePanel(text, ((text, pixels(1)),), text)
         return written(Page(text, (text,), (Section(text, (text,), (sheet, chart, pictures), text),), {text: text}), folder)
 
     hostile, plain = made(HOSTILE, tmp_path / "a"), made("a" * len(HOSTILE), tmp_path / "b")
@@ -224,18 +224,18 @@ def test_hostile_text_is_shown_literally(tmp_path: Path) -> None:
 
 
 def test_charts_that_are_mere_text_are_escaped(tmp_path: Path) -> None:
-    chart = Chart("c", "<svg onload=alert(1)>")  # type: ignore[arg-type]
+    chart = ChartPanel("c", "<svg onload=alert(1)>")  # type: ignore[arg-type]
     assert "<svg onload" not in write_page(page_of(chart), tmp_path).read_text()
-    assert "<b>bold</b>" in write_page(page_of(Chart("c", Markup("<b>bold</b>"))), tmp_path).read_text()
+    assert "<b>bold</b>" in write_page(page_of(ChartPanel("c", Markup("<b>bold</b>"))), tmp_path).read_text()
 
 
 def test_lone_surrogates_are_written(tmp_path: Path) -> None:
-    sheet = Sheet("a \udcff", ("a",), (("b \udcff",),), csv="t\udcff.csv")
+    sheet = TablePanel("a \udcff", ("a",), (("b \udcff",),), csv="t\udcff.csv")
     assert "a \\udcff" in write_page(page_of(sheet), tmp_path).read_text()
 
 
 def test_same_page_same_bytes(tmp_path: Path) -> None:
-    page = page_of(RATES, Pictures("p", (("one", pixels(3)),)))
+    page = page_of(RATES, PicturePanel("p", (("one", pixels(3)),)))
     one, two = (write_page(page, tmp_path / name) for name in ("a", "b"))
     assert one.read_bytes() == two.read_bytes()
     assert [file.name for file in one.parent.rglob("*.png")] == [file.name for file in two.parent.rglob("*.png")]
@@ -250,7 +250,7 @@ def images(page: Page, folder: Path) -> list[dict[str, str]]:
 
 def test_pictures_are_written_beside_the_page(tmp_path: Path) -> None:
     data = png_bytes(pixels(9))
-    one, two = images(page_of(Pictures("p", (("pixels", pixels(5)), ("bytes", data)), across=2)), tmp_path)
+    one, two = images(page_of(PicturePanel("p", (("pixels", pixels(5)), ("bytes", data)), across=2)), tmp_path)
     assert (tmp_path / "report" / two["src"]).read_bytes() == data
     shown = cv2.imread(str(tmp_path / "report" / one["src"]))
     assert np.array_equal(shown, pixels(5))
@@ -261,7 +261,7 @@ def test_pictures_are_written_beside_the_page(tmp_path: Path) -> None:
 def test_colours_survive_a_thumbnail(tmp_path: Path) -> None:
     wide = np.zeros((200, 400, 3), np.uint8)
     wide[..., 0] = 200  # red
-    (one,) = images(page_of(Pictures("p", (("red", wide),), wide=100)), tmp_path)
+    (one,) = images(page_of(PicturePanel("p", (("red", wide),), wide=100)), tmp_path)
     assert one["src"].endswith(".jpg")
     assert (one["width"], one["height"]) == ("100", "50")
     small = cv2.imread(str(tmp_path / "report" / one["src"]))
@@ -271,19 +271,19 @@ def test_colours_survive_a_thumbnail(tmp_path: Path) -> None:
 
 def test_narrow_pictures_stay_as_they_are(tmp_path: Path) -> None:
     data = png_bytes(pixels(9, 100))
-    (one,) = images(page_of(Pictures("p", (("a", data),), wide=100)), tmp_path)
+    (one,) = images(page_of(PicturePanel("p", (("a", data),), wide=100)), tmp_path)
     assert (tmp_path / "report" / one["src"]).read_bytes() == data
 
 
 def test_equal_pictures_are_one_file(tmp_path: Path) -> None:
-    images(page_of(Pictures("p", (("a", pixels(5)), ("b", pixels(5))))), tmp_path)
+    images(page_of(PicturePanel("p", (("a", pixels(5)), ("b", pixels(5))))), tmp_path)
     assert len(list((tmp_path / "report" / "pictures").iterdir())) == 1
 
 
 def test_pictures_in_the_folder_are_referred_to(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a #1.png").write_bytes(png_bytes(pixels(1)))
-    page = page_of(Pictures("p", (("there", "runs/a #1.png"), ("gone", "runs/b.png"))))
+    page = page_of(PicturePanel("p", (("there", "runs/a #1.png"), ("gone", "runs/b.png"))))
     (one,) = images(page, tmp_path)
     assert one["src"] == "../runs/a%20%231.png"
     assert written(page, tmp_path).one(class_="missing").text == "picture not kept"
@@ -291,10 +291,10 @@ def test_pictures_in_the_folder_are_referred_to(tmp_path: Path) -> None:
 
 
 def test_earlier_pictures_are_removed(tmp_path: Path) -> None:
-    images(page_of(Pictures("p", (("a", pixels(5)),))), tmp_path)
+    images(page_of(PicturePanel("p", (("a", pixels(5)),))), tmp_path)
     mine = tmp_path / "report" / "pictures" / "mine.png"
     mine.write_bytes(b"not of ours")
-    (one,) = images(page_of(Pictures("p", (("a", pixels(6)),))), tmp_path)
+    (one,) = images(page_of(PicturePanel("p", (("a", pixels(6)),))), tmp_path)
     assert sorted(file.name for file in mine.parent.iterdir()) == sorted(["mine.png", Path(one["src"]).name])
 
 
@@ -310,22 +310,22 @@ def test_earlier_pictures_are_removed(tmp_path: Path) -> None:
 )
 def test_what_is_no_picture_is_refused(picture: Any, why: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"picture 'odd': .*{why}"):
-        write_page(page_of(Pictures("p", (("odd", picture),))), tmp_path)
+        write_page(page_of(PicturePanel("p", (("odd", picture),))), tmp_path)
 
 
 def test_wrong_pictures_are_refused() -> None:
     with pytest.raises(ValueError, match="0 to 6 pictures stand in a row, got 7"):
-        Pictures("p", (), across=7)
+        PicturePanel("p", (), across=7)
     with pytest.raises(ValueError, match="inside the experiment's folder"):
-        Pictures("p", (("a", "../../etc/passwd"),))
+        PicturePanel("p", (("a", "../../etc/passwd"),))
 
 
 # The terminal
 
 
 def test_terminal_shows_main_tables() -> None:
-    hidden = Sheet("Details", ("a",), ((1,),), main=False)
-    assert printed(page_of(RATES, hidden, Chart("c", bars({})))) == (
+    hidden = TablePanel("Details", ("a",), ((1,),), main=False)
+    assert printed(page_of(RATES, hidden, ChartPanel("c", bars({})))) == (
         "lidar\n"
         "Points outside take obstacles away.\n"
         "\n"
@@ -341,7 +341,7 @@ def test_terminal_shows_main_tables() -> None:
 
 
 def test_terminal_takes_no_orders() -> None:
-    sheet = Sheet("[red]t[/red]\x1b[2J", ("\x1b[31m", "日本"), (("[bold]x", "wide"), ("\x07", "y")))
+    sheet = TablePanel("[red]t[/red]\x1b[2J", ("\x1b[31m", "日本"), (("[bold]x", "wide"), ("\x07", "y")))
     told = printed(page_of(sheet))
     assert "\x1b" not in told
     assert "\x07" not in told

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.cli import main
-from swerve.errors import InputError
-from swerve.region import outside
-from swerve.retrain.export import export
+from swerve.cli.main import main
+from swerve.config.toml import build_change
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.region import outside
+from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, Group, Image, PointCloud, Region, Value, find
+from swerve.sources.export import export
 from swerve.sources.kitti import Kitti
 from swerve.sources.regions import Regions, read
-from swerve.spec import build_change
-from swerve.store import Run
-from swerve.values import Array, Boxes2D, Boxes3D, Calibration, Group, Image, PointCloud, Region, Value, find
+from swerve.store.view import Run
 from tests.fixture_sweeps import points_of
 from tests.quality.test_lidar_identity import ROAD, Sweeps
 

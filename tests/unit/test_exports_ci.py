@@ -16,20 +16,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from swerve.campaign import Campaign, Observation
-from swerve.execute.local import run_into
-from swerve.relation import Rule
+from swerve.cli.share import add_parsers
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign, Observation
+from swerve.core.relation import Rule
+from swerve.core.space import Over, Range
 from swerve.relations.steering import same_angle
 from swerve.report import sharing as sharing_module
-from swerve.report.cli import add_parsers
 from swerve.report.findings_csv import COLUMNS, write_findings
 from swerve.report.junit import write_junit
 from swerve.report.sarif import write_sarif
 from swerve.report.sharing import Sharing
+from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
-from swerve.spec import Loaded
-from swerve.store import CAMPAIGN, Run
+from swerve.store.view import CAMPAIGN, Run
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from swerve.core.transformation import Transformation
+from swerve.core.values import Image
 from swerve.testing import TransformationContract
-from swerve.transformation import Transformation
 from swerve.transformations.exposure import OverExpose, RaiseValue, UnderExpose, exposures
-from swerve.values import Image
 
 COLOURS = st.tuples(*[st.integers(0, 255)] * 3)
 

@@ -11,22 +11,23 @@ import pytest
 import torch
 
 from swerve.analysis.groups import groups
-from swerve.campaign import Campaign
-from swerve.case import Case
-from swerve.execute.local import run_into
-from swerve.keep import Inside, features_of, keep_pictures, last_but_one
-from swerve.relation import Rule
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case
+from swerve.core.relation import Rule
+from swerve.core.space import Over, Range
+from swerve.core.system import Activations, Traced
+from swerve.core.values import Array, Image, Steering
 from swerve.relations.steering import same_angle
+from swerve.run.finding_pictures import Inside, keep_pictures, last_but_one
+from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
-from swerve.spec import Loaded
-from swerve.store import Run
-from swerve.system import Activations, Traced
+from swerve.store.artifacts import features_of
+from swerve.store.view import Run
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
 from swerve.testing.fakes import brightness
 from swerve.transformations.photometric import Brighten
-from swerve.values import Array, Image, Steering
 
 KINDS = {"(input)": "input", "first": "convolution", "dropped": "dropout", "hidden": "dense", "out": "dense"}
 BRIGHTER = Rule("brighter", Over(Brighten, beta=Range(10, 60)), same_angle(5.0))
@@ -210,6 +211,6 @@ def test_torn_features_are_none(content: bytes, tmp_path: Path) -> None:
 
 
 def test_only_the_worst_of_a_rule_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.keep.LOOKED_INTO", 3)
+    monkeypatch.setattr("swerve.run.finding_pictures.LOOKED_INTO", 3)
     run = ran(campaign(Seen()), tmp_path / "run")
     assert features_of(run).keys() == {finding.input_sha[:16] for finding in run.best()[:3]}

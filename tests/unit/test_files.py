@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from swerve.errors import EnvironmentFault
-from swerve.files import png_bytes, sensor_file, write_csv, write_whole
-from swerve.values import Group, Image, PointCloud, Steering
+from swerve.core.errors import EnvironmentFault
+from swerve.core.values import Group, Image, PointCloud, Steering
+from swerve.store.files import png_bytes, sensor_file, write_csv, write_whole
 
 shapes = st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3))
 

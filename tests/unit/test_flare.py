@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.errors import NotApplicable
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Boxes2D, Group, Image, Steering
 from swerve.testing import FakeSystem, TransformationContract
-from swerve.transformation import Transformation
 from swerve.transformations.flare import LensFlare, lens_flare
-from swerve.values import Array, Boxes2D, Group, Image, Steering
 from swerve.world.source import World
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from swerve.errors import SpecError
-from swerve.execute.local import run_into
-from swerve.reproduce import replay
-from swerve.spec import load_campaign
-from swerve.store import Run
+from swerve.config.toml import load_campaign
+from swerve.core.errors import SpecError
+from swerve.run.launch import run_into
+from swerve.run.replay import replay
+from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem
 
 MINE = """

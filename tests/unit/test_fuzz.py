@@ -11,24 +11,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.campaign import Campaign, Observation, Plan, Record, Trial
-from swerve.case import Case
-from swerve.cli import main
-from swerve.codec import encode_change
-from swerve.engine import run
-from swerve.errors import InputError, NotApplicable
+from swerve.cli.main import main
+from swerve.config.toml import build_change
+from swerve.core.campaign import Campaign, Observation, Plan, Record, Trial
+from swerve.core.case import Case
+from swerve.core.encode import encode_change
+from swerve.core.errors import InputError, NotApplicable
+from swerve.core.region import distance, inside, outside
+from swerve.core.relation import Status, Verdict
+from swerve.core.values import Boxes3D, PointCloud
 from swerve.methods.lidar import lidar
-from swerve.region import distance, inside, outside
-from swerve.relation import Status, Verdict
 from swerve.report.numbers import numbers_of
+from swerve.run.engine import run
+from swerve.run.shrink import Parted
 from swerve.search.fuzz import Fuzz, FuzzSession, beams, left_of
-from swerve.shrink import Parted, shrunk_of
-from swerve.spec import build_change
-from swerve.store import JOURNAL, Run
+from swerve.store.artifacts import shrunk_of
+from swerve.store.view import JOURNAL, Run
 from swerve.testing import MemoryLedger
 from swerve.transformations.offer import OfferPoints
 from swerve.transformations.scatter import PlacePoints
-from swerve.values import Boxes3D, PointCloud
 from tests.fixture_sweeps import points_of, road, sweep_case
 from tests.quality.test_lidar_identity import ABOVE, BACKGROUND, ROAD, Sound, Sweeps, said, without
 

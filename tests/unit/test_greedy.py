@@ -15,27 +15,27 @@ import pytest
 from rich.console import Console
 
 from swerve.analysis.growth import grown
-from swerve.campaign import Campaign, Gain, Observation, Plan, Record, Trial
-from swerve.case import Case
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign, Gain, Observation, Plan, Record, Trial
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.relation import Rule, Status, Verdict
+from swerve.core.space import OneOf, Over, Range
+from swerve.core.system import Answer, System
+from swerve.core.transformation import Chain
 from swerve.coverage.bits import Bits
 from swerve.coverage.meter import Meter, bits_of
-from swerve.engine import run
-from swerve.errors import InputError
-from swerve.execute.local import run_into
-from swerve.gates.fill import MaxFill
-from swerve.relation import Rule, Status, Verdict
+from swerve.relations.gates import MaxFill
 from swerve.relations.steering import same_angle
 from swerve.report.html import write_report
 from swerve.report.numbers import reached_of
 from swerve.report.terminal import print_summary
+from swerve.run.engine import run
+from swerve.run.launch import run_into
 from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
-from swerve.space import OneOf, Over, Range
-from swerve.spec import Loaded
-from swerve.store import Run
-from swerve.system import Answer, System
+from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
-from swerve.transformation import Chain
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten, Contrast
 from tests.unit.test_meter import network

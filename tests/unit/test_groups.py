@@ -18,21 +18,21 @@ from hypothesis import strategies as st
 from swerve.analysis import groups as module
 from swerve.analysis.groups import CHANGED, FLAWS, family, groups, smallest_words, sorter, symptom, ways, worth_keeping
 from swerve.analysis.tables import write_groups
-from swerve.case import Case
-from swerve.codec import encode, encode_change
-from swerve.files import json_bytes
-from swerve.relation import Pair, Verdict
+from swerve.core.case import Case
+from swerve.core.encode import encode, encode_change
+from swerve.core.relation import Pair, Verdict
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.system import Answer
+from swerve.core.transformation import Chain, Transformation, Unchanged
+from swerve.core.values import Array, Boxes2D, Group, Signal, Steering
 from swerve.relations.boxes import BoxesAlike, Flaw
 from swerve.relations.sets import Superset
 from swerve.relations.steering import Decrease, SignalWithin, lambda_mse, same_angle
-from swerve.rows import Finding, finding_of, record_row
-from swerve.seeding import digest_of, rng_for
-from swerve.store import Run
-from swerve.system import Answer
-from swerve.transformation import Chain, Transformation, Unchanged
+from swerve.store.files import json_bytes
+from swerve.store.record_json import Finding, finding_of, record_row
+from swerve.store.view import Run
 from swerve.transformations.affine import Rotate, Shear
 from swerve.transformations.photometric import Brighten
-from swerve.values import Array, Boxes2D, Group, Signal, Steering
 from tests.fixture_runs import Made, Named
 from tests.fixture_runs import finding as violated
 

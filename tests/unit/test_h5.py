@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from swerve.errors import InputError
+from swerve.core.errors import InputError
 from swerve.systems.h5 import read_h5
 
 HERE = Path("model")

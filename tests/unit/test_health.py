@@ -12,32 +12,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.case import Case, Source
-from swerve.cli import main
-from swerve.engine import Here, observe
-from swerve.errors import InputError, UnreadableCase
-from swerve.execute.local import run_into
-from swerve.health import Health, Level, examine
+from swerve.cli.main import main
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.relation import Pair, Rule, Status, Verdict
+from swerve.core.space import Over, Range
+from swerve.core.system import Answer
+from swerve.core.transformation import Unchanged
+from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, find
 from swerve.methods.lidar import lidar
-from swerve.relation import Pair, Rule, Status, Verdict
 from swerve.relations.boxes import same_boxes
 from swerve.relations.sets import Superset
 from swerve.relations.steering import Decrease, lambda_mse, same_angle
+from swerve.run.check import Health, Level, examine
+from swerve.run.engine import observe
+from swerve.run.executors.in_process import InProcess
+from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
-from swerve.space import Over, Range
-from swerve.spec import Loaded
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.store.view import Run
 from swerve.systems.function import FunctionSystem
 from swerve.systems.process import Process
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.testing.fakes import brightness
-from swerve.transformation import Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
-from swerve.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, find
 from tests.fixture_sweeps import cloud
 from tests.quality.test_lidar_identity import Sound, Sweeps
 
@@ -62,7 +63,7 @@ def campaign(**parts: object) -> Campaign:
 
 
 def health_of(asked: Campaign, folder: Path | None = None) -> Health:
-    here = Here(asked)
+    here = InProcess(asked)
     return examine(asked, observe(asked, MemoryLedger(), hands=here), here, folder)
 
 
@@ -382,7 +383,7 @@ def test_same_pictures_are_told_and_kept_apart(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.health.shutil.disk_usage", lambda path: _Usage(free=1000))
+    monkeypatch.setattr("swerve.run.check.shutil.disk_usage", lambda path: _Usage(free=1000))
     health = health_of(campaign(), tmp_path / "not" / "there")
     assert named(health) == {"disk": Level.REFUSAL}
 

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from swerve import limits
-from swerve.errors import UnreadableCase
+from swerve.config import limits
+from swerve.core.errors import UnreadableCase
 from swerve.sources.images import SUFFIXES, decoded, image, labels
 from swerve.sources.pictures import opened, short_of_rows
 from swerve.sources.root import Root

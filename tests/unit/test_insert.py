@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.errors import NotApplicable, UnmappedError
-from swerve.region import inside
-from swerve.relation import Pair, Status
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable, UnmappedError
+from swerve.core.region import inside
+from swerve.core.relation import Pair, Status
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Boxes3D, Image, PointCloud, Region, Steering
 from swerve.relations.sets import Superset
 from swerve.testing import FakeSystem, TransformationContract
-from swerve.transformation import Transformation
 from swerve.transformations.insert import FEWEST, NOISE, STREET, Insertions, InsertObject, ground_at
-from swerve.transformations.solids import LIBRARY, Block, Ellipsoid, Object, Part, Shape
-from swerve.values import Array, Boxes3D, Image, PointCloud, Region, Steering
+from swerve.transformations.solids import LIBRARY, Block, Ellipsoid, Object, Shape, SolidPart
 from tests.fixture_sweeps import points_of
 
 ELEVATIONS, COLUMNS = np.radians(np.linspace(2, -25, 64)), 900
@@ -121,7 +121,7 @@ def test_beam_the_other_way_meets_nothing() -> None:
 
 
 def test_nearest_part_is_met_first() -> None:
-    pair = Object("pair", (Part(Ellipsoid((0, 0, 1), (1, 1, 1)), 0.3), Part(Ellipsoid((3, 0, 1), (1, 1, 1)), 0.7)))
+    pair = Object("pair", (SolidPart(Ellipsoid((0, 0, 1), (1, 1, 1)), 0.3), SolidPart(Ellipsoid((3, 0, 1), (1, 1, 1)), 0.7)))
     metres, shine = pair.met(np.array([10.0, 0, 1]), np.array([[-1.0, 0, 0]]))
     assert (metres[0], shine[0]) == (6.0, 0.7)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.errors import EnvironmentFault, StoreError
-from swerve.journal import Journal, seal, unseal
+from swerve.core.errors import EnvironmentFault, StoreError
+from swerve.store.journal import Journal, seal, unseal
 
 BATCHES = [
     [{"kind": "x", "n": 1}],

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.errors import StoreError
-from swerve.execute.local import run_into
-from swerve.keep import AHEAD, FINDINGS, _in_order, keep_pictures
-from swerve.relation import Rule
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign
+from swerve.core.errors import StoreError
+from swerve.core.relation import Rule
+from swerve.core.space import Over, Range
 from swerve.relations.steering import same_angle
+from swerve.run.finding_pictures import AHEAD, _in_order, keep_pictures
+from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
-from swerve.spec import Loaded
-from swerve.store import Run
+from swerve.store.artifacts import FINDINGS
+from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
 from swerve.zoo.steering import DaveDropout

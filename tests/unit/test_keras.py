@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.errors import EnvironmentFault, InputError
-from swerve.spec import Builder
+from swerve.config.toml import Builder
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError
+from swerve.core.values import Array, Image
 from swerve.systems.keras import Keras, KerasEngine
 from swerve.systems.keras_structure import keras_library
 from swerve.systems.passes import INPUT
 from swerve.systems.saying import SaySteering
 from swerve.systems.steps import Divide
-from swerve.values import Array, Image
 from tests.unit.test_keras_files import HERE, batch, numbers, small, written
 
 keras = keras_library()

@@ -13,12 +13,12 @@ import h5py
 import numpy as np
 import pytest
 
-from swerve.errors import InputError
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 from swerve.systems.h5 import H5, read_h5_file
 from swerve.systems.keras import KerasEngine
 from swerve.systems.keras_file import fill, model_in, model_of
 from swerve.systems.keras_structure import keras_library, rebuilt
-from swerve.values import Array
 
 keras = keras_library()
 layers = keras.layers

@@ -11,24 +11,23 @@ import cv2
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign, Observation, Trial
-from swerve.case import Case
-from swerve.evaluation import Evaluator
-from swerve.gates.fill import MaxFill
-from swerve.gates.legible import Legible
+from swerve.core.campaign import Campaign, Observation, Trial
+from swerve.core.case import Case
+from swerve.core.relation import Rule
+from swerve.core.system import Answer
+from swerve.core.transformation import Chain, Transformation, forget_frames
+from swerve.core.values import Array, Depth, Image, Steering
 from swerve.methods.deeptest import CUMULATIVE, GUIDED, PLAIN, PRINTED, PUBLISHED, deeptest, table_4
-from swerve.relation import Rule
+from swerve.relations.gates import Legible, MaxFill
 from swerve.relations.steering import same_angle
-from swerve.rows import record_row
+from swerve.run.evaluator import Evaluator
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
-from swerve.system import Answer
+from swerve.store.record_json import record_row
 from swerve.testing import FakeSource, FakeSystem
-from swerve.transformation import Chain, Transformation, forget_frames
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate, ZoomOut
 from swerve.transformations.photometric import Brighten, Contrast
 from swerve.transformations.resize import MOST_PIXELS, Enlarge
-from swerve.values import Array, Depth, Image, Steering
 
 WIDTH, HEIGHT = 96, 64
 

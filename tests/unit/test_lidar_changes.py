@@ -9,14 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.errors import InputError, NotApplicable, UnmappedError
-from swerve.space import Over, Range
-from swerve.testing import FakeSystem, sample_case
-from swerve.testing.contracts import TransformationContract
-from swerve.transformation import Transformation
-from swerve.transformations.lidar import MirrorScene, Shift, Yaw
-from swerve.values import (
+from swerve.core.case import Case
+from swerve.core.errors import InputError, NotApplicable, UnmappedError
+from swerve.core.space import Over, Range
+from swerve.core.transformation import Transformation
+from swerve.core.values import (
     Array,
     Boxes2D,
     Boxes3D,
@@ -31,6 +28,9 @@ from swerve.values import (
     Signal,
     Steering,
 )
+from swerve.testing import FakeSystem, sample_case
+from swerve.testing.contracts import TransformationContract
+from swerve.transformations.lidar import MirrorScene, Shift, Yaw
 
 
 def sweep() -> Case:
@@ -234,7 +234,7 @@ def test_left_is_right() -> None:
 
 
 def test_hole_of_a_mirrored_region_is_a_hole() -> None:
-    from swerve.region import inside
+    from swerve.core.region import inside
 
     ring = np.array([[0.0, 1], [8, 1], [8, 9], [0, 9]])
     hole = np.array([[2.0, 3], [2, 5], [4, 5], [4, 3]])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.errors import InputError
+from swerve.core.errors import InputError
 from swerve.zoo.grid import CHANNELS, Grid
 
 SMALL = Grid(cells=4, reach=8.0)  # cells of 4 m: rows begin at x = -8, -4, 0, 4

@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.campaign import Campaign, Observation, Plan, Record
-from swerve.case import Case
-from swerve.cli import main
-from swerve.engine import run
-from swerve.errors import InputError
-from swerve.listing import listing
-from swerve.load import resolve
+from swerve.cli.main import main
+from swerve.config.catalog import listing
+from swerve.config.registry import resolve
+from swerve.config.toml import Builder, build_change, describe, load_campaign
+from swerve.core.campaign import Campaign, Observation, Plan, Record
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.region import inside
+from swerve.core.relation import Both, Status
+from swerve.core.system import Answer
+from swerve.core.values import Boxes3D
 from swerve.methods.lidar import lidar, rule_name
-from swerve.region import inside
-from swerve.relation import Both, Status
 from swerve.relations.sets import NoFewer, Superset
 from swerve.report.words import expectation
+from swerve.run.engine import run
 from swerve.search.fuzz import Fuzz
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep
 from swerve.sources.regions import Regions
-from swerve.spec import Builder, build_change, describe, load_campaign
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.store.view import Run
 from swerve.testing import MemoryLedger
-from swerve.values import Boxes3D
 from tests.fixture_sweeps import points_of
 from tests.quality.test_lidar_identity import ROAD, Crowded, Sound, Sweeps, said
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.errors import InputError
-from swerve.system import Answer
-from swerve.values import Boxes3D, Steering
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.system import Answer
+from swerve.core.values import Boxes3D, Steering
 from swerve.zoo.clusters import KINDS
-from swerve.zoo.lidar_score import GOAL, Tally, compared, reached, tallied
+from swerve.zoo.lidar_score import GOAL, DetectionTally, compared, reached, tallied
 
 Row = tuple[str, float, float]
 
@@ -18,7 +18,7 @@ def boxes(*rows: Row, size: tuple[float, float] = (4.0, 2.0), care: tuple[bool, 
     return Boxes3D(np.array(numbers).reshape(-1, 7), tuple(kind for kind, *_ in rows), care=care)  # type: ignore[arg-type]
 
 
-def counts(tally: Tally) -> tuple[int, int, int, int]:
+def counts(tally: DetectionTally) -> tuple[int, int, int, int]:
     return sum(tally.demanded), sum(tally.found), sum(tally.right), tally.made_up
 
 
@@ -66,7 +66,7 @@ def test_far_ones_are_not_demanded() -> None:
 
 
 def test_empty_sweeps_are_counted() -> None:
-    assert compared(boxes(), boxes()) == Tally(sweeps=1)
+    assert compared(boxes(), boxes()) == DetectionTally(sweeps=1)
     assert counts(compared(boxes(), boxes(("car", 1, 1)))) == (0, 0, 0, 1)
 
 
@@ -74,7 +74,7 @@ def test_tallies_add_up() -> None:
     first = compared(boxes(("car", 10, 0), ("cyclist", -10, 0)), boxes(("car", 10, 0)))
     second = compared(boxes(("cyclist", 10, 0)), boxes(("pedestrian", 10, 0), ("car", 20, 0)))
     total = first + second
-    assert total == Tally((1, 0, 2, 0), (1, 0, 1, 0), (1, 0, 0, 0), made_up=1, sweeps=2)
+    assert total == DetectionTally((1, 0, 2, 0), (1, 0, 1, 0), (1, 0, 0, 0), made_up=1, sweeps=2)
     assert total.recall("cyclist") == 0.5
     assert total.recall("pedestrian") == 0.0
     assert total.precision == pytest.approx(2 / 3)

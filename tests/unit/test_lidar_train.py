@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from swerve.case import Case
-from swerve.errors import EnvironmentFault, InputError
-from swerve.values import Boxes3D, PointCloud
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError
+from swerve.core.values import Boxes3D, PointCloud
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo import lidar_data
 from swerve.zoo.clusters import KINDS

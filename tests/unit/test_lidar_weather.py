@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.errors import NotApplicable
-from swerve.transformation import Transformation
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Boxes3D, Group, Image, PointCloud, Steering
 from swerve.transformations.lidar_weather import BLIND, IN_FOG, IN_RAIN, IN_SNOW, Backscatter, reach, swept
 from swerve.transformations.weather import Fog, Rain, Snow
-from swerve.values import Array, Boxes3D, Group, Image, PointCloud, Steering
 from tests.fixture_sweeps import points_of, sweep_case
 
 SILENT = Backscatter(1e-12, 5.0, 0.1)  # fades, and answers nobody

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Fact
-from swerve.codec import encode
-from swerve.errors import InputError, UnreadableCase
-from swerve.seeding import rng_for
+from swerve.config.toml import Builder
+from swerve.core.case import Fact
+from swerve.core.encode import encode
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.core.values import Image, Steering, Value
 from swerve.sources.folder import Folder
-from swerve.sources.listed import CAMERA, Entry, Listed
+from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.windows import Windows
-from swerve.spec import Builder
 from swerve.testing.contracts import SourceContract
-from swerve.values import Image, Steering, Value
 
 
 @dataclass(frozen=True)
-class Told(Listed):
+class Told(ListedSource):
     """Entries as they are given; its fields do not show them, as those of a reader that finds them do not."""
 
     told: Callable[[], tuple[Entry, ...]] = tuple

@@ -9,6 +9,7 @@ import scipy.optimize  # noqa: F401  # imported on first use otherwise, which wo
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swerve.core.values import Array, Boxes2D, Boxes3D
 from swerve.relations.matching import (
     Boxes,
     Differences,
@@ -23,7 +24,6 @@ from swerve.relations.matching import (
     overlaps,
     same_kinds,
 )
-from swerve.values import Array, Boxes2D, Boxes3D
 
 corner = st.integers(0, 12)
 boxes_2d = st.lists(st.tuples(corner, corner, corner, corner), max_size=5).map(lambda rows: np.array(rows).reshape(-1, 4))

@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import nn
 
-from swerve.cli import main
+from swerve.cli.main import main
+from swerve.core.errors import InputError
+from swerve.core.values import Image, Steering
 from swerve.coverage.meter import Meter, bits_of
 from swerve.coverage.neuron import NC, TopK
 from swerve.coverage.sections import KMNC
-from swerve.errors import InputError
-from swerve.store import Run
+from swerve.store.view import Run
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
-from swerve.values import Image, Steering
 
 
 def network() -> TorchSystem:

@@ -12,17 +12,17 @@ import pytest
 import torch
 from torch import nn
 
-from swerve.case import Case
-from swerve.errors import EnvironmentFault, InputError, SpecError
-from swerve.spec import Builder
-from swerve.system import Activations, System, Traced, WhiteBox
+from swerve.config.toml import Builder
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError, SpecError
+from swerve.core.system import Activations, System, Traced, WhiteBox
+from swerve.core.values import Array, Image, Steering
 from swerve.systems.library import library
 from swerve.systems.network import Network, Pass
 from swerve.systems.passes import in_a_row, joined
 from swerve.systems.saying import SaySignal, SaySteering
 from swerve.systems.steps import Divide, Resize
 from swerve.systems.torch import Torch, device_named, outputs_of
-from swerve.values import Array, Image, Steering
 
 
 class Adding:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.analysis.neurons import Parts, Sets, distances, followups, originals, size_of
-from swerve.campaign import Observation
+from swerve.analysis.neurons import Sets, SubModels, distances, followups, originals, size_of
+from swerve.core.campaign import Observation
+from swerve.core.errors import InputError
 from swerve.coverage.bits import Bits
 from swerve.coverage.layers import DEFAULT, Layer, Layout
 from swerve.coverage.meter import _told
-from swerve.errors import InputError
 
 SIZE = 21
 sets_of_numbers = st.lists(st.frozensets(st.integers(0, SIZE - 1)), min_size=1, max_size=12)
@@ -76,9 +76,9 @@ def test_runs_without_coverage_and_mixed_networks_are_refused() -> None:
 
 def test_parts_are_the_sub_models_that_names_tell() -> None:
     layers = [("cnn.a", 3), ("cnn.b", 2), ("lstm.cells", 4), ("lstm.dense", 1)]
-    parts = Parts.of(Layout(DEFAULT, tuple(Layer(name, "dense", size) for name, size in layers)))
+    parts = SubModels.of(Layout(DEFAULT, tuple(Layer(name, "dense", size) for name, size in layers)))
     assert {name: int(members.sum()) for name, members in parts} == {"": 10, "cnn": 5, "lstm": 5}
-    plain = Parts.of(Layout(DEFAULT, (Layer("conv1", "convolution", 3), Layer("fc.1", "dense", 2))))
+    plain = SubModels.of(Layout(DEFAULT, (Layer("conv1", "convolution", 3), Layer("fc.1", "dense", 2))))
     assert [name for name, _ in plain] == [""]
-    one = Parts.of(Layout(DEFAULT, (Layer("net.a", "dense", 3), Layer("net.b", "dense", 2))))
+    one = SubModels.of(Layout(DEFAULT, (Layer("net.a", "dense", 3), Layer("net.b", "dense", 2))))
     assert [name for name, _ in one] == [""]  # a single stem is the whole

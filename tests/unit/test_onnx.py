@@ -12,10 +12,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from swerve import limits
-from swerve.case import Case
-from swerve.errors import InputError, UnreadableCase
-from swerve.spec import Builder
+from swerve.config import limits
+from swerve.config.toml import Builder
+from swerve.core.case import Case
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.values import Array, Image
 from swerve.systems.detections import Dicts
 from swerve.systems.onnx import Onnx, OnnxEngine
 from swerve.systems.onnx_file import providers_for
@@ -25,7 +26,6 @@ from swerve.systems.quantise import quantised
 from swerve.systems.saying import SaySteering
 from swerve.systems.steps import Divide, Float
 from swerve.testing.fakes import FakeSource
-from swerve.values import Array, Image
 
 SAY = (SaySteering(unit="degrees", positive="left", kind="wheel", index=0),)
 

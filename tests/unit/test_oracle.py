@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from swerve.analysis.angles import Angles, angles_of, radians_of, untouched
 from swerve.analysis.oracle import EPSILONS, LAMBDAS, Oracle
-from swerve.campaign import Observation
-from swerve.errors import InputError
-from swerve.values import Signal, Steering
+from swerve.core.campaign import Observation
+from swerve.core.errors import InputError
+from swerve.core.values import Signal, Steering
 
 
 def row(rule: str, words: str, case: str, label: float | None, before: float, after: float, status: str = "held") -> dict:

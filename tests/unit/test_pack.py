@@ -12,19 +12,19 @@ import cv2
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.cli import main
-from swerve.errors import EnvironmentFault, StoreError
-from swerve.execute.local import run_into
-from swerve.files import sensor_file
-from swerve.relation import Rule
+from swerve.cli.main import main
+from swerve.config.toml import Loaded, build_change
+from swerve.core.campaign import Campaign
+from swerve.core.errors import EnvironmentFault, StoreError
+from swerve.core.relation import Rule
+from swerve.core.space import Over, Range
 from swerve.relations.steering import same_angle
 from swerve.report import sharing as sharing_module
 from swerve.report.pack import pack
+from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
-from swerve.spec import Loaded, build_change
-from swerve.store import CAMPAIGN, Run
+from swerve.store.files import sensor_file
+from swerve.store.view import CAMPAIGN, Run
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten

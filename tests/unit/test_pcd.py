@@ -9,11 +9,11 @@ import time
 import numpy as np
 import pytest
 
-from swerve import limits
-from swerve.errors import UnreadableCase
-from swerve.seeding import rng_for
+from swerve.config import limits
+from swerve.core.errors import UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 from swerve.sources import pcd as reader
-from swerve.values import Array
 from tests.fixture_points import XYZI, literals, pcd, pcd_header, reference, squeeze, sweep, unsqueeze
 
 FORMS = ("ascii", "binary", "binary_compressed")

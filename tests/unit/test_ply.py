@@ -7,10 +7,10 @@ import io
 import numpy as np
 import pytest
 
-from swerve.errors import UnreadableCase
-from swerve.seeding import rng_for
+from swerve.core.errors import UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 from swerve.sources import ply as reader
-from swerve.values import Array
 from tests.fixture_points import PLY_NAMES, ply, sweep
 
 FORMS = ("ascii", "binary_little_endian", "binary_big_endian")

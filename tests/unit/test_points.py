@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve import limits
-from swerve.case import Source
-from swerve.errors import InputError, UnreadableCase
-from swerve.seeding import rng_for
+from swerve.config import limits
+from swerve.core.case import Source
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
+from swerve.sources.cloud_files import Cloud, cloud
 from swerve.sources.clouds import Clouds
-from swerve.sources.points import Cloud, cloud
 from swerve.sources.root import Root
 from swerve.testing import SourceContract
-from swerve.values import Array
 from tests.fixture_points import XYZI, npy, pcd, ply, sweep
 
 FILES = {".bin": lambda table: table.astype("<f4").tobytes(), ".npy": npy, ".pcd": pcd, ".ply": ply}

@@ -6,13 +6,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.system import Activations, Traced
+from swerve.core.values import Steering
 from swerve.coverage.layers import CoverageWarning, Spanned, layout_of
-from swerve.errors import InputError
-from swerve.system import Activations, Traced
 from swerve.systems.probe import INPUT, layers_of, probe
 from swerve.systems.torch import TorchSystem
-from swerve.values import Steering
 
 
 def randomly(net: nn.Module, seed: int = 0) -> nn.Module:

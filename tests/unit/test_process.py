@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.case import Case
-from swerve.codec import encode
-from swerve.errors import InputError, Killed, ModelError, OutOfMemory, Timeout
-from swerve.evaluation import answer_all
-from swerve.execute.local import run_into
-from swerve.relation import Fault, Rule, Verdict
+from swerve.config.toml import Builder, Loaded
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case
+from swerve.core.encode import encode
+from swerve.core.errors import InputError, Killed, ModelError, OutOfMemory, Timeout
+from swerve.core.relation import Fault, Rule, Verdict
+from swerve.core.space import Over, Range
+from swerve.core.values import Group, Image, PointCloud, Signal, Steering
 from swerve.relations.steering import same_angle
-from swerve.reproduce import replay
+from swerve.run.evaluator import answer_all
+from swerve.run.launch import run_into
+from swerve.run.replay import replay
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
-from swerve.spec import Builder, Loaded
-from swerve.store import Run
+from swerve.store.view import Run
 from swerve.systems import child
 from swerve.systems.process import Process
 from swerve.testing import FakeSource, FakeSystem, SystemContract
 from swerve.transformations.photometric import Brighten
-from swerve.values import Group, Image, PointCloud, Signal, Steering
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "program.py"
 SOURCE = FakeSource(5)

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 import swerve.pytest_plugin
-from swerve.cli import main
+from swerve.cli.main import main
 from swerve.pytest_plugin import metamorphic
-from swerve.store import Run
+from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem
 
 pytest_plugins = ["pytester"]
 # A run inside this process forgets what it imported; nothing of ours is to be there twice.
-for part in ("execute.tried", "systems.function", "relations.steering", "transformations.photometric", "search.sweep"):
+for part in ("run.rule_tests", "systems.function", "relations.steering", "transformations.photometric", "search.sweep"):
     importlib.import_module(f"swerve.{part}")
 ROOT = Path(__file__).parent.parent.parent
 HEAD = """
@@ -281,7 +281,7 @@ def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) 
 
 HOSTILE = """
 from dataclasses import replace
-from swerve.relation import Status, Verdict
+from swerve.core.relation import Status, Verdict
 
 class Named(FakeSource):
     def keys(self):

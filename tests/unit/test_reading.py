@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from swerve.case import Case
-from swerve.errors import InputError
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.values import Array, Group, Image, Signal
 from swerve.systems.reading import Reading, Sight, Step
 from swerve.systems.steps import Bgr, Crop, Divide, Grey, Resize
-from swerve.values import Array, Group, Image, Signal
 
 RNG = np.random.default_rng(7)
 FRAMES = [RNG.integers(0, 256, (4, 6, 3), dtype=np.uint8) for _ in range(3)]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve import region as geometry
-from swerve.region import CELL, REACH, Bitmap, area_of, bounds, distance, edges, inside, outside
-from swerve.values import Array, Region
+from swerve.core import region as geometry
+from swerve.core.region import CELL, REACH, Bitmap, area_of, bounds, distance, edges, inside, outside
+from swerve.core.values import Array, Region
 
 SQUARE = [(0, 0), (4, 0), (4, 4), (0, 4)]
 HOLE = [(1, 1), (1, 3), (3, 3), (3, 1)]  # the other way round

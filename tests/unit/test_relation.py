@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.campaign import Observation
-from swerve.case import Case
-from swerve.errors import InputError
-from swerve.relation import (
+from swerve.core.campaign import Observation
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.relation import (
     Agreement,
     Both,
     Correct,
@@ -22,18 +22,11 @@ from swerve.relation import (
     Verdict,
     judge_source,
 )
+from swerve.core.system import Answer
+from swerve.core.transformation import Unchanged
+from swerve.core.values import Boxes3D, Group, Signal, Steering, Value
 from swerve.relations.sets import NoFewer
-from swerve.relations.steering import (
-    AngleWithin,
-    Decrease,
-    SignalWithin,
-    SquaredError,
-    lambda_mse,
-    same_angle,
-)
-from swerve.system import Answer
-from swerve.transformation import Unchanged
-from swerve.values import Boxes3D, Group, Signal, Steering, Value
+from swerve.relations.steering import AngleWithin, Decrease, SignalWithin, SquaredError, lambda_mse, same_angle
 
 angles = st.floats(-900, 900)
 

@@ -3,22 +3,22 @@ from pathlib import Path
 
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.errors import StoreError
-from swerve.execute.local import run_into
-from swerve.relation import Rule
+from swerve.config.toml import Loaded, describe
+from swerve.core.campaign import Campaign
+from swerve.core.errors import StoreError
+from swerve.core.relation import Rule
+from swerve.core.space import Over, Range
+from swerve.core.transformation import Transformation, param
+from swerve.core.values import Image, Steering
 from swerve.relations.steering import lambda_mse, same_angle
-from swerve.reproduce import rebuild, replay
-from swerve.rows import Finding
+from swerve.run.launch import run_into
+from swerve.run.replay import rebuild, replay
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
-from swerve.spec import Loaded, describe
-from swerve.store import Run
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 from swerve.systems.function import FunctionSystem
 from swerve.testing import FakeSource, FakeSystem
-from swerve.transformation import Transformation, param
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.values import Image, Steering
 
 CAMPAIGN = Campaign(
     source=FakeSource(6),

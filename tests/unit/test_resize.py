@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.values import Boxes2D, Image, Steering
 from swerve.testing import FakeSource, TransformationContract
 from swerve.transformations.resize import Enlarge
-from swerve.values import Boxes2D, Image, Steering
 
 
 class TestEnlarge(TransformationContract):

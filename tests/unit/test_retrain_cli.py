@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from swerve.errors import InputError
-from swerve.execute.local import run_into
-from swerve.retrain.cli import add_parser
-from swerve.spec import load_campaign
+from swerve.cli.retrain import add_parser
+from swerve.config.toml import load_campaign
+from swerve.core.errors import InputError
+from swerve.run.launch import run_into
 from swerve.zoo.steering import DaveOrig
 
 FILE = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swerve.errors import InputError
+from swerve.core.errors import InputError
 from swerve.retrain.command import CommandFailed, arguments_of, run_command
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.errors import InputError, UnreadableCase
-from swerve.retrain.compare import AP, MAP, MSE, RMSE, Compared, compare, write_comparison
-from swerve.system import Answer
+from swerve.core.case import Case
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.system import Answer
+from swerve.core.values import Boxes2D, Steering
+from swerve.retrain.before_after import AP, MAP, MSE, RMSE, Compared, compare, write_comparison
 from swerve.testing.fakes import FakeSource, FakeSystem
-from swerve.values import Boxes2D, Steering
 
 
 def by_measure(rows: Sequence[Compared]) -> dict[str, Compared]:

@@ -13,22 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swerve.api import run as run_campaign
-from swerve.campaign import Campaign
-from swerve.case import Case, Source
-from swerve.errors import InputError, NotApplicable, UnreadableCase
-from swerve.relation import Rule
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError, NotApplicable, UnreadableCase
+from swerve.core.relation import Rule
+from swerve.core.space import Over, Range, Sequenced, Space
+from swerve.core.transformation import Transformation, Unchanged
+from swerve.core.values import Boxes2D, Image, Steering
 from swerve.relations.steering import same_angle
-from swerve.retrain.dataset import Drawn, Example, Examples, Found, Joined, Prepared, prepare, stream
+from swerve.retrain.dataset import DrawnFollowups, Example, Examples, FoundFollowups, Joined, Prepared, prepare, stream
 from swerve.retrain.split import GUARD, TEST, TRAIN, VAL, Cut, Split, split_source
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
-from swerve.space import Over, Range, Sequenced, Space
-from swerve.store import Run
+from swerve.store.view import Run
 from swerve.testing.fakes import FakeSource, FakeSystem
-from swerve.transformation import Transformation, Unchanged
 from swerve.transformations.affine import Rotate
 from swerve.transformations.photometric import Brighten
-from swerve.values import Boxes2D, Image, Steering
 from tests.fixture_runs import Made, finding
 
 ROTATE, BRIGHTEN = Over(Rotate, degrees=Range(1, 20)), Over(Brighten, beta=Range(5, 60))
@@ -51,7 +51,7 @@ def campaign(source: Source | None = None, *changes: Space, **more: object) -> C
 
 def made(given: Campaign | None = None, mix: float = 0.5, seed: int = 0) -> Prepared:
     given = given or campaign()
-    return prepare(given, split_source(given.source, Cut(seed=seed)), Drawn(given, given.rules, seed), mix=mix)
+    return prepare(given, split_source(given.source, Cut(seed=seed)), DrawnFollowups(given, given.rules, seed), mix=mix)
 
 
 @settings(max_examples=25, deadline=None)
@@ -68,7 +68,7 @@ def test_training_never_touches_test(seed: int, mix: float) -> None:
 def test_every_case_has_each_rule_once_before_one_comes_again(count: int) -> None:
     given_campaign = campaign(None, *(BRIGHTEN, ROTATE, Over(Brighten, beta=Range(-60, -5)))[:count])
     keys = given_campaign.source.keys()
-    drawn = Drawn(given_campaign, given_campaign.rules).of(keys, float(count))
+    drawn = DrawnFollowups(given_campaign, given_campaign.rules).of(keys, float(count))
     assert Counter((example.key, example.rule) for example in drawn) == Counter(
         (key, rule.name) for key in keys for rule in given_campaign.rules
     )
@@ -326,7 +326,7 @@ class Unnamed(FakeSource):
 
 def with_base(source: Source, split: Split, base: Source) -> Prepared:
     given_campaign = campaign(source)
-    return prepare(given_campaign, split, Drawn(given_campaign, given_campaign.rules), base=base)
+    return prepare(given_campaign, split, DrawnFollowups(given_campaign, given_campaign.rules), base=base)
 
 
 @pytest.mark.parametrize("side", [TEST, VAL, GUARD])
@@ -453,7 +453,9 @@ class Elsewhere(FakeSource):
 def test_base_gives_the_originals() -> None:
     given_campaign = campaign()
     split = split_source(given_campaign.source)
-    prepared = prepare(given_campaign, split, Drawn(given_campaign, given_campaign.rules), mix=0.66, base=Elsewhere(count=5))
+    prepared = prepare(
+        given_campaign, split, DrawnFollowups(given_campaign, given_campaign.rules), mix=0.66, base=Elsewhere(count=5)
+    )
     keys = prepared.training.keys()
     assert keys[:5] == Elsewhere(count=5).keys()
     assert len(keys) == 5 + round(0.66 * len(split.keys(TRAIN)))
@@ -464,7 +466,9 @@ def test_empty_training_gets_its_line() -> None:
     given_campaign = campaign()
     split = split_source(given_campaign.source)
     with pytest.raises(InputError, match="the training set is empty"):
-        prepare(given_campaign, split, Drawn(given_campaign, given_campaign.rules), mix=0.0, base=Elsewhere(count=0))
+        prepare(
+            given_campaign, split, DrawnFollowups(given_campaign, given_campaign.rules), mix=0.0, base=Elsewhere(count=0)
+        )
 
 
 def test_joined_keys_must_differ() -> None:
@@ -477,7 +481,7 @@ def test_findings_become_followups(tmp_path: Path) -> None:
     run_campaign(given_campaign, tmp_path / "run", report=False)
     run = Run(tmp_path / "run")
     split = split_source(given_campaign.source)
-    prepared = prepare(given_campaign, split, Found(run), mix=1.0)
+    prepared = prepare(given_campaign, split, FoundFollowups(run), mix=1.0)
     found = {(item.case, item.words) for item in run.findings()}
     ours = [item for item in prepared.train.examples if item.change]
     assert 0 < len(ours) <= len(split.keys(TRAIN))
@@ -490,13 +494,13 @@ def test_findings_become_followups(tmp_path: Path) -> None:
 def test_repeated_findings_count_once(tmp_path: Path, seed: int) -> None:
     again = [finding("a", rule, Rotate(9.0)) for rule in ("one", "two") for _ in range(6)]
     run = Made([*again, *(finding("a", "one", Rotate(degrees)) for degrees in (3.0, 12.0, 15.0, 18.0))]).write(tmp_path)
-    assert len(Found(run, seed).of(["a", "b", "c", "d"], 1.0)) == 4
-    assert len(Found(run, seed).of(["a"] * 9, 1.0)) == 5
+    assert len(FoundFollowups(run, seed).of(["a", "b", "c", "d"], 1.0)) == 4
+    assert len(FoundFollowups(run, seed).of(["a"] * 9, 1.0)) == 5
 
 
 def test_many_findings_keep_their_order(tmp_path: Path) -> None:
     run = Made([finding("a", "one", Rotate(step / 10)) for step in range(1, 300)]).write(tmp_path)
-    few, many = (Found(run, 3).of(["a"], count) for count in (4.0, 299.0))
+    few, many = (FoundFollowups(run, 3).of(["a"], count) for count in (4.0, 299.0))
     assert many[:4] == few
     assert len(many) == 299
 
@@ -505,7 +509,7 @@ def test_findings_of_one_rule(tmp_path: Path) -> None:
     given_campaign = campaign(FakeSource(count=20), BRIGHTEN, Over(Brighten, beta=Range(-60, -5)))
     run_campaign(given_campaign, tmp_path / "run", report=False)
     keys = given_campaign.source.keys()
-    chosen = Found(Run(tmp_path / "run"), rules=("rule-1",)).of(keys, 9.0)
+    chosen = FoundFollowups(Run(tmp_path / "run"), rules=("rule-1",)).of(keys, 9.0)
     assert {item.rule for item in chosen} == {"rule-1"}
     assert isinstance(chosen[0].change, Brighten)
     assert chosen[0].change.beta < 0
@@ -520,6 +524,6 @@ def test_steering_labels_stay() -> None:
 def test_chosen_cases_are_spread() -> None:
     given_campaign = campaign(FakeSource(count=200, width=4, height=4))
     keys = given_campaign.source.keys()
-    one, two = (Drawn(given_campaign, given_campaign.rules, seed).of(keys, 0.2) for seed in (0, 1))
+    one, two = (DrawnFollowups(given_campaign, given_campaign.rules, seed).of(keys, 0.2) for seed in (0, 1))
     assert {example.key for example in one} != {example.key for example in two}
     assert 10 < sum(example.key in keys[:100] for example in one) < 30

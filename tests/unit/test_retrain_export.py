@@ -14,13 +14,13 @@ import cv2
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.errors import InputError, printable
-from swerve.retrain.entry import Spools, slug
-from swerve.retrain.export import FORMS, export, form_named
-from swerve.retrain.kitti import to_camera
-from swerve.seeding import rng_for
-from swerve.values import Boxes2D, Boxes3D, Calibration, Group, Image, Masks, PointCloud, Steering, Value
+from swerve.core.case import Case
+from swerve.core.errors import InputError, printable
+from swerve.core.seeding import rng_for
+from swerve.core.values import Boxes2D, Boxes3D, Calibration, Group, Image, Masks, PointCloud, Steering, Value
+from swerve.sources.export import FORMS, export, form_named
+from swerve.sources.kitti_writer import to_camera
+from swerve.sources.written_case import Spools, slug
 from swerve.world.source import World
 
 WIDTH, HEIGHT = 40, 30

@@ -10,22 +10,22 @@ import pytest
 import torch
 from torch import nn
 
-from swerve.campaign import Campaign
-from swerve.case import Case
-from swerve.errors import InputError, UnreadableCase
-from swerve.relation import Rule
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.relation import Rule
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.space import Over, Range
+from swerve.core.values import Image, Steering
 from swerve.relations.steering import same_angle
-from swerve.retrain.compare import MSE, compare
-from swerve.retrain.dataset import Drawn, Prepared, prepare
-from swerve.retrain.finetune import Recipe, finetune, torch_of
+from swerve.retrain.before_after import MSE, compare
+from swerve.retrain.dataset import DrawnFollowups, Prepared, prepare
+from swerve.retrain.finetune import FineTuning, finetune, torch_of
 from swerve.retrain.split import Cut, split_source
 from swerve.search.sweep import Sweep
-from swerve.seeding import digest_of, rng_for
-from swerve.space import Over, Range
 from swerve.systems.torch import TorchSystem
 from swerve.testing.fakes import FakeSystem
 from swerve.transformations.photometric import Brighten
-from swerve.values import Image, Steering
 
 SCALE = 30.0
 
@@ -73,10 +73,10 @@ def lopsided() -> TorchSystem:
 def prepared(system: TorchSystem) -> Prepared:
     rules = (Rule("bright", Over(Brighten, beta=Range(20, 80)), same_angle(1.0)),)
     campaign = Campaign(Halves(), system, rules, Sweep(per_case=1))
-    return prepare(campaign, split_source(campaign.source, Cut(test=0.3, val=0.2)), Drawn(campaign, rules), mix=1.0)
+    return prepare(campaign, split_source(campaign.source, Cut(test=0.3, val=0.2)), DrawnFollowups(campaign, rules), mix=1.0)
 
 
-FAST = Recipe(passes=60, rate=0.05, patience=10)
+FAST = FineTuning(passes=60, rate=0.05, patience=10)
 
 
 def test_changed_data_improves() -> None:
@@ -123,14 +123,14 @@ class Misled(Halves):
 
 def test_patience_ends_training() -> None:
     perfect = lopsided()
-    tuned = finetune(perfect, Misled(20), Halves(10), recipe=Recipe(passes=50, rate=0.5, patience=4))
+    tuned = finetune(perfect, Misled(20), Halves(10), recipe=FineTuning(passes=50, rate=0.5, patience=4))
     assert len(tuned.errors) == 5
     assert tuned.ended == "no better for 4 passes"
 
 
 def test_never_worse_than_start() -> None:
     perfect = lopsided()
-    tuned = finetune(perfect, Misled(20), Halves(10), recipe=Recipe(passes=5, rate=0.5, patience=5))
+    tuned = finetune(perfect, Misled(20), Halves(10), recipe=FineTuning(passes=5, rate=0.5, patience=5))
     assert tuned.best == 0
     assert tuned.system.fingerprint() == perfect.fingerprint()
     assert min(tuned.errors[1:]) > tuned.errors[0]
@@ -138,10 +138,10 @@ def test_never_worse_than_start() -> None:
 
 def test_best_pass_is_kept() -> None:
     sets = prepared(lopsided())
-    long = finetune(lopsided(), sets.training, sets.val, recipe=Recipe(passes=12, rate=0.4, patience=12))
+    long = finetune(lopsided(), sets.training, sets.val, recipe=FineTuning(passes=12, rate=0.4, patience=12))
     assert long.errors[long.best] == min(long.errors)
     assert 0 < long.best < 12
-    short = finetune(lopsided(), sets.training, sets.val, recipe=Recipe(passes=long.best, rate=0.4, patience=12))
+    short = finetune(lopsided(), sets.training, sets.val, recipe=FineTuning(passes=long.best, rate=0.4, patience=12))
     assert short.system.fingerprint() == long.system.fingerprint()
 
 
@@ -149,7 +149,7 @@ def test_errors_are_in_radians() -> None:
     constant = lopsided()
     with torch.no_grad():
         constant.net.weight.zero_()  # type: ignore[union-attr, operator]
-    tuned = finetune(constant, Halves(20), Halves(10), recipe=Recipe(passes=1))
+    tuned = finetune(constant, Halves(20), Halves(10), recipe=FineTuning(passes=1))
     angles = np.radians([Halves(10)[key].truth[0].degrees for key in Halves(10).keys()])  # type: ignore[attr-defined]
     assert tuned.errors[0] == pytest.approx(np.mean(angles**2), rel=1e-5)
 
@@ -165,7 +165,7 @@ def test_burst_loss_is_told() -> None:
     net = Bursting(2, 1)
     with torch.no_grad():
         net.bias.zero_()
-    tuned = finetune(TorchSystem(net, read, say), Misled(20), Halves(10), recipe=Recipe(passes=9, batch=4))
+    tuned = finetune(TorchSystem(net, read, say), Misled(20), Halves(10), recipe=FineTuning(passes=9, batch=4))
     assert tuned.ended == "the loss was no number in pass 1; a smaller rate may help"
     assert tuned.best == 0
     assert tuned.system.net.state_dict()["bias"].item() == 0
@@ -173,7 +173,7 @@ def test_burst_loss_is_told() -> None:
 
 def test_offset_words_are_understood() -> None:
     shifted = TorchSystem(lopsided().net, read, lambda row: Steering(5.0 - row.item() * SCALE))
-    tuned = finetune(shifted, Halves(30), Halves(15), recipe=Recipe(passes=80, rate=0.1, patience=80))
+    tuned = finetune(shifted, Halves(30), Halves(15), recipe=FineTuning(passes=80, rate=0.1, patience=80))
     assert tuned.errors[tuned.best] < 0.01 * tuned.errors[0]
 
 
@@ -209,7 +209,7 @@ class Torn(Halves):
 
 
 def test_torn_cases_are_told() -> None:
-    tuned = finetune(lopsided(), Torn(8), Halves(4), recipe=Recipe(passes=1))
+    tuned = finetune(lopsided(), Torn(8), Halves(4), recipe=FineTuning(passes=1))
     assert tuned.skipped == (("h-1", "h-1 is torn"),)
 
 
@@ -239,7 +239,7 @@ def test_unlike_inputs_are_refused() -> None:
 
 def test_dropout_follows_the_seed() -> None:
     system = TorchSystem(nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 1)), read, say)
-    recipe = Recipe(passes=2, rate=0.05, batch=4)
+    recipe = FineTuning(passes=2, rate=0.05, batch=4)
     tuned = []
     for seed in (11, 12):
         torch.manual_seed(seed)  # what somebody else draws with
@@ -260,7 +260,7 @@ class Normed(nn.Module):
 def test_statistics_stay_as_they_were() -> None:
     torch.manual_seed(0)
     system = TorchSystem(Normed(), read, say)
-    tuned = finetune(system, Halves(9), Halves(4), recipe=Recipe(passes=2, rate=0.01, batch=4))
+    tuned = finetune(system, Halves(9), Halves(4), recipe=FineTuning(passes=2, rate=0.01, batch=4))
     before, after = system.net.state_dict(), tuned.system.net.state_dict()
     assert torch.equal(after["norm.running_mean"], before["norm.running_mean"])
     assert not torch.equal(after["line.weight"], before["line.weight"])
@@ -271,7 +271,7 @@ def test_statistics_stay_as_they_were() -> None:
 )
 def test_wrong_recipe_is_named(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
-        Recipe(**wrong)  # type: ignore[arg-type]
+        FineTuning(**wrong)  # type: ignore[arg-type]
 
 
 class Noted:
@@ -287,5 +287,5 @@ class Noted:
 
 def test_progress_is_told() -> None:
     noted = Noted()
-    finetune(lopsided(), Halves(6), Halves(3), recipe=Recipe(passes=2), progress=noted)
+    finetune(lopsided(), Halves(6), Halves(3), recipe=FineTuning(passes=2), progress=noted)
     assert noted.stages == ["reading training set 6", "reading validation set 3", "pass 1 of 2 6", "pass 2 of 2 6"]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Source
-from swerve.errors import InputError
+from swerve.core.case import Source
+from swerve.core.errors import InputError
 from swerve.retrain.dataset import Example, Examples, Joined
 from swerve.retrain.split import GUARD, TEST, TRAIN, VAL, Cut, Split, split_source
 from swerve.sources.windows import Windows

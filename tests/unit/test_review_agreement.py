@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from swerve.relation import Status
+from swerve.core.relation import Status
 from swerve.review.agreement import Review, agreements, is_conflict, read_review, resolve, verdicts
 from swerve.review.marks import Judgement, Mark, MarkFile, Said
-from swerve.rows import TRIAL
-from swerve.store import Run
+from swerve.store.record_json import TRIAL
+from swerve.store.view import Run
 from tests.fixture_runs import Made, finding, held
 
 TRUE, FALSE, ODD, FINE = Mark.TRUE, Mark.FALSE, Mark.UNNATURAL, Mark.NATURAL

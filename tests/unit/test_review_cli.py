@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from swerve.errors import EnvironmentFault, InputError
-from swerve.review.cli import add_options, review
+from swerve.cli.review import add_options, review
+from swerve.core.errors import EnvironmentFault, InputError
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
-from swerve.store import Run
+from swerve.store.view import Run
 from tests.fixture_runs import Made, finding, held, keep_pictures, noise
 
 PROGRAM = """
 import argparse, sys
 from pathlib import Path
-from swerve.review.cli import add_options, review
+from swerve.cli.review import add_options, review
 parser = argparse.ArgumentParser()
 parser.add_argument("folder", type=Path)
 add_options(parser)

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from swerve.errors import InputError, StoreError
-from swerve.files import FORMULA
+from swerve.core.errors import InputError, StoreError
 from swerve.review.agreement import read_review
 from swerve.review.exchange import BadMarks, export_marks, import_marks
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
-from swerve.store import Run
+from swerve.store.files import FORMULA
+from swerve.store.view import Run
 from tests.fixture_runs import Made, Named, finding, held
 
 EVIL = "=cmd|' /C calc'!A0"

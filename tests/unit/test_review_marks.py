@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.errors import EnvironmentFault, InputError, StoreError
-from swerve.journal import seal
+from swerve.core.errors import EnvironmentFault, InputError, StoreError
 from swerve.review.marks import (
     FOLDER,
     LONGEST_COMMENT,
@@ -19,6 +18,7 @@ from swerve.review.marks import (
     mark_of,
     read_marks,
 )
+from swerve.store.journal import seal
 
 A, B = "a" * 16, "b" * 16
 TRUE, FALSE, ODD = Mark.TRUE, Mark.FALSE, Mark.UNNATURAL

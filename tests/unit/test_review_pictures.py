@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from swerve.api import run as run_campaign
-from swerve.campaign import Campaign
-from swerve.files import png_bytes
-from swerve.keep import FINDINGS
-from swerve.relation import Rule
+from swerve.core.campaign import Campaign
+from swerve.core.relation import Rule
+from swerve.core.space import Over, Range
+from swerve.core.values import Array, Boxes2D
 from swerve.relations.steering import same_angle
 from swerve.review.page import Desk, page_data
-from swerve.review.pictures import Pictures, Shown
+from swerve.review.pictures import FindingPictures, ReviewPictures
 from swerve.review.queue import is_held, queue
-from swerve.rows import Finding
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
-from swerve.store import Run
+from swerve.store.artifacts import FINDINGS
+from swerve.store.files import png_bytes
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
-from swerve.values import Array, Boxes2D
 from tests.fixture_runs import Made, finding, keep_file, keep_pictures, noise
 
 
@@ -50,7 +50,7 @@ def pixels(png: bytes) -> Array:
 
 
 def test_lost_pictures_are_made_again(run: Run) -> None:
-    (shot,) = Pictures(run).of(first(run)).shots
+    (shot,) = ReviewPictures(run).of(first(run)).shots
     source = FakeSource(3)[first(run).case].inputs["camera"].pixels  # type: ignore[attr-defined]
     assert shot.sensor == "camera"
     assert np.array_equal(pixels(shot.source), source)
@@ -59,7 +59,7 @@ def test_lost_pictures_are_made_again(run: Run) -> None:
 
 def test_changed_data_is_told(run: Run) -> None:
     other = dataclasses.replace(first(run), input_sha="0" * 64)
-    shown = Pictures(run).of(other)
+    shown = ReviewPictures(run).of(other)
     assert shown.shots == ()
     assert shown.why == "No pictures: they were not kept and cannot be made again."
     assert "another input than the finding had" in shown.reason
@@ -75,20 +75,20 @@ def described(run: Run, **parts: object) -> Run:
 
 def test_unbuildable_source_is_told(run: Run) -> None:
     lost = described(run, source={"live": "mine:Frames"})
-    assert "made by a Python script" in Pictures(lost).of(first(run)).reason
+    assert "made by a Python script" in ReviewPictures(lost).of(first(run)).reason
 
 
 @pytest.mark.parametrize("system", [{"live": "mine:model"}, {"use": "no-such-system"}])
 def test_system_is_not_loaded(run: Run, system: dict[str, str]) -> None:
-    assert len(Pictures(described(run, system=system)).of(first(run)).shots) == 1
+    assert len(ReviewPictures(described(run, system=system)).of(first(run)).shots) == 1
 
 
 def test_held_trials_are_made_again(run: Run) -> None:
     quiet = next(one for one in queue(run, 99, held=True) if is_held(one))
-    (shot,) = Pictures(run).of(quiet).shots
+    (shot,) = ReviewPictures(run).of(quiet).shots
     assert pixels(shot.followup).mean() - pixels(shot.source).mean() > 19
     other = dataclasses.replace(quiet, source_sha="0" * 64)
-    assert "another input than the finding had" in Pictures(run).of(other).reason
+    assert "another input than the finding had" in ReviewPictures(run).of(other).reason
 
 
 def test_kept_pictures_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,14 +98,14 @@ def test_kept_pictures_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     kept, lost = run.findings()
     started, go_on = threading.Event(), threading.Event()
 
-    def slow(self: Pictures, finding: Finding) -> Shown:
+    def slow(self: ReviewPictures, finding: Finding) -> FindingPictures:
         started.set()
         go_on.wait(10)
-        return Shown()
+        return FindingPictures()
 
-    monkeypatch.setattr(Pictures, "_made", slow)
-    pictures = Pictures(run)
-    seen: list[Shown] = []
+    monkeypatch.setattr(ReviewPictures, "_made", slow)
+    pictures = ReviewPictures(run)
+    seen: list[FindingPictures] = []
     making = threading.Thread(target=pictures.of, args=(lost,))
     looking = threading.Thread(target=lambda: seen.append(pictures.of(kept)))
     making.start()
@@ -125,14 +125,14 @@ def test_foreign_errors_are_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
         raise ZeroDivisionError("no \x1b[31mhorizon")
 
     monkeypatch.setattr(FakeSource, "__getitem__", broken)
-    assert "no \\x1b[31mhorizon" in Pictures(run).of(first(run)).reason
+    assert "no \\x1b[31mhorizon" in ReviewPictures(run).of(first(run)).reason
 
 
 def test_kept_pictures_are_read(tmp_path: Path) -> None:
     record = finding("a")
     run = Made([record]).write(tmp_path / "run")
     keep_pictures(run, record, noise(1), noise(2))
-    (shot,) = Pictures(run).of(first(run)).shots
+    (shot,) = ReviewPictures(run).of(first(run)).shots
     assert (shot.source, shot.followup) == (png_bytes(noise(1).pixels), png_bytes(noise(2).pixels))
 
 
@@ -145,7 +145,7 @@ def test_link_out_is_not_read(tmp_path: Path) -> None:
     kept = next((run.folder / FINDINGS).glob(f"{record.input_sha[:16]}*"))
     kept.unlink()
     kept.symlink_to(secret)
-    assert Pictures(run).of(first(run)).shots == ()
+    assert ReviewPictures(run).of(first(run)).shots == ()
 
 
 def test_other_files_are_no_pictures(tmp_path: Path) -> None:
@@ -154,19 +154,19 @@ def test_other_files_are_no_pictures(tmp_path: Path) -> None:
     for sha in (record.source_sha, record.input_sha):
         keep_file(run, sha, "camera.png", b"<script>alert(1)</script>")
         keep_file(run, sha, "lidar.npy", b"points")
-    assert Pictures(run).of(first(run)).why == "No pictures: no input of this finding is a camera's or a LiDAR's."
+    assert ReviewPictures(run).of(first(run)).why == "No pictures: no input of this finding is a camera's or a LiDAR's."
 
 
 def test_hostile_hash_finds_nothing(run: Run) -> None:
     (run.folder.parent / "x-camera.png").write_bytes(png_bytes(noise(1).pixels))
     hostile = dataclasses.replace(first(run), source_sha="../x", input_sha="../x")
-    assert Pictures(run).of(hostile).shots == ()
+    assert ReviewPictures(run).of(hostile).shots == ()
 
 
 def test_few_pictures_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swerve.review.pictures.REMEMBERED", 2)
     run = Made([finding(case) for case in "abcd"]).write(tmp_path / "run")
-    pictures = Pictures(run)
+    pictures = ReviewPictures(run)
     for one in run.findings():
         pictures.of(one)
     assert list(pictures._last) == [one.id for one in run.findings()][-2:]
@@ -175,14 +175,14 @@ def test_few_pictures_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_closing_waits_for_pictures(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     started, go_on, order = threading.Event(), threading.Event(), list[str]()
 
-    def slow(self: Pictures, finding: Finding) -> Shown:
+    def slow(self: ReviewPictures, finding: Finding) -> FindingPictures:
         started.set()
         go_on.wait(10)
         order.append("made")
-        return Shown()
+        return FindingPictures()
 
-    monkeypatch.setattr(Pictures, "_made", slow)
-    pictures, one = Pictures(run), first(run)
+    monkeypatch.setattr(ReviewPictures, "_made", slow)
+    pictures, one = ReviewPictures(run), first(run)
     making = threading.Thread(target=pictures.of, args=(one,))
     closing = threading.Thread(target=lambda: (pictures.close(), order.append("closed")))
     making.start()

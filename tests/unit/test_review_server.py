@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from swerve.errors import EnvironmentFault
+from swerve.core.errors import EnvironmentFault
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
 from swerve.review.page import Desk
-from swerve.review.pictures import Pictures
+from swerve.review.pictures import ReviewPictures
 from swerve.review.queue import queue
 from swerve.review.server import LARGEST_BODY, ReviewServer, Service
-from swerve.store import Run
+from swerve.store.view import Run
 from tests.fixture_runs import Made, finding, held, keep_pictures, noise
 
 
@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Run:
 @contextmanager
 def served(run: Run, reviewer: str = "anna", *, blind: bool = True, held: bool = False) -> Iterator[ReviewServer]:
     findings = queue(run, 99 if held else None, held=held)
-    service = Service(run, Desk(reviewer, findings, blind=blind), Pictures(run))
+    service = Service(run, Desk(reviewer, findings, blind=blind), ReviewPictures(run))
     with ReviewServer(service) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -233,7 +233,7 @@ def test_only_this_machine_is_answered(run: Run) -> None:
 
 
 def test_taken_port_is_told(run: Run) -> None:
-    service = Service(run, Desk("anna", queue(run)), Pictures(run))
+    service = Service(run, Desk("anna", queue(run)), ReviewPictures(run))
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -5,10 +5,10 @@ import pytest
 
 from swerve.analysis.statistics import wilson
 from swerve.review.agreement import read_review
+from swerve.review.mark_tables import ReviewCounts, change_name, review_lines, write_review_tables
 from swerve.review.marks import Judgement, Mark, MarkFile
 from swerve.review.queue import is_held, queue
-from swerve.review.tables import Line, change_name, review_lines, write_review_tables
-from swerve.store import Run
+from swerve.store.view import Run
 from swerve.transformations.affine import Rotate, Scale
 from tests.fixture_runs import Made, failed, finding, held, skipped
 
@@ -77,7 +77,7 @@ def test_open_naturalness_has_no_share(run: Run) -> None:
     assert table(run, "review.csv")[0]["unnatural_share"] == ""
 
 
-def judge_held(run: Run, *marks: Mark) -> Line:
+def judge_held(run: Run, *marks: Mark) -> ReviewCounts:
     """The line of all, after one more reviewer marked the first trials that held."""
     quiet = [row["id"] for row in run.trials() if row["status"] == "held"]
     MarkFile(run.folder, "anna").add(Judgement(*one) for one in zip(quiet, marks, strict=False))

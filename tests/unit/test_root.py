@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from swerve.errors import InputError, UnreadableCase
+from swerve.core.errors import InputError, UnreadableCase
 from swerve.sources.images import image
 from swerve.sources.root import LONGEST, Root
 
@@ -164,7 +164,7 @@ def links_out(folder: Path, secret: Path) -> list[str]:
 
 HOOK = """
 import os, pathlib, sys
-from swerve.errors import UnreadableCase
+from swerve.core.errors import UnreadableCase
 from swerve.sources.root import Root
 root, folder, seen = Root(pathlib.Path(sys.argv[1])), os.path.realpath(sys.argv[1]), []
 names = [bytes.fromhex(word).decode("utf-8", "surrogatepass") for word in sys.stdin.read().split("\\n")]

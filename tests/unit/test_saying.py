@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.convention import Convention
-from swerve.errors import InputError
+from swerve.core.convention import Convention
+from swerve.core.errors import InputError
+from swerve.core.values import Signal, Steering
 from swerve.systems.reading import Sight
 from swerve.systems.saying import ACTIVATIONS, PER_METRE, Decoder, SaySignal, SaySteering, chosen, numbers_of
-from swerve.values import Signal, Steering
 
 SIGHT = Sight(np.zeros((2, 2, 3), np.uint8), (2, 2))
 OUTPUTS = {"steer": np.array([0.5], np.float32), "crash": np.array([[-2.0, 3.0]], np.float64), "whole": np.array(7)}

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.report.scale import LARGEST, LEAST, Scale, drawable, fitted, said
+from swerve.report.axis import LARGEST, LEAST, AxisScale, drawable, fitted, said
 
 NUMBERS = st.floats(-1e99, 1e99, allow_nan=False).map(lambda number: drawable(number) or 0.0)
 POSITIVE = st.floats(1e-90, 1e90)
 
 
-def texts(scale: Scale) -> list[str]:
+def texts(scale: AxisScale) -> list[str]:
     return [told for _, told in scale.ticks()]
 
 
@@ -62,10 +62,10 @@ def test_zero_can_be_asked_for() -> None:
 
 
 def test_ends_lie_at_the_ends() -> None:
-    scale = Scale(2, 4, 100, 300)
+    scale = AxisScale(2, 4, 100, 300)
     assert [scale(number) for number in (2, 3, 4)] == [100, 200, 300]
-    assert Scale(2, 4, 300, 100)(2.5) == 250
-    assert [Scale(1, 100, 0, 200, log=True)(number) for number in (1, 10, 100)] == [0, 100, 200]
+    assert AxisScale(2, 4, 300, 100)(2.5) == 250
+    assert [AxisScale(1, 100, 0, 200, log=True)(number) for number in (1, 10, 100)] == [0, 100, 200]
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=6), st.sampled_from([None, True, False]), st.booleans())

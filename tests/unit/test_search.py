@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from swerve.campaign import Campaign, Plan, Record, Trial
-from swerve.engine import run
-from swerve.errors import StoreError
-from swerve.execute.local import run_into
-from swerve.relation import Rule, Status
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign, Plan, Record, Trial
+from swerve.core.errors import StoreError
+from swerve.core.relation import Rule, Status
+from swerve.core.space import Choices, Over, Range
 from swerve.relations.steering import same_angle
+from swerve.run.engine import run
+from swerve.run.launch import run_into
 from swerve.search.sweep import MOST_PER_ASK, Sweep
-from swerve.space import Choices, Over, Range
-from swerve.spec import Loaded
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger, SearchContract
 from swerve.transformations.photometric import Brighten
 

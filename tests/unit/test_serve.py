@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from swerve.errors import ModelError
-from swerve.evaluation import answer_all
-from swerve.relation import Fault, Verdict
+from swerve.core.errors import ModelError
+from swerve.core.relation import Fault, Verdict
+from swerve.core.values import Steering
+from swerve.run.evaluator import answer_all
 from swerve.systems.function import FunctionSystem
 from swerve.systems.process import Process
 from swerve.systems.wire import packed
 from swerve.testing import FakeSource, FakeSystem, SystemContract, sample_case
-from swerve.values import Steering
 
 SOURCE = FakeSource(4)
 CASES = [SOURCE[key] for key in SOURCE.keys()]

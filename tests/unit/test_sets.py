@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.case import Case
-from swerve.relation import Pair, Status, Verdict, judge_source
+from swerve.core.case import Case
+from swerve.core.relation import Pair, Status, Verdict, judge_source
+from swerve.core.transformation import Unchanged
+from swerve.core.values import Boxes2D, Boxes3D, PointCloud, Region, Steering, Value
 from swerve.relations.sets import NoFewer, Superset
-from swerve.transformation import Unchanged
 from swerve.transformations.lidar import Yaw
-from swerve.values import Boxes2D, Boxes3D, PointCloud, Region, Steering, Value
 
 
 def obstacles(*xs: float, kind: str = "car", care: str = "") -> Boxes3D:

@@ -11,20 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swerve.analysis.groups import smallest_words
-from swerve.case import Case
-from swerve.cli import main
-from swerve.engine import Here
-from swerve.errors import StoreError
-from swerve.reproduce import rebuild
-from swerve.seeding import digest_of
-from swerve.shrink import Smallest, shrink, shrunk_of, smallest
-from swerve.store import Run
-from swerve.system import Answer
+from swerve.cli.main import main
+from swerve.core.case import Case
+from swerve.core.errors import StoreError
+from swerve.core.seeding import digest_of
+from swerve.core.system import Answer
+from swerve.core.transformation import Chain, Transformation, param, params_of
+from swerve.core.values import Steering
+from swerve.run.executors.in_process import InProcess
+from swerve.run.replay import rebuild
+from swerve.run.shrink import Smallest, shrink, smallest
+from swerve.store.artifacts import shrunk_of
+from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem
-from swerve.transformation import Chain, Transformation, param, params_of
 from swerve.transformations.affine import Rotate, Translate
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.values import Steering
 
 Fails = Callable[[Transformation], bool]
 
@@ -213,9 +214,9 @@ def test_smallest_change_replays(folder: Path, capsys: pytest.CaptureFixture[str
     assert "reproduced" in capsys.readouterr().out
 
 
-def other_hands(run: Run, system: object) -> Here:
+def other_hands(run: Run, system: object) -> InProcess:
     """Hands whose system is another than the run's."""
-    here = Here(replace(rebuild(run), system=system))  # type: ignore[arg-type]
+    here = InProcess(replace(rebuild(run), system=system))  # type: ignore[arg-type]
     here.begin({seen.case: seen for seen in run.baseline()})
     return here
 

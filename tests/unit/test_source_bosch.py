@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from swerve.case import Source
+from swerve.core.case import Source
 from swerve.sources.bosch import Bosch
-from swerve.sources.boxes import COLOURS
+from swerve.sources.labelled_boxes import COLOURS
 from swerve.testing.contracts import SourceContract
 from tests.unit.test_source_boxes import draw, put, refusal, survives, told, why
 

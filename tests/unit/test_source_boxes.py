@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pycocotools import mask as reference
 
-from swerve import limits
-from swerve.case import Case, Source
-from swerve.errors import InputError, UnreadableCase
-from swerve.seeding import rng_for
-from swerve.sources import boxes as rules
-from swerve.sources.boxes import COLOURS, LEAST_INSIDE, Boxed, Drawn, Lights, Outlined, clipped, inside
+from swerve.config import limits
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array, Boxes2D, Masks, find
+from swerve.sources import labelled_boxes as rules
+from swerve.sources.labelled_boxes import COLOURS, LEAST_INSIDE, Boxed, LabelledBox, Lights, Outlined, clipped, inside
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.root import Root
 from swerve.testing.contracts import SourceContract
 from swerve.transformations import affine
-from swerve.values import Array, Boxes2D, Masks, find
 
 WIDTH, HEIGHT = 40, 30
 SIZE = (WIDTH, HEIGHT)
@@ -108,9 +108,9 @@ def _mutated(text: str, rng: np.random.Generator) -> str:
     return "".join(words)
 
 
-def box(*xyxy: float, outline: Any = None) -> Drawn:
+def box(*xyxy: float, outline: Any = None) -> LabelledBox:
     assert len(xyxy) == 4
-    return Drawn("labels.json: box 1", xyxy, "car", outline=outline)
+    return LabelledBox("labels.json: box 1", xyxy, "car", outline=outline)
 
 
 # Boxes
@@ -278,13 +278,13 @@ def test_no_run_lengths_break_it(counts: Any) -> None:
 class Shown(Outlined):
     """A source of one picture with the boxes it is given."""
 
-    given: Sequence[Drawn] = field(default=())
+    given: Sequence[LabelledBox] = field(default=())
 
     def listed(self) -> Iterable[Entry]:
         self.refuse_unknown({"car", "light"})
         return [Entry("one", {CAMERA: "one.png"})]
 
-    def drawn(self, entry: Entry, size: tuple[int, int]) -> Iterable[Drawn]:
+    def drawn(self, entry: Entry, size: tuple[int, int]) -> Iterable[LabelledBox]:
         assert size == SIZE
         return self.given
 
@@ -295,7 +295,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-CAR, LIGHT = Drawn("box 1", (1, 2, 3, 4), "car"), Drawn("box 2", (-30, 0, 10, 10), "light")
+CAR, LIGHT = LabelledBox("box 1", (1, 2, 3, 4), "car"), LabelledBox("box 2", (-30, 0, 10, 10), "light")
 
 
 class TestShown(SourceContract):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.errors import InputError, UnreadableCase
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.values import Array, Boxes2D, Masks, find
 from swerve.sources.cityscapes import NAMES, THINGS, Cityscapes
 from swerve.sources.windows import Windows
 from swerve.testing.contracts import SourceContract
-from swerve.values import Array, Boxes2D, Masks, find
 
 SIZE = (40, 20)
 FRAME = "aachen_000000_000019"

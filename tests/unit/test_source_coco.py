@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve import limits
-from swerve.case import Case, Source
-from swerve.retrain.export import export
+from swerve.config import limits
+from swerve.core.case import Case, Source
+from swerve.core.values import Boxes2D, Image, Masks
 from swerve.sources import strict_json
 from swerve.sources.coco import Coco
+from swerve.sources.export import export
 from swerve.sources.plain import PARTS
 from swerve.testing.contracts import SourceContract
-from swerve.values import Boxes2D, Image, Masks
 from tests.unit.test_source_boxes import HEIGHT, SIZE, WIDTH, boxes_of, draw, masks_of, put, refusal, survives, told, why
 
 Row = dict[str, Any]

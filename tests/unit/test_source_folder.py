@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.errors import InputError, UnreadableCase
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.values import Image
 from swerve.sources.folder import Folder, in_order
 from swerve.sources.windows import Windows
 from swerve.testing.contracts import SourceContract
-from swerve.values import Image
 
 
 def draw(folder: Path, name: str, value: int = 7, size: tuple[int, int] = (8, 6)) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.case import Case, Source
-from swerve.errors import InputError, UnreadableCase
-from swerve.files import png_bytes
-from swerve.retrain.export import export
-from swerve.seeding import rng_for
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, Image, PointCloud, Value, find
+from swerve.sources.export import export
 from swerve.sources.kitti import Kitti, KittiRaw
+from swerve.store.files import png_bytes
 from swerve.testing import SourceContract
-from swerve.values import Array, Boxes2D, Boxes3D, Calibration, Image, PointCloud, Value, find
 from tests.fixture_points import sweep
 
 WIDTH, HEIGHT = 120, 60

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from swerve.case import Source
-from swerve.errors import InputError
+from swerve.core.case import Source
+from swerve.core.errors import InputError
 from swerve.sources.lisa import COLUMNS, Lisa
 from swerve.testing.contracts import SourceContract
 from tests.unit.test_source_boxes import draw, put, refusal, survives, told, why

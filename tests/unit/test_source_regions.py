@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swerve import region as geometry
-from swerve.case import Source
-from swerve.errors import InputError, SpecError, UnreadableCase
-from swerve.region import area_of, inside
+from swerve.config.toml import Builder
+from swerve.core import region as geometry
+from swerve.core.case import Source
+from swerve.core.errors import InputError, SpecError, UnreadableCase
+from swerve.core.region import area_of, inside
+from swerve.core.values import Array, Region
 from swerve.sources.clouds import Clouds
 from swerve.sources.regions import Regions, read
 from swerve.sources.rings import polygon
 from swerve.sources.windows import Windows
-from swerve.spec import Builder
 from swerve.testing import FakeSource, SourceContract
-from swerve.values import Array, Region
 
 SQUARE = [[-10, -4], [50, -4], [50, 4], [-10, 4]]
 HOLE = [[5, -1], [8, -1], [8, 1], [5, 1]]

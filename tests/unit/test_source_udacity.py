@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.convention import Convention
-from swerve.errors import InputError, UnreadableCase
+from swerve.config.toml import Builder
+from swerve.core.convention import Convention
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.values import Signal, Steering, find
 from swerve.sources.udacity import Udacity
 from swerve.sources.windows import Windows
-from swerve.spec import Builder
 from swerve.testing.contracts import SourceContract
-from swerve.values import Signal, Steering, find
 
 TOLD: dict[str, Any] = {"unit": "radians", "positive": "left", "kind": "wheel"}
 INTERPOLATED = "index,timestamp,width,height,frame_id,filename,angle,torque,speed,lat,long,alt"

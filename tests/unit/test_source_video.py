@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve import limits
-from swerve.errors import InputError, UnreadableCase
-from swerve.seeding import rng_for
+from swerve.config import limits
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array, Group, Image
 from swerve.sources import video
 from swerve.sources.video import REMEMBERED, Reel, Video
 from swerve.sources.windows import Windows
 from swerve.testing.contracts import SourceContract
-from swerve.values import Array, Group, Image
 
 COUNT = 30
 LOSSLESS = "FFV1"
@@ -252,7 +252,7 @@ def test_damaged_films_are_quiet(tmp_path: Path) -> None:
 READ_ALL = """
 import sys
 from pathlib import Path
-from swerve.errors import UnreadableCase
+from swerve.core.errors import UnreadableCase
 from swerve.sources.video import Video
 source = Video(Path(sys.argv[1]))
 for key in source.keys():

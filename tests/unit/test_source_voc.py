@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.case import Case, Source
-from swerve.retrain.export import export
+from swerve.core.case import Case, Source
+from swerve.core.values import Boxes2D, Image
+from swerve.sources.export import export
 from swerve.sources.voc import Voc
 from swerve.testing.contracts import SourceContract
-from swerve.values import Boxes2D, Image
 from tests.unit.test_source_boxes import HEIGHT, SIZE, WIDTH, boxes_of, draw, put, refusal, survives, told, why
 
 

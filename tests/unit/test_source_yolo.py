@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Case, Source
-from swerve.retrain.export import export
+from swerve.core.case import Case, Source
+from swerve.core.values import Boxes2D, Image
+from swerve.sources.export import export
 from swerve.sources.yolo import Yolo, labels_of
 from swerve.testing.contracts import SourceContract
-from swerve.values import Boxes2D, Image
 from tests.unit.test_source_boxes import HEIGHT, SIZE, WIDTH, boxes_of, draw, masks_of, put, refusal, survives, told, why
 
 DATA = "train: images/train\nval: images/val\nnames: [red, green]\n"

@@ -4,10 +4,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.seeding import rng_for
-from swerve.space import Choices, OneOf, Over, Range, Sequenced, Space, Table, as_space
+from swerve.core.seeding import rng_for
+from swerve.core.space import Choices, OneOf, Over, Range, Sequenced, Space, Table, as_space
+from swerve.core.transformation import Chain, Transformation, Unchanged, param
 from swerve.testing import FakeSystem, sample_case
-from swerve.transformation import Chain, Transformation, Unchanged, param
 from swerve.transformations.affine import Rotate, Translate
 from swerve.transformations.blur import GaussianBlur, blurs
 from swerve.transformations.photometric import Brighten, Contrast

@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve import load
-from swerve.campaign import Campaign
-from swerve.codec import encode
-from swerve.errors import SpecError, SwerveError
-from swerve.relation import Rule
+from swerve.config.toml import Builder, build_change, describe, load_campaign
+from swerve.core import names
+from swerve.core.campaign import Campaign
+from swerve.core.encode import encode
+from swerve.core.errors import SpecError, SwerveError
+from swerve.core.relation import Rule
+from swerve.core.space import Choices, OneOf, Over, Range, Sequenced
+from swerve.core.transformation import Chain, Transformation
+from swerve.core.values import Boxes2D
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
-from swerve.space import Choices, OneOf, Over, Range, Sequenced
-from swerve.spec import Builder, build_change, describe, load_campaign
 from swerve.testing import FakeSource, FakeSystem
-from swerve.transformation import Chain, Transformation
 from swerve.transformations.affine import Rotate, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten
-from swerve.values import Boxes2D
 
 GOOD = """
 seed = 7
@@ -332,7 +332,7 @@ def _message_or_rules(path: Path) -> str:
 
 def test_core_imports_only_numpy() -> None:
     code = (
-        "import sys; import swerve.engine, swerve.journal, swerve.space;"
+        "import sys; import swerve.run.engine, swerve.store.journal, swerve.core.space;"
         "print([name for name in ('torch', 'cv2', 'rich', 'jinja2') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -345,7 +345,7 @@ def test_optional_tuple_takes_a_list_and_no_range() -> None:
         keep: tuple[int, ...] | None = None
         preserves: ClassVar[tuple[str, ...]] = ("*",)
 
-    named = load.name_of(Kept)
+    named = names.name_of(Kept)
     space = Builder("rule").space({"use": named, "keep": [3, 5]})
     assert space.grid() == (Kept((3, 5)),)
     assert Builder("rule").space({"use": named}).grid() == (Kept(),)

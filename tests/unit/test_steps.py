@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from swerve.errors import InputError
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 from swerve.systems.reading import Sight, Step
 from swerve.systems.steps import (
     PLACES,
@@ -28,7 +29,6 @@ from swerve.systems.steps import (
     Resize,
     Yuv,
 )
-from swerve.values import Array
 
 PICTURE = np.random.default_rng(3).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 EVERY = (

@@ -12,25 +12,26 @@ import cv2
 import pytest
 
 from swerve.analysis.tables import write_tables
-from swerve.campaign import Campaign, Observation
-from swerve.engine import Here
-from swerve.errors import EnvironmentFault, StoreError, SwerveError
-from swerve.evaluation import Evaluator
-from swerve.execute.local import run_into
-from swerve.identity import differences, identity_of
-from swerve.journal import Journal, opened
-from swerve.keep import pictures_of
-from swerve.relation import Rule
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign, Observation
+from swerve.core.errors import EnvironmentFault, StoreError, SwerveError
+from swerve.core.relation import Rule
+from swerve.core.space import Over, Range
+from swerve.core.transformation import Transformation, param
+from swerve.core.values import Image
 from swerve.relations.steering import same_angle
-from swerve.rows import ended_of, head_of
+from swerve.run.evaluator import Evaluator
+from swerve.run.executors.in_process import InProcess
+from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
-from swerve.space import Over, Range
-from swerve.spec import Loaded
-from swerve.store import DifferentCampaign, Run, Store, best_of
+from swerve.store.artifacts import pictures_of
+from swerve.store.fingerprint import differences, identity_of
+from swerve.store.folder import DifferentCampaign, Store
+from swerve.store.journal import Journal, opened
+from swerve.store.record_json import ended_of, head_of
+from swerve.store.view import Run, best_of
 from swerve.testing import FakeSource, FakeSystem
-from swerve.transformation import Transformation, param
 from swerve.transformations.photometric import Brighten
-from swerve.values import Image
 
 BASE = Campaign(
     source=FakeSource(12),
@@ -99,9 +100,9 @@ def test_head_of_a_line_tells_how_it_ended(tmp_path: Path, name: str) -> None:
 
 def test_baseline_is_let_go_before_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alive: list[weakref.ref[Evaluator]] = []
-    begin = Here.begin
+    begin = InProcess.begin
 
-    def begun(here: Here, baseline: Mapping[str, Observation]) -> None:
+    def begun(here: InProcess, baseline: Mapping[str, Observation]) -> None:
         begin(here, baseline)
         assert here._evaluate
         alive.append(weakref.ref(here._evaluate))
@@ -111,8 +112,8 @@ def test_baseline_is_let_go_before_the_tables(tmp_path: Path, monkeypatch: pytes
         assert [one() for one in alive] == [None]
         write_tables(run, summary)
 
-    monkeypatch.setattr(Here, "begin", begun)
-    monkeypatch.setattr("swerve.execute.local.write_tables", tables)
+    monkeypatch.setattr(InProcess, "begin", begun)
+    monkeypatch.setattr("swerve.run.launch.write_tables", tables)
     finish(tmp_path / "a")
     assert (tmp_path / "a" / "tables" / "baseline.csv").exists()
 
@@ -152,7 +153,7 @@ def test_other_campaign_is_refused(tmp_path: Path, changed: Campaign, said: str)
 def test_other_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finish(tmp_path / "a")
     monkeypatch.setattr("swerve.__version__", "9.9.9")
-    monkeypatch.setattr("swerve.identity.package_fingerprint", lambda: "f" * 64)
+    monkeypatch.setattr("swerve.store.fingerprint.package_fingerprint", lambda: "f" * 64)
     with pytest.raises(DifferentCampaign) as refusal:
         finish(tmp_path / "a")
     assert refusal.value.changed[0] == "swerve: 0.1.0 then, 9.9.9 now"

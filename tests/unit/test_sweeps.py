@@ -15,27 +15,28 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from swerve.errors import EnvironmentFault
-from swerve.execute.local import run_into
-from swerve.files import npy_bytes
-from swerve.keep import FINDINGS, files_of, pictures_of
+from swerve.config.toml import Loaded
+from swerve.core.errors import EnvironmentFault
+from swerve.core.region import region_of
+from swerve.core.transformation import Chain, Transformation
+from swerve.core.values import Array, Boxes2D, Boxes3D, Group, Region, Steering
 from swerve.methods.lidar import lidar
-from swerve.region import region_of
 from swerve.report.birdseye import ADDED, COLOURS, GONE, SHADE
 from swerve.report.html import write_report
 from swerve.report.pack import pack
-from swerve.report.sweeps import Drawn, drawn, drawn_of, expected_of, read_sweeps
+from swerve.report.sweep_pictures import SweepPictures, drawn, drawn_of, expected_of, read_sweeps
 from swerve.report.terminal import print_finding
-from swerve.review.pictures import Pictures
-from swerve.rows import Finding
-from swerve.spec import Loaded
-from swerve.store import Run
-from swerve.transformation import Chain, Transformation
+from swerve.review.pictures import ReviewPictures
+from swerve.run.finding_pictures import files_of
+from swerve.run.launch import run_into
+from swerve.store.artifacts import FINDINGS, pictures_of
+from swerve.store.files import npy_bytes
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 from swerve.transformations.dropout import DropPoints, Jitter
 from swerve.transformations.insert import InsertObject
 from swerve.transformations.lidar import MirrorScene, Shift, Yaw
 from swerve.transformations.scatter import AddPoints, PlacePoints
-from swerve.values import Array, Boxes2D, Boxes3D, Group, Region, Steering
 from tests.fixture_runs import noise
 from tests.fixture_sweep_runs import boxes_of, sweep_run
 from tests.fixture_sweeps import cloud, road, sweep_case
@@ -77,7 +78,7 @@ def pixels(png: bytes) -> Array:
     return cv2.cvtColor(cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
 
 
-def seen(run: Run) -> Drawn:
+def seen(run: Run) -> SweepPictures:
     item = first(run)
     source, followup = (read_sweeps(run, pictures_of(run, sha)) for sha in (item.source_sha, item.input_sha))
     (one,) = drawn(item, source, followup)
@@ -179,7 +180,7 @@ def test_code_of_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def refuse(*_: object) -> None:
         raise AssertionError("the author's code was asked for")
 
-    monkeypatch.setattr("swerve.report.sweeps.build_change", refuse)
+    monkeypatch.setattr("swerve.report.sweep_pictures.build_change", refuse)
     assert expected_of(item) is None
     nested = {"use": "chain", "steps": [{"use": "yaw", "degrees": 1.0}, dict(item.change)]}
     assert expected_of(dataclasses.replace(item, change=nested)) is None
@@ -234,7 +235,7 @@ def test_nothing_outside_the_run_is_read(tmp_path: Path) -> None:
     kept.symlink_to(tmp_path / "secret.npy")
     assert "lidar.npy" not in read_sweeps(run, pictures_of(run, item.source_sha))
     assert "<img" not in write_report(run).read_text()
-    assert Pictures(run).of(item).shots == ()
+    assert ReviewPictures(run).of(item).shots == ()
 
 
 # --- where findings are shown --------------------------------------------------------------------------------------------
@@ -307,7 +308,7 @@ def test_pack_and_review_show_what_the_report_shows(tmp_path: Path) -> None:
     with zipfile.ZipFile(pack(run, item.id, tmp_path)) as archive:
         assert (archive.read("source-lidar.png"), archive.read("followup-lidar.png")) == (source, followup)
         assert {"source-lidar.npy", "source-region.json", "source-camera.png"} <= set(archive.namelist())
-    shots = Pictures(run).of(item).shots
+    shots = ReviewPictures(run).of(item).shots
     assert [shot.sensor for shot in shots] == ["lidar", "camera"]
     assert (shots[0].source, shots[0].followup) == (source, followup)
 
@@ -316,7 +317,7 @@ def test_boxes_in_pixels_are_drawn_on_the_camera(tmp_path: Path) -> None:
     """The review page draws them on the first picture."""
     run = sweep_run(tmp_path / "run", POINT, camera=noise(1))
     both = dataclasses.replace(first(run), after=(*first(run).after, Boxes2D(np.zeros((0, 4)), ())))
-    assert [shot.sensor for shot in Pictures(run).of(both).shots] == ["camera", "lidar"]
+    assert [shot.sensor for shot in ReviewPictures(run).of(both).shots] == ["camera", "lidar"]
 
 
 # --- a whole campaign ----------------------------------------------------------------------------------------------------
@@ -331,10 +332,10 @@ def test_campaign_keeps_what_is_needed(tmp_path: Path) -> None:
     kept = pictures_of(run, item.source_sha)["region"]
     assert Region(tuple(np.array(ring) for ring in json.loads(kept.read_bytes()))) == region_of(Sweeps(2)[item.case])
     packed = pack(run, item.id, tmp_path / "kept.zip").read_bytes()
-    shots = Pictures(run).of(item).shots
+    shots = ReviewPictures(run).of(item).shots
     assert [shot.sensor for shot in shots] == ["lidar"]
     assert has(pixels(shots[0].followup), ADDED)
     assert "<figure" not in write_report(run).read_text()  # nothing but the seed varies
     shutil.rmtree(run.folder / FINDINGS)
     assert pack(run, item.id, tmp_path / "again.zip").read_bytes() == packed
-    assert Pictures(run).of(item).shots == shots
+    assert ReviewPictures(run).of(item).shots == shots

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from swerve.case import Case
-from swerve.errors import InputError
-from swerve.system import System
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.system import System
+from swerve.core.values import Signal, Steering
 from swerve.systems.function import FunctionSystem
 from swerve.systems.torch import TorchSystem
-from swerve.values import Signal, Steering
 
 CASES = [Case(str(number), {"speed": Signal("speed", number)}) for number in range(5)]
 

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from swerve import limits
-from swerve.errors import UnreadableCase
+from swerve.config import limits
+from swerve.core.errors import UnreadableCase
 from swerve.sources import strict_json, strict_yaml
 from swerve.sources.plain import Misread
 from swerve.sources.root import Root

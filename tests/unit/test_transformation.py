@@ -4,11 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.errors import InputError, NotApplicable, UnmappedError
+from swerve.core.case import Case
+from swerve.core.errors import InputError, NotApplicable, UnmappedError
+from swerve.core.transformation import Chain, Transformation, Unchanged, param, params_of, plain_name
+from swerve.core.values import Group, Image, Signal, Steering, Value
 from swerve.testing import sample_case
-from swerve.transformation import Chain, Transformation, Unchanged, param, params_of, plain_name
-from swerve.values import Group, Image, Signal, Steering, Value
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from swerve.case import Case
-from swerve.errors import NotApplicable
-from swerve.gates.fill import MaxFill
-from swerve.transformation import Chain, Transformation, params_of
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable
+from swerve.core.transformation import Chain, Transformation, params_of
+from swerve.core.values import Array, Group, Image, Signal, Steering
+from swerve.relations.gates import MaxFill
 from swerve.transformations.affine import BORDERS, Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import AverageBlur, BilateralBlur, GaussianBlur, MedianBlur, blurs
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.values import Array, Group, Image, Signal, Steering
 
 AFFINE = (Translate, Scale, Shear, Rotate)
 BLURS = (AverageBlur, GaussianBlur, MedianBlur, BilateralBlur)

@@ -3,9 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from swerve.codec import decode_value, decode_values, encode_value, light
-from swerve.testing import sample_case
-from swerve.values import (
+from swerve.core.encode import decode_value, decode_values, encode_value, light
+from swerve.core.values import (
     KINDS,
     SLOTS,
     Boxes2D,
@@ -21,6 +20,7 @@ from swerve.values import (
     Steering,
     find,
 )
+from swerve.testing import sample_case
 
 
 def image(level: int = 7) -> Image:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from swerve.case import Case
-from swerve.errors import NotApplicable
-from swerve.space import Over, Range
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable
+from swerve.core.space import Over, Range
+from swerve.core.transformation import Chain, Transformation
+from swerve.core.values import Array, Depth, Group, Image, PointCloud, Steering
 from swerve.testing import FakeSystem, TransformationContract
-from swerve.transformation import Chain, Transformation
 from swerve.transformations.affine import Translate
 from swerve.transformations.atmosphere import air_of, assumed_depth
 from swerve.transformations.weather import Fog, Rain, Snow, fog, rain, snow, tigaug_weather
-from swerve.values import Array, Depth, Group, Image, PointCloud, Steering
 
 WIDTH, HEIGHT = 160, 90
 SAMPLES = (Fog(400), Fog(40, seed=3), Rain(0.3), Rain(1, 0.2, 0.3, -20), Snow(1), Snow(5, 30, seed=9))

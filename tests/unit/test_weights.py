@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from swerve import limits
-from swerve.errors import InputError
+from swerve.config import limits
+from swerve.core.errors import InputError
 from swerve.systems.weights import check_archive, filled, load, model_file, tensors_in
 from swerve.zoo import steering
 

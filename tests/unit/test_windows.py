@@ -3,17 +3,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from swerve.campaign import Campaign
-from swerve.engine import run
-from swerve.errors import UnreadableCase
-from swerve.relation import Rule
+from swerve.core.campaign import Campaign
+from swerve.core.errors import UnreadableCase
+from swerve.core.relation import Rule
+from swerve.core.transformation import Transformation
+from swerve.core.values import Group, Image
 from swerve.relations.steering import same_angle
+from swerve.run.engine import run
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows, frames_of
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
-from swerve.transformation import Transformation
 from swerve.transformations.photometric import Brighten
-from swerve.values import Group, Image
 
 
 def drives(count: int, frames: int) -> FakeSource:

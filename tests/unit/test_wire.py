@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from swerve.errors import ModelError
-from swerve.systems.wire import BODY, DTYPES, HEADER, MAGIC, missing, packed, read_frame, unpacked, values_of, write_all
-from swerve.values import (
+from swerve.core.errors import ModelError
+from swerve.core.values import (
     KINDS,
     Boxes2D,
     Boxes3D,
@@ -32,6 +31,7 @@ from swerve.values import (
     Steering,
     Value,
 )
+from swerve.systems.wire import BODY, DTYPES, HEADER, MAGIC, missing, packed, read_frame, unpacked, values_of, write_all
 
 NOISE = np.random.default_rng(3)
 ONE_OF_EACH = (

@@ -8,14 +8,14 @@ from swerve.world.driver import LARGEST, RATIO, WHEELBASE, WIDTH, Driver, Pose, 
 from swerve.world.ground import Floor
 from swerve.world.mesh import Material, mesh
 from swerve.world.plan import scene
-from swerve.world.road import AHEAD, BEHIND, Profile, Road
+from swerve.world.road import AHEAD, BEHIND, CrossSection, Road
 from swerve.world.scene import Scene, Thing, Track
 
 COUNT = int(BEHIND + AHEAD) + 1
 
 
 def place(bend: float = 0.0, things: tuple[Thing, ...] = ()) -> Scene:
-    road = Road(np.full(COUNT, bend), Profile(lanes=1, lane=3.4))
+    road = Road(np.full(COUNT, bend), CrossSection(lanes=1, lane=3.4))
     return Scene("s", road, Floor(), things, np.zeros((0, 3), np.float32), 0.0, 0.5, 0.0, 9.0)
 
 

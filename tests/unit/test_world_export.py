@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from pycocotools.mask import decode, frPyObjects
 
-from swerve.cli import main
-from swerve.report.sheet import GAP, LINE, contact_sheet, world_sheet
-from swerve.values import Boxes2D, Masks, find
+from swerve.cli.main import main
+from swerve.core.values import Boxes2D, Masks, find
+from swerve.report.contact_sheet import GAP, LINE, contact_sheet, world_sheet
 from swerve.world.source import World
 
 SIZE = ("--size", "96x54", "--count", "2")

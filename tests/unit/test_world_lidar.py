@@ -9,30 +9,30 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from swerve.case import Source
-from swerve.errors import InputError
-from swerve.region import area_of, distance, inside
+from swerve.core.case import Source
+from swerve.core.errors import InputError
+from swerve.core.region import area_of, distance, inside
+from swerve.core.values import Array, Boxes3D, Calibration, Image, PointCloud, Region, SceneRef, find
 from swerve.testing import SourceContract
-from swerve.values import Array, Boxes3D, Calibration, Image, PointCloud, Region, SceneRef, find
 from swerve.world.camera import Camera
 from swerve.world.crowd import Crowded, crowded, islands, moving, outline
 from swerve.world.drivable import REACH, contours, drivable
-from swerve.world.lidar import Lidar, directions, echoes, turned
+from swerve.world.lidar import LaserScanner, directions, echoes, turned
 from swerve.world.lidar_source import LidarWorld
+from swerve.world.lidar_sweep import FEWEST, KINDS, boxes, sweep
 from swerve.world.mesh import Material
 from swerve.world.road import MARGIN
 from swerve.world.scene import LABELLED
 from swerve.world.source import World, drive, frame
-from swerve.world.sweep import FEWEST, KINDS, boxes, sweep
 
-SMALL = Lidar(columns=360)
-PLAIN = Lidar(columns=360, noise=0.0, lost=0.0)
+SMALL = LaserScanner(columns=360)
+PLAIN = LaserScanner(columns=360, noise=0.0, lost=0.0)
 AVENUE, *_ = KEYS = [f"lidar-test/0/{number}" for number in range(3)]
 NUMBER = 40
 
 
 @cache
-def seen(key: str = KEYS[0], lidar: Lidar = SMALL):
+def seen(key: str = KEYS[0], lidar: LaserScanner = SMALL):
     """Scene, pose, sweep, region and boxes of one frame."""
     way = drive(key)
     pose, place = way.poses[NUMBER], way.scene_of(NUMBER)
@@ -56,7 +56,7 @@ def placed(xyz: Array, box: Array) -> Array:
 
 class TestLidar:
     def test_as_the_maker_builds_it(self) -> None:
-        up = Lidar().elevations
+        up = LaserScanner().elevations
         assert len(up) == 64
         assert (up[0], up[-1]) == (2.0, -24.8)
         assert up[0] - up[-1] == pytest.approx(26.8)
@@ -75,7 +75,7 @@ class TestLidar:
     @pytest.mark.parametrize("wrong", [{"beams": 1}, {"columns": 4}, {"beams": 900}])
     def test_numbers_are_checked(self, wrong) -> None:
         with pytest.raises(InputError, match="a LiDAR has 2 to 256 beams and 8 to 8192 columns"):
-            Lidar(**wrong)
+            LaserScanner(**wrong)
 
 
 class TestRays:
@@ -120,7 +120,7 @@ class TestSweep:
     @pytest.mark.parametrize("key", KEYS)
     def test_looks_like_a_real_one(self, key: str) -> None:
         """About 100,000 points in 120 m, the road 1.73 m below, intensities in 255 steps (LM-10)."""
-        _, _, found, *_ = seen(key, Lidar())
+        _, _, found, *_ = seen(key, LaserScanner())
         assert 90_000 < len(found.xyzi) < 121_600
         assert found.xyzi.dtype == np.float32
         away = np.linalg.norm(found.xyzi[:, :3], axis=1)
@@ -179,7 +179,7 @@ class TestSweep:
         assert away[found.things > 0].max() > 60
 
     def test_markings_shine_and_asphalt_does_not(self) -> None:
-        place, pose, found, *_ = seen(KEYS[0], Lidar(columns=1900, noise=0.0))
+        place, pose, found, *_ = seen(KEYS[0], LaserScanner(columns=1900, noise=0.0))
         x, y, _ = turned(found.xyzi[:, :3].T, pose.yaw) + PLAIN.eye(pose)[:, None]
         _, d, edge = place.road.locate(x, y).T
         ground = (found.things == 0) & (found.xyzi[:, 2] < -1.72) & (np.linalg.norm(found.xyzi[:, :2], axis=1) < 15)
@@ -207,7 +207,7 @@ class TestBoxes:
     @pytest.mark.parametrize("key", KEYS)
     def test_points_lie_in_their_boxes(self, key: str) -> None:
         """A box for everyone who returned something, and every such point in one of them, but for the noise."""
-        place, _, found, _, labels = seen(key, Lidar())
+        place, _, found, _, labels = seen(key, LaserScanner())
         known = [number for number, thing in enumerate(place.things, 1) if thing.kind in KINDS]
         met = [number for number in known if (found.things == number).any()]
         assert sorted(labels.kinds) == sorted(KINDS[place.things[number - 1].kind] for number in met)
@@ -215,7 +215,7 @@ class TestBoxes:
         assert np.any(held, axis=0)[np.isin(found.things, known)].all()
 
     def test_a_quarter_turn_would_be_seen(self) -> None:
-        _, _, found, _, labels = seen(KEYS[0], Lidar())
+        _, _, found, _, labels = seen(KEYS[0], LaserScanner())
         right = wrong = 0
         for box, kind in zip(labels.xyzlwhy, labels.kinds, strict=True):
             if kind == "car":
@@ -464,7 +464,7 @@ class TestSource:
         shown = frame(ref, camera, World().weather("test/0/0"))
         pose = drive("lidar-test/0/0").poses[0]
         xyz = case.inputs["lidar"].xyzi[:, :3].astype(float)  # type: ignore[attr-defined]
-        pixels, ahead = camera.project(pose, turned(xyz.T, pose.yaw).T + Lidar().eye(pose))
+        pixels, ahead = camera.project(pose, turned(xyz.T, pose.yaw).T + LaserScanner().eye(pose))
         column, row = np.rint(pixels - 0.5).astype(int).T
         on = (ahead > 3) & (column >= 0) & (column < 640) & (row >= 0) & (row < 360)
         depth = shown.depth[row[on], column[on]]

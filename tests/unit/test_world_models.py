@@ -8,7 +8,7 @@ import pytest
 from embreex import rtcore_scene
 from embreex.mesh_construction import TriangleMesh
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world import people, roadside, shapes, vehicles
 from swerve.world.mesh import Material, Mesh
 

@@ -10,12 +10,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from swerve.errors import InputError, NotApplicable
+from swerve.core.errors import InputError, NotApplicable
+from swerve.core.transformation import Chain
+from swerve.core.values import Boxes2D, Boxes3D, Calibration, Depth, Masks, SceneRef, Steering, find
 from swerve.sources.windows import Windows
-from swerve.transformation import Chain
 from swerve.transformations.photometric import Brighten
 from swerve.transformations.rerender import Rerender
-from swerve.values import Boxes2D, Boxes3D, Calibration, Depth, Masks, SceneRef, Steering, find
 from swerve.world import labels
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, conditions

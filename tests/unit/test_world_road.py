@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swerve.world.ground import Floor, Footprint, _contour, kerbs, paint
-from swerve.world.road import AHEAD, BEHIND, LARGEST_TURN, Junction, Profile, Road, winding
+from swerve.world.road import AHEAD, BEHIND, LARGEST_TURN, CrossSection, Junction, Road, winding
 
 STRAIGHT = np.zeros(int(BEHIND + AHEAD) + 1)
 
@@ -43,13 +43,13 @@ def test_roads_never_turn_back(seed: int, tightest: float) -> None:
 
 
 def test_edge_is_the_kerb() -> None:
-    plain = Road(STRAIGHT, Profile(lanes=1, lane=3.0))
+    plain = Road(STRAIGHT, CrossSection(lanes=1, lane=3.0))
     _, _, edge = plain.locate(np.array([20.0, 20.0]), np.array([3.45 - 1.0, 3.45 + 2.0])).T
     assert edge == pytest.approx([-1.0, 2.0], abs=0.01)
 
 
 def test_side_road_opens_the_kerb() -> None:
-    crossing = Road(STRAIGHT, Profile(), (Junction(50.0, np.pi / 2, 3.0, left=True, right=False),))
+    crossing = Road(STRAIGHT, CrossSection(), (Junction(50.0, np.pi / 2, 3.0, left=True, right=False),))
     edge = crossing.locate(np.array([50.0, 50.0]), np.array([20.0, -20.0]))[:, 2]
     assert edge[0] < 0 < edge[1]
 
@@ -76,21 +76,21 @@ def test_mirrored_twice_is_itself() -> None:
 
 
 def test_markings_lie_on_their_lines() -> None:
-    plain = Road(STRAIGHT, Profile(lanes=1, lane=3.0, solid=True))
+    plain = Road(STRAIGHT, CrossSection(lanes=1, lane=3.0, solid=True))
     y = np.array([0.16, 1.5, 3.1])
     painted = paint(plain, Floor(wear=0.0, edge_lines=True), np.full(3, 40.0), y, seen(3))
     assert painted.mark == pytest.approx([1, 0, 1], abs=0.05)
 
 
 def test_markings_keep_off_junctions() -> None:
-    profile = Profile(lanes=1, lane=3.0, solid=True)
+    profile = CrossSection(lanes=1, lane=3.0, solid=True)
     crossing = Road(STRAIGHT, profile, (Junction(40.0, np.pi / 2, 3.0, left=True, right=True),))
     painted = paint(crossing, Floor(wear=0.0), np.array([40.0, 80.0]), np.array([0.16, 0.16]), seen(2))
     assert painted.mark[0] == 0 < painted.mark[1]
 
 
 def test_far_lines_fade_but_keep_their_share() -> None:
-    plain = Road(STRAIGHT, Profile(lanes=1, lane=3.0, solid=True))
+    plain = Road(STRAIGHT, CrossSection(lanes=1, lane=3.0, solid=True))
     across = np.linspace(-1.0, 1.0, 4001)
     floor = Floor(wear=0.0, edge_lines=False)
     fine, coarse = (paint(plain, floor, np.full(4001, 40.0), across, seen(4001, size)).mark.mean() for size in (0.001, 0.2))

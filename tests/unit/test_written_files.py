@@ -16,12 +16,12 @@ import cv2
 import numpy as np
 import pytest
 
-from swerve.cli import main
-from swerve.execute.local import run_into
-from swerve.files import write_csv
-from swerve.journal import Journal
-from swerve.spec import load_campaign
-from swerve.store import JOURNAL, Run
+from swerve.cli.main import main
+from swerve.config.toml import load_campaign
+from swerve.run.launch import run_into
+from swerve.store.files import write_csv
+from swerve.store.journal import Journal
+from swerve.store.view import JOURNAL, Run
 from tests.quality.campaigns import written
 from tests.quality.children import assert_same, command, content, environment, finish
 
@@ -186,7 +186,7 @@ def noted(handle):
 os.fsync = noted
 os.umask({umask})
 sys.addaudithook(hook)
-from swerve.cli import main
+from swerve.cli.main import main
 for words in {before!r}:
     assert main(words) in (0, 1), words
 """
@@ -253,7 +253,7 @@ def test_nothing_partial_is_left(watched: tuple[int, Path, list[list[str]]]) -> 
 
 PICTURES = """
 import hashlib, numpy as np
-from swerve.files import png_bytes
+from swerve.store.files import png_bytes
 noise = np.random.default_rng(0).integers(0, 9, (256, 5, 7, 3), dtype=np.uint8)
 flat = [np.full((4, 4, 3), level, np.uint8) for level in range(256)]
 raise SystemExit(hashlib.sha256(b"".join(map(png_bytes, [*flat, *noise]))).hexdigest())

@@ -9,13 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.region import outside
+from swerve.core.system import System, WhiteBox
+from swerve.core.values import Boxes3D, Image, PointCloud, Region
 from swerve.coverage.layers import layout_of
-from swerve.errors import InputError
-from swerve.region import outside
-from swerve.system import System, WhiteBox
 from swerve.testing import SystemContract
-from swerve.values import Boxes3D, Image, PointCloud, Region
 from swerve.zoo.grid import Grid
 from swerve.zoo.lidar import LIDAR, Lidar, LidarGlobal, lidar_named
 from swerve.zoo.lidar_network import HEADS, OUTPUTS, BirdNet, said

@@ -8,17 +8,28 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import nn
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.system import WhiteBox
+from swerve.core.values import Group, Image, Signal
 from swerve.coverage.layers import DEEPTEST_2018, DEFAULT, layout_of
-from swerve.errors import InputError
 from swerve.sources.windows import Windows
-from swerve.system import WhiteBox
 from swerve.systems.probe import probe
-from swerve.values import Group, Image, Signal
 from swerve.world.source import World
 from swerve.zoo.data import degrees_of
 from swerve.zoo.networks import EpochNet, folded, normalised
-from swerve.zoo.steering import DEGREES, PACKAGED, STEERING, Chauffeur, DaveOrig, Epoch, Rambo, Trained, View, differences
+from swerve.zoo.steering import (
+    DEGREES,
+    PACKAGED,
+    STEERING,
+    CameraCrop,
+    Chauffeur,
+    DaveOrig,
+    Epoch,
+    Rambo,
+    Trained,
+    differences,
+)
 from swerve.zoo.train import blank, save_weights
 
 NAMES = tuple(STEERING)
@@ -143,7 +154,7 @@ def test_rambo_notices_reversed_time(untrained):
 @settings(max_examples=30, deadline=None)
 @given(height=st.integers(16, 90), width=st.integers(16, 90), top=st.floats(0.35, 0.6), seed=st.integers(0, 9))
 def test_cut_frames_look_alike(height, width, top, seed):
-    view, frame = View(top=top, width=20, height=10, tone="unit"), image(seed, (height, width)).pixels
+    view, frame = CameraCrop(top=top, width=20, height=10, tone="unit"), image(seed, (height, width)).pixels
     cut = round(height * 0.35)
     assert np.array_equal(view.reduced(frame), view.reduced(frame[cut:], cut))
 

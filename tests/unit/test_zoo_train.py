@@ -9,42 +9,42 @@ import pytest
 import torch
 from torch import nn
 
-from swerve.errors import InputError
+from swerve.core.errors import InputError
 from swerve.zoo import data
-from swerve.zoo.data import Drive, Frames, Part, Parts, default_folder, render_drive, rendered
-from swerve.zoo.learn import Lesson, Material, Recipe, answers, fit, learn, rmse, samples, varied
-from swerve.zoo.steering import STEERING, View
+from swerve.zoo.data import FramePart, FrameParts, KeptDrive, SteeringFrames, default_folder, render_drive, rendered
+from swerve.zoo.learn import Lesson, Recipe, TrainingFrames, answers, fit, learn, rmse, samples, varied
+from swerve.zoo.steering import STEERING, CameraCrop
 from swerve.zoo.train import Score, cards, main, overview, save_weights, scored, train_named
 
-VIEW = View(top=0.5, width=8, height=4, tone="unit", frames=3)
-TINY = Part("train", 3, 2, width=32, height=18)
+VIEW = CameraCrop(top=0.5, width=8, height=4, tone="unit", frames=3)
+TINY = FramePart("train", 3, 2, width=32, height=18)
 QUICK = Recipe(passes=2, batch=8, memory=1)
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def numbered(drives: int, length: int, first: int = 0) -> Frames:
+def numbered(drives: int, length: int, first: int = 0) -> SteeringFrames:
     """Frames whose brightness is their number, and whose angle is ten times that."""
     number = first + np.arange(drives * length).reshape(drives, length)
     pixels = np.broadcast_to(number[..., None, None, None], (drives, length, 6, 8, 3)).astype(np.uint8)
-    return Frames(pixels, 10.0 * number.astype(np.float32), cut=3)
+    return SteeringFrames(pixels, 10.0 * number.astype(np.float32), cut=3)
 
 
-def striped(drives: int, length: int, seed: int) -> Frames:
+def striped(drives: int, length: int, seed: int) -> SteeringFrames:
     """Grey noise with a white stripe; the farther right it stands, the farther right one must steer."""
     rng = np.random.default_rng(seed)
     at = rng.integers(4, 60, (drives, length))
     pixels = rng.integers(40, 90, (drives, length, 23, 64, 3), np.uint8)
     for drive, frame in np.ndindex(drives, length):
         pixels[drive, frame, :, at[drive, frame] - 3 : at[drive, frame] + 3] = 250
-    return Frames(pixels, (32 - at).astype(np.float32), cut=12)
+    return SteeringFrames(pixels, (32 - at).astype(np.float32), cut=12)
 
 
 @pytest.fixture(scope="module")
-def material() -> Material:
+def material() -> TrainingFrames:
     sizes = ((9, 4), (2, 102), (2, 4), (1, 101), (2, 4), (1, 101))
-    return Material(*(striped(*size, seed) for seed, size in enumerate(sizes)))
+    return TrainingFrames(*(striped(*size, seed) for seed, size in enumerate(sizes)))
 
 
 def test_windows_end_at_their_angle():
@@ -159,14 +159,14 @@ def test_drive_is_world_without_top():
     assert made.pixels.shape == TINY.shape[1:]
 
 
-def fake_drive(part: Part, drive: int) -> Drive:
-    return Drive(np.full(part.shape[1:], drive + 1, np.uint8), np.full(part.frames, drive, np.float32), 30.0)
+def fake_drive(part: FramePart, drive: int) -> KeptDrive:
+    return KeptDrive(np.full(part.shape[1:], drive + 1, np.uint8), np.full(part.frames, drive, np.float32), 30.0)
 
 
 def test_rendering_goes_on_where_stopped(monkeypatch, tmp_path):
     asked = []
 
-    def stops_after_one(part: Part, drive: int) -> Drive:
+    def stops_after_one(part: FramePart, drive: int) -> KeptDrive:
         if asked:
             raise KeyboardInterrupt
         asked.append(drive)
@@ -217,7 +217,7 @@ def test_torn_description_is_refused(monkeypatch, tmp_path):
 
 
 def test_parts_share_no_scene():
-    parts = Parts().all()
+    parts = FrameParts().all()
     assert len({(part.split, part.seed) for part in parts}) == 6
     assert len({part.folder for part in parts}) == 6
     assert {part.split for part in parts} == {"train", "val", "test"}
@@ -227,21 +227,21 @@ def test_runs_of_a_drive_lie_apart(monkeypatch, tmp_path):
     part = replace(TINY, drives=2, frames=3, runs=2, apart=5)
     assert part.keys(1) == [f"train/0/1#{number}" for number in (0, 1, 2, 5, 6, 7)]
     assert set(part.keys(1)) <= set(part.world().keys())
-    monkeypatch.setattr(data, "render_drive", lambda part, drive: Drive(*told(part, drive), seconds=1.0))
+    monkeypatch.setattr(data, "render_drive", lambda part, drive: KeptDrive(*told(part, drive), seconds=1.0))
     frames = rendered(part, tmp_path, workers=1)
     assert frames.degrees.tolist() == [[0, 1, 2], [5, 6, 7], [10, 11, 12], [15, 16, 17]]
     assert frames.pixels[:, :, 0, 0, 0].tolist() == frames.degrees.tolist()
     assert frames.drives == 2
 
 
-def told(part: Part, drive: int) -> tuple[np.ndarray, np.ndarray]:
+def told(part: FramePart, drive: int) -> tuple[np.ndarray, np.ndarray]:
     """Frames and angles that say their own number."""
     numbers = np.array([10 * drive + int(key.rpartition("#")[2]) for key in part.keys(drive)], np.float32)
     return np.broadcast_to(numbers[:, None, None, None], part.shape[1:]).astype(np.uint8), numbers
 
 
 def test_share_keeps_a_drive():
-    few = Parts(short=Part("train", 2200, 4), long=Part("train", 9, 130)).scaled(0.01)
+    few = FrameParts(short=FramePart("train", 2200, 4), long=FramePart("train", 9, 130)).scaled(0.01)
     assert (few.short.drives, few.long.drives, few.long.frames) == (22, 1, 130)
 
 

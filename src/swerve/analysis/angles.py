@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from swerve.campaign import Observation
-from swerve.relation import Status
-from swerve.system import Answer
-from swerve.values import Array, Steering, find
+from swerve.core.campaign import Observation
+from swerve.core.relation import Status
+from swerve.core.system import Answer
+from swerve.core.values import Array, Steering, find
 
 JUDGED = (Status.HELD.value, Status.VIOLATED.value)
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from swerve.analysis.centres import centre_precision
 from swerve.analysis.detection import average_precision
-from swerve.campaign import Observation
-from swerve.case import Source
-from swerve.convention import Convention
-from swerve.values import Boxes2D, Boxes3D, Steering, Value, find
+from swerve.core.campaign import Observation
+from swerve.core.case import Source
+from swerve.core.convention import Convention
+from swerve.core.values import Boxes2D, Boxes3D, Steering, Value, find
 
 WHEEL = "degrees of the steering wheel"
 ANY, SAME = "any", "same"

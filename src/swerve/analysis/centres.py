@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from swerve.analysis.detection import ANY, Precision, check_sets, tidy
-from swerve.values import Array, Boxes3D
+from swerve.core.values import Array, Boxes3D
 
 METRES = (0.5, 1.0, 2.0, 4.0)
 RECALLS = np.linspace(0, 1, 101)

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from swerve.analysis.statistics import Outcome, holm, sign_test, wilson
-from swerve.errors import StoreError, printable
-from swerve.identity import differences
-from swerve.journal import Row
-from swerve.relation import Status
-from swerve.rows import Finding, finding_of, is_finding
-from swerve.store import Run, best_of
+from swerve.core.errors import StoreError, printable
+from swerve.core.relation import Status
+from swerve.store.fingerprint import differences
+from swerve.store.journal import Row
+from swerve.store.record_json import Finding, finding_of, is_finding
+from swerve.store.view import Run, best_of
 
 HELD, VIOLATED, SKIPPED, ERROR = Status.HELD.value, Status.VIOLATED.value, Status.SKIPPED.value, Status.ERROR.value
 ABSENT = "absent"
@@ -144,7 +144,7 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Two runs side by side; `appeared` and `gone` tell how the others' trials ended where only one run violated."""
 
     before: Run
@@ -217,7 +217,7 @@ class Incomparable(StoreError):
         super().__init__(f"{before.folder} and {after.folder} cannot be compared: {why}; {way_out}")
 
 
-def compare(before: Run, after: Run) -> Comparison:
+def compare(before: Run, after: Run) -> RunComparison:
     """What changed from `before` to `after`, paired by trial."""
     merge = _Merge()
     for rows in itertools.zip_longest(before.trials(), after.trials()):
@@ -234,7 +234,7 @@ def compare(before: Run, after: Run) -> Comparison:
         raise Incomparable(before, after, overall, [*changed, *told])
     warnings = (*changed, *told, *_gaps(overall))
     asked = tuple(_differences(before, after, _asked))
-    return Comparison(before, after, overall, rules, merge.appeared, merge.gone, warnings, left, silent, asked)
+    return RunComparison(before, after, overall, rules, merge.appeared, merge.gone, warnings, left, silent, asked)
 
 
 def findings_among(run: Run, ids: Collection[str], most: int | None = None) -> list[Finding]:
@@ -242,7 +242,7 @@ def findings_among(run: Run, ids: Collection[str], most: int | None = None) -> l
     return _worst(run, lambda row: row["id"] in ids, len(ids) if most is None else most)
 
 
-def persisting(found: Comparison, most: int | None = None) -> list[Finding]:
+def persisting(found: RunComparison, most: int | None = None) -> list[Finding]:
     """The findings of AFTER that BEFORE has too, worst first, `most` of them; no list of their ids is kept for it."""
     count = found.overall.persisting if most is None else most
     return _worst(found.after, lambda row: row["id"] not in found.appeared, count)

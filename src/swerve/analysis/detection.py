@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from swerve.errors import InputError
-from swerve.values import Array, Boxes2D, Value
+from swerve.core.errors import InputError
+from swerve.core.values import Array, Boxes2D, Value
 
 LIMITS = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
 MOST_PER_IMAGE = 100

@@ -1,10 +1,10 @@
 """Findings that are the same fault: one rule, one kind of change, one direction of the error, one way inside the network.
 
 The first three are a finding's `Symptom`, read off its journal row. Where a white-box system showed what the changes did to
-its last layer but one (`swerve.keep`), the findings of a symptom are split further: two belong to different ways of failing
-where that layer moved in directions more than 60° apart, on the average of their clusters (average linkage, cosine
-distance `APART`). A way that fewer than `FEWEST` cases show is no way of its own. It stays with the symptom's largest way,
-as do the findings that nobody looked into, so that every finding is in exactly one group.
+its last layer but one (`swerve.run.finding_pictures`), the findings of a symptom are split further: two belong to different
+ways of failing where that layer moved in directions more than 60° apart, on the average of their clusters (average linkage,
+cosine distance `APART`). A way that fewer than `FEWEST` cases show is no way of its own. It stays with the symptom's largest
+way, as do the findings that nobody looked into, so that every finding is in exactly one group.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from swerve.errors import StoreError
-from swerve.keep import SHA_DIGITS
+from swerve.core.errors import StoreError
+from swerve.core.system import Answer
+from swerve.core.values import Array, Boxes2D, Boxes3D, Signal, Steering, find
 from swerve.relations.boxes import Flaw
 from swerve.relations.sets import rows_fact
-from swerve.rows import Finding
-from swerve.shrink import shrunk_of
-from swerve.store import Run
-from swerve.system import Answer
-from swerve.values import Array, Boxes2D, Boxes3D, Signal, Steering, find
+from swerve.store.artifacts import SHA_DIGITS, shrunk_of
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 
 APART = 0.5  # 1 - cos 60°
 FEWEST = 2
@@ -57,7 +56,7 @@ class Symptom:
 
 
 @dataclass(frozen=True)
-class Group:
+class FindingGroup:
     """Findings of one fault, with the worst of them as its exemplar."""
 
     number: int  # 1 hits most cases
@@ -170,16 +169,16 @@ class _Tally:
         self.hit.extend(bytes(max(0, byte + 1 - len(self.hit))))
         self.hit[byte] |= 1 << bit
 
-    def group(self, symptom: Symptom, way: tuple[int, int], inputs: frozenset[str]) -> Group:
+    def group(self, symptom: Symptom, way: tuple[int, int], inputs: frozenset[str]) -> FindingGroup:
         assert self.exemplar is not None
-        return Group(0, symptom, self.findings, int.from_bytes(self.hit).bit_count(), self.exemplar, way, inputs)
+        return FindingGroup(0, symptom, self.findings, int.from_bytes(self.hit).bit_count(), self.exemplar, way, inputs)
 
 
 def _worst_first(finding: Finding) -> tuple[float, str]:
     return -finding.margin, finding.id
 
 
-def groups(run: Run, features: Mapping[str, Array] | None = None) -> list[Group]:
+def groups(run: Run, features: Mapping[str, Array] | None = None) -> list[FindingGroup]:
     """The groups of all findings of `run`, in one pass, those that hit most cases first, then those with most findings.
 
     Args:
@@ -237,7 +236,9 @@ def _same_objects(first: Mapping[str, Any], second: Mapping[str, Any], direction
     return not rows or bool(rows & others)
 
 
-def _ways_of(kind: Symptom, unseen: _Tally, seen: Sequence[Sequence[Finding]], cases: Mapping[str, int]) -> Iterator[Group]:
+def _ways_of(
+    kind: Symptom, unseen: _Tally, seen: Sequence[Sequence[Finding]], cases: Mapping[str, int]
+) -> Iterator[FindingGroup]:
     """The groups of one symptom: its largest way with all that nobody looked into, and every other way."""
     told = seen or [[]]
     for place, way in enumerate(told, 1):
@@ -276,12 +277,12 @@ def _clusters(directions: Sequence[Array]) -> list[int]:
     return [int(label) for label in fcluster(linkage(between, "average"), APART, "distance")]
 
 
-def sorter(run: Run, found: Sequence[Group]) -> Callable[[Finding], Group]:
+def sorter(run: Run, found: Sequence[FindingGroup]) -> Callable[[Finding], FindingGroup]:
     """A function that says which of `groups(run)` a finding is in."""
     read = reader_of(run)
     places = {(group.symptom, digits): group for group in found for digits in group.inputs or ("",)}
 
-    def place(finding: Finding) -> Group:
+    def place(finding: Finding) -> FindingGroup:
         kind = read(finding)
         kind = kind if (kind, "") in places else replace(kind, family=OTHERS)
         return places.get((kind, _digits(finding))) or places[kind, ""]

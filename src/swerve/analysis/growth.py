@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from swerve.core.values import Array
 from swerve.coverage.meter import bits_of
 from swerve.search.greedy import EACH, Refusals
-from swerve.store import Run
-from swerve.values import Array
+from swerve.store.view import Run
 
 
 def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from swerve.campaign import Observation
+from swerve.core.campaign import Observation
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 from swerve.coverage.layers import Layout
 from swerve.coverage.meter import bits_of
-from swerve.errors import InputError
-from swerve.values import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +89,13 @@ def followups(rows: Iterable[Mapping[str, Any]]) -> Sets:
 
 
 @dataclass(frozen=True)
-class Parts:
+class SubModels:
     """A network whole and in its sub-models (DT-3): names such as `cnn`, and which neurons are theirs."""
 
     members: Mapping[str, Array] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, layout: Layout) -> Parts:
+    def of(cls, layout: Layout) -> SubModels:
         """The whole, then every first part of the layers' names that several layers share, if not all do."""
         stems = [name.split(".")[0] for name in layout.names if "." in name]
         shared = [stem for stem in dict.fromkeys(stems) if stems.count(stem) > 1]

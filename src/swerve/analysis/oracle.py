@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from swerve.analysis.angles import Angles
-from swerve.errors import InputError
-from swerve.values import Array
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 
 LAMBDAS = tuple(range(1, 11))
 EPSILONS = (0.01, 0.02, 0.03, 0.04, 0.05)  # rad²

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from swerve.analysis.statistics import wilson
-from swerve.errors import SpecError
-from swerve.journal import Row
-from swerve.load import all_names, resolve
-from swerve.relation import Status
-from swerve.transformation import Transformation, params_of
-from swerve.values import LARGEST_NUMBER
+from swerve.config.registry import resolve
+from swerve.core.errors import SpecError
+from swerve.core.names import all_names
+from swerve.core.relation import Status
+from swerve.core.transformation import Transformation, params_of
+from swerve.core.values import LARGEST_NUMBER
+from swerve.store.journal import Row
 
 MOST_VALUES = 20  # distinct values shown as they are; more are gathered into bins
 BINS = 10

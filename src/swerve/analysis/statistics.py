@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 
 COHEN = ((0.2, "negligible"), (0.5, "small"), (0.8, "medium"), (math.inf, "large"))
 VARGHA_DELANEY = ((0.06, "negligible"), (0.14, "small"), (0.21, "medium"), (math.inf, "large"))  # of |A12 - 0.5|

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from swerve.analysis.groups import groups, smallest_words
-from swerve.campaign import Observation
-from swerve.codec import encode
-from swerve.files import make_folder, write_csv
-from swerve.keep import features_of
-from swerve.relation import Status
-from swerve.rows import is_finding
-from swerve.store import Run
-from swerve.values import Steering
+from swerve.core.campaign import Observation
+from swerve.core.encode import encode
+from swerve.core.relation import Status
+from swerve.core.values import Steering
+from swerve.store.artifacts import features_of
+from swerve.store.files import make_folder, write_csv
+from swerve.store.record_json import is_finding
+from swerve.store.view import Run
 
 SKIPPED = "skipped.csv"
 TABLES = "tables"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swerve.errors import InputError
-from swerve.values import Array
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 
 HEAD = struct.Struct("<Q")
 LARGEST = 1 << 33  # a gigabyte of bits: a million neurons in eight thousand sections

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from swerve.coverage.layers import Reading
+from swerve.core.values import Array
+from swerve.coverage.layers import LayerValues
 from swerve.coverage.profile import Ranges
-from swerve.values import Array
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class NBC:
     varying: ClassVar[bool] = False
     regions: ClassVar[int] = 2
 
-    def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
+    def mark(self, reading: LayerValues, ranges: Ranges, flags: Array) -> None:
         flags[:, 0] |= _below(reading, ranges.low)
         flags[:, 1] |= _above(reading, ranges.high)
 
@@ -35,19 +35,19 @@ class SNAC:
     varying: ClassVar[bool] = False
     regions: ClassVar[int] = 1
 
-    def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
+    def mark(self, reading: LayerValues, ranges: Ranges, flags: Array) -> None:
         flags[:, 0] |= _above(reading, ranges.high)
 
 
-def _below(reading: Reading, low: Array) -> Array:
+def _below(reading: LayerValues, low: Array) -> Array:
     return _beyond(reading, reading.values.min(axis=0), low, -1.0)
 
 
-def _above(reading: Reading, high: Array) -> Array:
+def _above(reading: LayerValues, high: Array) -> Array:
     return _beyond(reading, reading.values.max(axis=0), high, 1.0)
 
 
-def _beyond(reading: Reading, furthest: Array, bound: Array, side: float) -> Array:
+def _beyond(reading: LayerValues, furthest: Array, bound: Array, side: float) -> Array:
     """Which neurons some row puts beyond `bound` by more than the slack of that row."""
     slack = reading.slack()
     by = side * np.subtract(furthest, bound, dtype=np.float64)

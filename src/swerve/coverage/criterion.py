@@ -7,12 +7,12 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from swerve.core.errors import InputError
+from swerve.core.system import Traced
+from swerve.core.values import Array
 from swerve.coverage.bits import Bits
-from swerve.coverage.layers import Layout, Reading
+from swerve.coverage.layers import LayerValues, Layout
 from swerve.coverage.profile import Profile, Ranges
-from swerve.errors import InputError
-from swerve.system import Traced
-from swerve.values import Array
 
 
 class Criterion(Protocol):
@@ -26,11 +26,11 @@ class Criterion(Protocol):
     def regions(self) -> int:
         """How many regions each neuron has."""
 
-    def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
+    def mark(self, reading: LayerValues, ranges: Ranges, flags: Array) -> None:
         """Set `flags` (neurons x regions) where a row of `reading` covers the region; `ranges` are of these neurons."""
 
 
-class Count(NamedTuple):
+class CoverageCount(NamedTuple):
     """Covered regions out of all."""
 
     covered: int
@@ -61,12 +61,12 @@ class Coverage:
         """How many regions there are, those of excluded neurons left out."""
         return self.count().total
 
-    def count(self, under: str = "") -> Count:
+    def count(self, under: str = "") -> CoverageCount:
         """Covered and total regions, overall or of one sub-model (DT-3)."""
         chosen = self.layout.members(under)
         # Left-out neurons never have a bit, so only the total has to know of them.
         covered = self.bits.flags().reshape(-1, self.criterion.regions)[chosen].sum()
-        return Count(int(covered), int((chosen & ~self._left_out()).sum()) * self.criterion.regions)
+        return CoverageCount(int(covered), int((chosen & ~self._left_out()).sum()) * self.criterion.regions)
 
     def excluded(self) -> list[tuple[str, int]]:
         """Layer and number of every neuron that this criterion cannot count, as it never varied (D-26)."""

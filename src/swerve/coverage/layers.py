@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import InputError, did_you_mean
-from swerve.seeding import digest_of
-from swerve.system import Activations, System, Traced, WhiteBox
-from swerve.values import Array
+from swerve.core.case import Case
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.seeding import digest_of
+from swerve.core.system import Activations, System, Traced, WhiteBox
+from swerve.core.values import Array
 
 KINDS = ("input", "convolution", "dense", "recurrent", "dropout")
 CHUNK = 1 << 20  # numbers handled at a time, so that memory does not grow with the batch
@@ -82,7 +82,7 @@ def names_under(model: str, names: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LayerValues:
     """One layer in a batch: its neurons' values, and the span of the whole layer in each row."""
 
     layer: Layer
@@ -98,11 +98,11 @@ class Reading:
         """How many inputs the rows belong to."""
         return len(self.values) // self.passes
 
-    def rows(self, which: slice | Array) -> Reading:
+    def rows(self, which: slice | Array) -> LayerValues:
         """Some of its rows."""
         return replace(self, values=self.values[which], low=self.low[which], high=self.high[which])
 
-    def between(self, start: int, stop: int) -> Reading:
+    def between(self, start: int, stop: int) -> LayerValues:
         """The rows of the inputs from `start` to before `stop`."""
         return self.rows(slice(start * self.passes, stop * self.passes))
 
@@ -168,7 +168,7 @@ class Layout:
             neuron -= layer.neurons
         raise InputError(f"there are {self.neurons} neurons, none is number {neuron + self.neurons}")
 
-    def read(self, traced: Traced, only: int | None = None) -> Iterator[tuple[Reading, ...]]:
+    def read(self, traced: Traced, only: int | None = None) -> Iterator[tuple[LayerValues, ...]]:
         """The layers of a batch, or of one of its inputs, a few inputs at a time.
 
         Inputs with a number that is not finite are left out, with a warning once per layer (R21).
@@ -188,7 +188,7 @@ class Layout:
         """How many inputs a batch holds."""
         return _inputs(self._readings(traced))
 
-    def _readings(self, traced: Traced) -> tuple[Reading, ...]:
+    def _readings(self, traced: Traced) -> tuple[LayerValues, ...]:
         if not traced.answers and not traced.layers:  # no inputs, and so no layer that took part
             return ()
         readings, start = [], 0
@@ -197,7 +197,7 @@ class Layout:
             values = self.counting.values(part)
             place = slice(start, start := start + layer.neurons)
             spanned = isinstance(part, Spanned)
-            readings.append(Reading(layer, place, values, part.low, part.high, part.passes, spanned))
+            readings.append(LayerValues(layer, place, values, part.low, part.high, part.passes, spanned))
         _check(readings)
         return tuple(readings)
 
@@ -208,7 +208,7 @@ class Layout:
             )
         return traced.layers[layer.name]
 
-    def _sound(self, readings: Sequence[Reading]) -> Array:
+    def _sound(self, readings: Sequence[LayerValues]) -> Array:
         sound = np.ones(readings[0].inputs, bool)
         for reading in readings:
             finite = reading.sound()
@@ -224,11 +224,11 @@ class Layout:
             warnings.warn(said, CoverageWarning, stacklevel=2)
 
 
-def _inputs(readings: Sequence[Reading]) -> int:
+def _inputs(readings: Sequence[LayerValues]) -> int:
     return readings[0].inputs if readings else 0
 
 
-def _check(readings: Sequence[Reading]) -> None:
+def _check(readings: Sequence[LayerValues]) -> None:
     for reading in readings:
         layer, given = reading.layer, reading.values.shape[1]
         if given != layer.neurons:

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from swerve.campaign import Gain
-from swerve.case import Case, Source
+from swerve.core.campaign import Gain
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.system import Answer, System
 from swerve.coverage.bits import Bits
 from swerve.coverage.criterion import Coverage, Criterion, start
 from swerve.coverage.layers import COUNTINGS, layout_of, white
 from swerve.coverage.neuron import NC
 from swerve.coverage.profile import measure
-from swerve.errors import InputError, did_you_mean
-from swerve.system import Answer, System
 
 BITS, OF = "covered", "of"
 

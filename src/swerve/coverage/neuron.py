@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from swerve.coverage.layers import Reading
+from swerve.core.errors import InputError
+from swerve.core.values import Array
+from swerve.coverage.layers import LayerValues
 from swerve.coverage.profile import Ranges
-from swerve.errors import InputError
-from swerve.values import Array
 
 CACHED = 1 << 18  # numbers compared at a time
 FEW = 8  # where less than one column in so many is left, to copy and compare those is cheaper than to compare all
@@ -31,7 +31,7 @@ class NC:
         if not 0 <= self.threshold < 1:
             raise InputError(f"NC: the threshold must be from 0 to below 1, got {self.threshold}")
 
-    def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
+    def mark(self, reading: LayerValues, ranges: Ranges, flags: Array) -> None:
         del ranges
         values, limit = reading.values, self._limit(reading).astype(reading.values.dtype)[:, None]
         step = max(1, CACHED // len(flags))
@@ -43,7 +43,7 @@ class NC:
                 return
             flags[:, 0] |= (values[start : start + step] > limit[start : start + step]).any(axis=0)
 
-    def _limit(self, reading: Reading) -> Array:
+    def _limit(self, reading: LayerValues) -> Array:
         """The threshold of each row before scaling: scaling a map and taking its mean may change places (D-4)."""
         low, high = reading.low.astype(np.float64), reading.high.astype(np.float64)
         # Halves first: the span of the largest numbers is itself no number.
@@ -66,7 +66,7 @@ class TopK:
         if self.k < 1:
             raise InputError(f"TKNC: k must be 1 or more, got {self.k}")
 
-    def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
+    def mark(self, reading: LayerValues, ranges: Ranges, flags: Array) -> None:
         del ranges
         best = np.argsort(-reading.values, axis=1, kind="stable")[:, : self.k]
         flags[best.ravel(), 0] = True

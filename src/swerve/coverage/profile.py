@@ -14,12 +14,12 @@ import safetensors
 from safetensors.numpy import load as tensors_in
 from safetensors.numpy import save as bytes_of
 
-from swerve.case import Case, Source
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.system import System, Traced
+from swerve.core.values import Array
 from swerve.coverage.layers import CoverageWarning, Layout, white
-from swerve.errors import InputError, UnreadableCase
-from swerve.files import write_whole
-from swerve.system import System, Traced
-from swerve.values import Array
+from swerve.store.files import write_whole
 
 FORMAT = "swerve coverage profile 1"
 

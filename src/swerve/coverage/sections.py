@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from swerve.coverage.layers import Reading
+from swerve.core.errors import InputError
+from swerve.core.values import Array
+from swerve.coverage.layers import LayerValues
 from swerve.coverage.profile import Ranges
-from swerve.errors import InputError
-from swerve.values import Array
 
 CACHED = 1 << 16  # numbers handled at a time: a core's cache holds them with all that is worked out on the way
 
@@ -36,7 +36,7 @@ class KMNC:
     def regions(self) -> int:
         return self.sections
 
-    def mark(self, reading: Reading, ranges: Ranges, flags: Array) -> None:
+    def mark(self, reading: LayerValues, ranges: Ranges, flags: Array) -> None:
         varying = ranges.high > ranges.low
         low, width = np.where(varying, ranges.low, np.inf), np.where(varying, ranges.high - ranges.low, 1.0)
         first = np.arange(len(flags)) * self.sections

@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swerve.campaign import Campaign, Trial
-from swerve.case import Case, Source
-from swerve.engine import Here, observe
-from swerve.execute.threads import settle_threads
-from swerve.files import json_bytes, png_bytes
-from swerve.rows import record_row
-from swerve.seeding import digest_of
-from swerve.space import Space
-from swerve.testing import MemoryLedger
-from swerve.transformation import Transformation
-from swerve.values import Group, Image, Steering
+from swerve.core.campaign import Campaign, Trial
+from swerve.core.case import Case, Source
+from swerve.core.seeding import digest_of
+from swerve.core.space import Space
+from swerve.core.transformation import Transformation
+from swerve.core.values import Group, Image, Steering
+from swerve.run.engine import observe
+from swerve.run.executors.in_process import InProcess
+from swerve.run.executors.threads import settle_threads
+from swerve.run.ledger import MemoryLedger
+from swerve.store.files import json_bytes, png_bytes
+from swerve.store.record_json import record_row
 from swerve.world.source import World
 
 SAMPLED = 2  # cases tried
@@ -83,7 +84,7 @@ def trial_cost(campaign: Campaign, source: Source) -> Cost:
     """What one trial of `campaign` costs, found on the first cases of `source`: every rule once."""
     settle_threads()  # as in a run: threads that wait for each other cost many times what they do
     sampled = replace(campaign, source=source, inference_batch=SAMPLED)
-    hands = Here(sampled)
+    hands = InProcess(sampled)
     observe(sampled, MemoryLedger(), hands=hands)
     keys = list(source.keys())[:SAMPLED]
     batches = [[Trial(key, rule.name, 0, _first(rule.change)) for key in keys] for rule in sampled.rules]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from swerve.analysis.tables import TABLES
-from swerve.campaign import Campaign
-from swerve.engine import Progress, Silent
-from swerve.execute.local import run_into
-from swerve.files import make_folder, write_csv
-from swerve.spec import ANYWHERE, Loaded
-from swerve.store import Run
+from swerve.config.toml import ANYWHERE, Loaded
+from swerve.core.campaign import Campaign
+from swerve.run.engine import NoProgress, Progress
+from swerve.run.launch import run_into
+from swerve.store.files import make_folder, write_csv
+from swerve.store.view import Run
 
 QUICK, USUAL, FULL = "quick", "usual", "full"
 RUNS, DATA = "runs", "data"
@@ -30,7 +30,7 @@ class Setting:
     level: str = USUAL
     seed: int = 0
     workers: int = 0
-    watch: Progress = field(default_factory=Silent, repr=False, compare=False)
+    watch: Progress = field(default_factory=NoProgress, repr=False, compare=False)
     say: Callable[[str], None] = field(default=_quiet, repr=False, compare=False)
     base: Path = ANYWHERE  # what the paths of a system and a source of one's own are relative to
     trusted: tuple[Path, ...] = ()

@@ -11,18 +11,18 @@ from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
-from swerve.case import Case, Source
-from swerve.errors import InputError
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError
+from swerve.core.system import System
+from swerve.core.values import Array, Image, Steering
 from swerve.experiments.setting import DATA, Setting
-from swerve.files import json_bytes, make_folder, write_whole
-from swerve.retrain.export import export
 from swerve.retrain.finetune import degrees_of
-from swerve.sources.some import Some
+from swerve.sources.export import export
+from swerve.sources.subset import Subset
 from swerve.sources.udacity import Udacity
 from swerve.sources.windows import Windows
-from swerve.system import System
+from swerve.store.files import json_bytes, make_folder, write_whole
 from swerve.transformations.photometric import images_of
-from swerve.values import Array, Image, Steering
 from swerve.world.source import LONGEST, World
 from swerve.zoo.steering import STEERING, Trained
 
@@ -43,7 +43,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Frames:
+class FrameCounts:
     """How many frames of the world are rendered: scenes of three frames each, and longer drives for long windows."""
 
     scenes: int
@@ -57,7 +57,7 @@ class Frames:
         return count, length - 1 + math.ceil(self.windows / count)
 
 
-def zoo(setting: Setting, frames: Frames, names: Sequence[str] = tuple(STEERING)) -> list[Subject]:
+def zoo(setting: Setting, frames: FrameCounts, names: Sequence[str] = tuple(STEERING)) -> list[Subject]:
     """The zoo's steering systems, each with its seeds; frames are rendered once and lie in `data/` as a Udacity set."""
     return [_zoo_subject(setting, frames, STEERING[name]) for name in names]
 
@@ -65,16 +65,16 @@ def zoo(setting: Setting, frames: Frames, names: Sequence[str] = tuple(STEERING)
 LIKE = {"epoch": "Epoch", "chauffeur": "Chauffeur", "rambo": "Rambo"}
 
 
-def _zoo_subject(setting: Setting, frames: Frames, kind: type[Trained]) -> Subject:
+def _zoo_subject(setting: Setting, frames: FrameCounts, kind: type[Trained]) -> Subject:
     length = kind.view.frames
     if length > SCENE_FRAMES:
         count, each = frames.drives(length)
-        cases: Source = Some(
+        cases: Source = Subset(
             Windows(rendered(setting, DRIVES, World(count, each, seed=setting.seed)), length), frames.windows
         )
     else:
         whole = rendered(setting, SCENES, World(frames.scenes, SCENE_FRAMES, seed=setting.seed))
-        cases = Some(whole, frames.scenes) if length == 1 else Windows(whole, length)
+        cases = Subset(whole, frames.scenes) if length == 1 else Windows(whole, length)
     return Subject(kind.name, kind(), cases, LIKE.get(kind.name, ""))
 
 
@@ -145,4 +145,4 @@ def _seen(world: World, keys: Sequence[str]) -> list[tuple[Array, float]]:
 
 def given(system: System, source: Source, count: int, name: str) -> Subject:
     """A system and a source of one's own, `count` of its cases spread evenly."""
-    return Subject(name, system, Some(source, count))
+    return Subject(name, system, Subset(source, count))

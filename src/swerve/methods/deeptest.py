@@ -7,26 +7,25 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from swerve.campaign import Campaign, Search
-from swerve.case import Source
+from swerve.core.campaign import Campaign, Search
+from swerve.core.case import Source
+from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.relation import Correct, Equivariant, Gate, Relation, Rule
+from swerve.core.space import OneOf, Over, Space, Table
+from swerve.core.system import System, WhiteBox
+from swerve.core.values import Steering, find
 from swerve.coverage.meter import Meter
 from swerve.coverage.neuron import NC
-from swerve.errors import InputError, UnreadableCase, did_you_mean
-from swerve.gates.fill import MaxFill
-from swerve.gates.legible import Legible
-from swerve.relation import Correct, Equivariant, Gate, Relation, Rule
+from swerve.relations.gates import Legible, MaxFill
 from swerve.relations.steering import AngleWithin, SquaredError
 from swerve.search.greedy import CHANCE, CODE, EACH, Greedy
 from swerve.search.sweep import CASE, CHANGE, Sweep
 from swerve.sources.windows import frames_of
-from swerve.space import OneOf, Over, Space, Table
-from swerve.system import System, WhiteBox
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten, Contrast
 from swerve.transformations.resize import Enlarge
 from swerve.transformations.weather import Fog, Rain
-from swerve.values import Steering, find
 
 NAME = "deeptest"
 LAMBDA = 5.0  # the authors' operating point (DT-28)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from swerve.campaign import Campaign
-from swerve.gates.fill import MaxFill
+from swerve.core.campaign import Campaign
+from swerve.core.relation import Rule
+from swerve.core.space import Space
 from swerve.methods.deeptest import table_4
-from swerve.relation import Rule
+from swerve.relations.gates import MaxFill
 from swerve.relations.steering import lambda_mse, same_angle
 from swerve.search.sweep import Sweep
-from swerve.space import Space
 from swerve.transformations.rerender import skies
 from swerve.world.source import World
 from swerve.zoo.steering import DaveOrig

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from swerve.campaign import Campaign, Search
-from swerve.case import Source
-from swerve.errors import InputError, did_you_mean
-from swerve.relation import Relation, Rule
+from swerve.core.campaign import Campaign, Search
+from swerve.core.case import Source
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.relation import Relation, Rule
+from swerve.core.space import Over
+from swerve.core.system import System
 from swerve.relations.sets import NoFewer, Superset
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep
-from swerve.sources.some import Some
-from swerve.space import Over
-from swerve.system import System
+from swerve.sources.subset import Subset
 from swerve.transformations.scatter import AddPoints
 
 NAME = "lidar"
@@ -63,7 +63,7 @@ def lidar(
         raise InputError(f"series '{series}' are not known; {did_you_mean(series, (PAIRED, INDEPENDENT))}")
     if search is not None and series == INDEPENDENT:
         raise InputError("a search chooses its own frames: leave out series = 'independent'")
-    paired = Some(source, frames, seed) if frames and series == PAIRED else source
+    paired = Subset(source, frames, seed) if frames and series == PAIRED else source
     how = search or (Sweep(per_case=1) if series == PAIRED else Series(frames))
     return Campaign(paired, system, rules, how, seed=seed, inference_batch=inference_batch, method=NAME)
 

@@ -13,11 +13,11 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from swerve.case import Fact
-from swerve.relation import Algebra, Correct, Equivariant, Pair, Status, Verdict
+from swerve.core.case import Fact
+from swerve.core.relation import Algebra, Correct, Equivariant, Pair, Status, Verdict
+from swerve.core.transformation import Chain, Transformation
+from swerve.core.values import Array, Boxes2D, Value, find
 from swerve.relations.matching import Differences, Same, box_overlaps, counted, differences, match, same_kinds
-from swerve.transformation import Chain, Transformation
-from swerve.values import Array, Boxes2D, Value, find
 
 REFERENCES = ("truth", "answer")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swerve.values import Array, Boxes2D, Boxes3D
+from swerve.core.values import Array, Boxes2D, Boxes3D
 
 Boxes = Boxes2D | Boxes3D
 Pairs = tuple[tuple[int, int], ...]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swerve.region import outside
+from swerve.core.region import outside
+from swerve.core.values import Array, Boxes3D, Region, Value
 from swerve.relations.matching import Boxes, Differences, Pairs, Same, box_shares, differences, match, same_kinds
-from swerve.values import Array, Boxes3D, Region, Value
 
 SMALL = ("pedestrian", "cyclist")
 OBSTACLES = Same(overlap=0.5, near=0.1, within=1.0, small=SMALL)  # D-17
@@ -136,7 +136,7 @@ def _vanished(before: Boxes, after: Boxes, lost: tuple[int, ...]) -> tuple[int, 
     return tuple(row for row in lost if not stands[row])
 
 
-class Count(NamedTuple):
+class ObstacleCount(NamedTuple):
     """How many obstacles there were and are (LM-6)."""
 
     before: int
@@ -148,7 +148,7 @@ class Count(NamedTuple):
         return "lost" if self.after < self.before else "gained" if self.after > self.before else "equal"
 
 
-def counted(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str, Count]:
+def counted(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str, ObstacleCount]:
     """The numbers of `all` obstacles and of each type that occurs (LM-8), of those one cares about.
 
     By the assignment of `changes`: a demanded obstacle that is found again counts wherever it stands now, and whatever
@@ -159,8 +159,8 @@ def counted(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str,
     again = [column for _, column in (*became.kept, *became.type_changed, *became.moved)]
     was = Counter(kind.casefold() for kind, care in zip(before.kinds, np.asarray(before.care), strict=True) if care)
     now = Counter(after.kinds[column].casefold() for column in (*again, *became.gained))
-    types = {kind: Count(was[kind], now[kind]) for kind in sorted(was | now)}
-    return {ALL: Count(was.total(), now.total()), **types}
+    types = {kind: ObstacleCount(was[kind], now[kind]) for kind in sorted(was | now)}
+    return {ALL: ObstacleCount(was.total(), now.total()), **types}
 
 
 def _per_type(name: str, kinds: list[str]) -> dict[str, float]:

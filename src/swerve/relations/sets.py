@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swerve.region import region_of
-from swerve.relation import Algebra, Pair, Status, Verdict
+from swerve.core.region import region_of
+from swerve.core.relation import Algebra, Pair, Status, Verdict
+from swerve.core.values import Boxes2D, Boxes3D, Value, find
 from swerve.relations.matching import Boxes, Same
-from swerve.relations.obstacles import ALL, SMALL, Count, changes, counted, in_region
-from swerve.values import Boxes2D, Boxes3D, Value, find
+from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, counted, in_region
 
 SLOTS = (Boxes2D.slot, Boxes3D.slot)
 DEMANDED = "demanded"  # the fact of how many objects there was to lose
@@ -101,7 +101,7 @@ def rows_fact(name: str) -> str:
     return f"{name}_rows"
 
 
-def _numbers(numbers: Mapping[str, Count]) -> dict[str, float]:
+def _numbers(numbers: Mapping[str, ObstacleCount]) -> dict[str, float]:
     """How many there were and are, in all and of each type."""
     suffix = {kind: "" if kind == ALL else f".{kind}" for kind in numbers}
     return {f"{end}{suffix[kind]}": float(getattr(numbers[kind], end)) for kind in numbers for end in ("before", "after")}

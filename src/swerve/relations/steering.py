@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from swerve.codec import CLOSE
-from swerve.errors import InputError
-from swerve.relation import Algebra, Correct, Equivariant, Pair, Verdict
-from swerve.values import Signal, Steering, Value, find
+from swerve.core.encode import CLOSE
+from swerve.core.errors import InputError
+from swerve.core.relation import Algebra, Correct, Equivariant, Pair, Verdict
+from swerve.core.values import Signal, Steering, Value, find
 
 if TYPE_CHECKING:
-    from swerve.campaign import Observation
+    from swerve.core.campaign import Observation
 
 
 def _check_limit(name: str, value: object, *, above: bool = False) -> None:

@@ -9,13 +9,13 @@ from types import MappingProxyType
 import cv2
 import numpy as np
 
-from swerve.case import Case
-from swerve.region import Bitmap, region_of
+from swerve.core.case import Case
+from swerve.core.region import Bitmap, region_of
+from swerve.core.values import Array, Boxes3D, Region
 from swerve.relations.obstacles import changes
 from swerve.report.dashes import dash
 from swerve.report.frontview import outlined
 from swerve.transformations.points import clouds_of
-from swerve.values import Array, Boxes3D, Region
 
 Colour = tuple[int, int, int]
 COLOURS: Mapping[str, Colour] = MappingProxyType(
@@ -35,7 +35,7 @@ LEAST = 12.0
 
 
 @dataclass(frozen=True)
-class View:
+class GroundView:
     """A square of ground: its middle and how far it reaches each way, metres; ahead is up, left is left."""
 
     x: float = 0.0
@@ -56,16 +56,16 @@ class View:
         return np.ascontiguousarray(cells.T[::-1, ::-1])[: self.side, : self.side]
 
 
-def around(boxes: Boxes3D, rows: Iterable[int], added: Array | None = None) -> View:
+def around(boxes: Boxes3D, rows: Iterable[int], added: Array | None = None) -> GroundView:
     """A view that shows some boxes and, as far as they are near, the added points."""
     chosen = boxes.xyzlwhy[list(rows)]
     if not len(chosen):
-        return View()
+        return GroundView()
     x, y = chosen[:, :2].mean(axis=0)
     spread = float(np.abs(chosen[:, :2] - [x, y]).max()) + 8.0
     if added is not None and len(added):
         spread = max(spread, float(np.hypot(*(added[:, :2] - [x, y]).T).min()) + 4.0)
-    return View(float(x), float(y), min(max(spread, LEAST), BROAD))
+    return GroundView(float(x), float(y), min(max(spread, LEAST), BROAD))
 
 
 def birdseye(
@@ -75,10 +75,10 @@ def birdseye(
     region: Region | None = None,
     added: Array | None = None,
     gone: Boxes3D | None = None,
-    view: View | None = None,
+    view: GroundView | None = None,
 ) -> Array:
     """The picture of one sweep, RGB: `added` points stand out, boxes of `gone` are dashed."""
-    view = view or View()
+    view = view or GroundView()
     canvas = _ground(view, region)
     _dots(canvas, xyzi, view, DUST)
     _sensor(canvas, view)
@@ -93,7 +93,7 @@ def birdseye(
 
 
 @dataclass(frozen=True)
-class Seen:
+class AnsweredSweep:
     """A sweep, what the system said of it, and the region, if it is known."""
 
     xyzi: Array
@@ -101,7 +101,9 @@ class Seen:
     region: Region | None = None
 
 
-def views(source: Seen, followup: Seen, expected: Boxes3D | None = None, *, view: View | None = None) -> tuple[Array, Array]:
+def views(
+    source: AnsweredSweep, followup: AnsweredSweep, expected: Boxes3D | None = None, *, view: GroundView | None = None
+) -> tuple[Array, Array]:
     """A source and its follow-up from above, what was lost dashed in the latter, both as wide as what went wrong.
 
     `expected` is what should be said of the follow-up: the answer on the source as the change maps it. Left out, it is that
@@ -129,7 +131,7 @@ def before_after(
     after: Boxes3D,
     *,
     expected: Boxes3D | None = None,
-    view: View | None = None,
+    view: GroundView | None = None,
     pictured: Case | None = None,
 ) -> Array:
     """A case and its follow-up side by side, as `views` has them; left of them the camera's frame, if any.
@@ -138,14 +140,14 @@ def before_after(
     says where; a frame that shows none of it is left out.
     """
     sides = ((case, before), (followup, after))
-    source, changed = (Seen(next(clouds_of(one)).xyzi, said, region_of(one)) for one, said in sides)
+    source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, said, region_of(one)) for one, said in sides)
     panels = views(source, changed, expected, view=view)
     lost, _ = _gone(_wanted(source, changed, expected), after)
     frame = outlined(pictured or case, lost, panels[0].shape[0], GONE)
     return _beside(panels if frame is None else [frame, *panels])
 
 
-def _wanted(source: Seen, followup: Seen, expected: Boxes3D | None) -> Boxes3D | None:
+def _wanted(source: AnsweredSweep, followup: AnsweredSweep, expected: Boxes3D | None) -> Boxes3D | None:
     """What should be said of the follow-up, if anybody can tell."""
     return source.boxes if expected is None and appended(source.xyzi, followup.xyzi) is not None else expected
 
@@ -158,9 +160,11 @@ def _gone(expected: Boxes3D | None, after: Boxes3D) -> tuple[Boxes3D | None, lis
     return _some(expected, became.lost), sorted({*became.lost, *(row for row, _ in (*became.type_changed, *became.moved))})
 
 
-def _both_views(before: Boxes3D, expected: Boxes3D | None, rows: Sequence[int], added: Array | None) -> tuple[View, View]:
+def _both_views(
+    before: Boxes3D, expected: Boxes3D | None, rows: Sequence[int], added: Array | None
+) -> tuple[GroundView, GroundView]:
     """The same obstacles where they were and where they should be, at one scale."""
-    far = around(expected, rows, added) if expected is not None else View()
+    far = around(expected, rows, added) if expected is not None else GroundView()
     if expected is None or expected.kinds != before.kinds:  # a change that puts obstacles there, or takes them away
         return far, far
     near = around(before, rows, added)
@@ -177,12 +181,12 @@ def _some(boxes: Boxes3D, rows: Sequence[int]) -> Boxes3D:
     return Boxes3D(boxes.xyzlwhy[list(rows)], tuple(boxes.kinds[row] for row in rows))
 
 
-def _ground(view: View, region: Region | None) -> Array:
+def _ground(view: GroundView, region: Region | None) -> Array:
     shade = np.zeros((view.side, view.side), np.uint8) if region is None else view.shaded(region)
     return np.take(np.array([NIGHT, SHADE], np.uint8), shade.astype(np.uint8), axis=0)
 
 
-def _dots(canvas: Array, xyzi: Array, view: View, colour: Colour) -> None:
+def _dots(canvas: Array, xyzi: Array, view: GroundView, colour: Colour) -> None:
     """A pixel for every point, brighter where many lie."""
     with np.errstate(invalid="ignore"):
         column, row = np.floor(view.pixels(xyzi[:, :2])).T
@@ -194,14 +198,14 @@ def _dots(canvas: Array, xyzi: Array, view: View, colour: Colour) -> None:
     flat[lit] = np.rint(flat[lit] * (1 - share) + np.array(colour) * share)
 
 
-def _points(canvas: Array, added: Array, view: View) -> None:
+def _points(canvas: Array, added: Array, view: GroundView) -> None:
     size = 1 if len(added) > CROWD else 3
     for column, row in np.rint(view.pixels(added[:, :2])).astype(int).tolist():
         if 0 <= column < view.side and 0 <= row < view.side:
             cv2.circle(canvas, (column, row), size, ADDED, -1, cv2.LINE_AA)
 
 
-def _sensor(canvas: Array, view: View) -> None:
+def _sensor(canvas: Array, view: GroundView) -> None:
     """A triangle where the LiDAR is, pointing ahead."""
     corners = _drawn(np.array([[1.8, 0.0], [-1.2, 1.0], [-1.2, -1.0]]), view)
     cv2.polylines(canvas, [corners], True, (230, 230, 230), 1, cv2.LINE_AA)
@@ -216,7 +220,7 @@ def _outlines(boxes: Boxes3D | None) -> Iterable[tuple[Array, Colour]]:
         yield shape @ turn + [x, y], COLOURS.get(kind.casefold(), OTHER)
 
 
-def _drawn(corners: Array, view: View) -> Array:
+def _drawn(corners: Array, view: GroundView) -> Array:
     found: Array = np.clip(np.rint(view.pixels(corners)), -9999, 9999).astype(np.int32)
     return found
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from markupsafe import Markup
 from rich.cells import cell_len, set_cell_size
 
+from swerve.report.axis import AxisScale
 from swerve.report.html import CONTROLS
-from swerve.report.scale import Scale
 
 WIDTH = 620
 TOP, FOOT = 8, 44  # above the plot; below it: ticks and the axis' name
@@ -95,7 +95,7 @@ def name_edge(names: Iterable[str]) -> float:
     return round(14 + LETTER * max((cell_len(clipped(name, LONGEST_NAME)) for name in names), default=0), 1)
 
 
-def tick_edge(up: Scale) -> float:
+def tick_edge(up: AxisScale) -> float:
     """Where the plot begins, right of the ticks of its vertical axis."""
     return round(12 + LETTER * max((len(told) for _, told in up.ticks()), default=0), 1)
 
@@ -105,7 +105,7 @@ def row_name(name: str, y: float, left: float) -> Markup:
     return text(left - 8, y + 4, clipped(name, LONGEST_NAME), "y name")
 
 
-def grid_axis(scale: Scale, bottom: float, axis: str) -> Iterator[Markup]:
+def grid_axis(scale: AxisScale, bottom: float, axis: str) -> Iterator[Markup]:
     """The horizontal axis of rows: a line down at each tick, the one at zero stronger, and what it is."""
     for x, told in scale.ticks():
         yield draw("path", class_="grid", d=f"M{x} {TOP}V{bottom}")
@@ -115,7 +115,7 @@ def grid_axis(scale: Scale, bottom: float, axis: str) -> Iterator[Markup]:
     yield text((scale.start + scale.end) / 2, bottom + 36, axis, "x axis")
 
 
-def bottom_axis(scale: Scale, bottom: float, axis: str, names: Sequence[str] = ()) -> Iterator[Markup]:
+def bottom_axis(scale: AxisScale, bottom: float, axis: str, names: Sequence[str] = ()) -> Iterator[Markup]:
     """The horizontal axis of a plane: ticks, or names in their place, and what it is."""
     for x, told, drop in _names(scale, names) if names else ((x, told, 0) for x, told in scale.ticks()):
         yield draw("path", class_="tick", d=f"M{x} {bottom}v{4 + drop}")
@@ -123,7 +123,7 @@ def bottom_axis(scale: Scale, bottom: float, axis: str, names: Sequence[str] = (
     yield text((scale.start + scale.end) / 2, bottom + 36 + below(names), axis, "x axis")
 
 
-def _names(scale: Scale, names: Sequence[str]) -> Iterator[tuple[float, str, int]]:
+def _names(scale: AxisScale, names: Sequence[str]) -> Iterator[tuple[float, str, int]]:
     """Where each name stands, as much of it as there is room for, and how much lower than the highest."""
     lower = below(names)
     room = (scale(1) - scale(0)) * (2 if lower else 1) - LETTER
@@ -137,7 +137,7 @@ def below(names: Sequence[str]) -> int:
     return NAMES if max(map(cell_len, names), default=0) * len(names) * LETTER > SPREAD else 0
 
 
-def left_axis(scale: Scale, left: float, axis: str) -> Iterator[Markup]:
+def left_axis(scale: AxisScale, left: float, axis: str) -> Iterator[Markup]:
     """The vertical axis, what it is written above it."""
     for y, told in scale.ticks():
         yield draw("path", class_="grid", d=f"M{left} {y}H{PLANE_RIGHT}")

@@ -15,6 +15,7 @@ from typing import Self
 from markupsafe import Markup
 
 from swerve.analysis.statistics import BoxPlot, wilson
+from swerve.report.axis import AxisScale, drawable, fitted, said
 from swerve.report.canvas import (
     BESIDE,
     FOOT,
@@ -35,7 +36,6 @@ from swerve.report.canvas import (
     tone,
 )
 from swerve.report.plane import Spot, lines, points
-from swerve.report.scale import Scale, drawable, fitted, said
 
 __all__ = ["Bar", "Spot", "bars", "box_plots", "lines", "points", "stacked"]
 
@@ -104,14 +104,14 @@ def _whole(box: BoxPlot) -> bool:
     return None not in map(drawable, astuple(box))
 
 
-def _box_row(name: str, box: BoxPlot | None, y: float, scale: Scale, printed: float | None) -> Markup:
+def _box_row(name: str, box: BoxPlot | None, y: float, scale: AxisScale, printed: float | None) -> Markup:
     drawn = _box(box, y, scale) if box else [text(scale.start + 6, y + 4, "no numbers", "dim")]
     paper = [mark(PRINTED, scale(printed), y)] if printed is not None else []
     told = _box_told(name, box, scale.percent, printed) if box else f"{name}: no numbers"
     return draw("g", [row_name(name, y, scale.start), *drawn, *paper], told=told)
 
 
-def _box(box: BoxPlot, y: float, scale: Scale) -> list[Markup]:
+def _box(box: BoxPlot, y: float, scale: AxisScale) -> list[Markup]:
     low, first, median, third, high = map(scale, (box.low, box.first, box.median, box.third, box.high))
     whiskers = f"M{low} {y}H{first}M{third} {y}H{high}M{low} {y - 4}v8M{high} {y - 4}v8"
     return [
@@ -163,7 +163,7 @@ def bars(groups: Mapping[str, Mapping[str, Bar]], *, axis: str = "", percent: bo
     return figure([*grid_axis(scale, bottom, axis), *rows], bottom + FOOT, about, [*keys, *papers], _of_bars(given))
 
 
-def _bar_row(name: str, bar: Bar, y: float, scale: Scale, place: int) -> Markup:
+def _bar_row(name: str, bar: Bar, y: float, scale: AxisScale, place: int) -> Markup:
     value, low, high, printed = bar.drawn
     zero, middle = scale(0), y + BAR / 2
     parts: list[Markup] = []
@@ -207,7 +207,7 @@ def stacked(rows: Mapping[str, Mapping[str, float]], *, axis: str = "") -> Marku
         return nothing(f"{len(rows):,} rows" if rows else "rows")
     names = list(dict.fromkeys(name for parts in rows.values() for name in parts))
     tones = {name: KNOWN.get(name, tone(place)) for place, name in enumerate(names)}
-    scale = Scale(0, 1, name_edge(rows), RIGHT - BESIDE, percent=True)
+    scale = AxisScale(0, 1, name_edge(rows), RIGHT - BESIDE, percent=True)
     bottom = TOP + SHARE_ROW * len(rows)
     drawn = [
         _share_row(row, parts, TOP + SHARE_ROW * place, scale, tones) for place, (row, parts) in enumerate(counts.items())
@@ -223,7 +223,7 @@ def _count(number: float) -> float:
     return max(drawable(number) or 0.0, 0.0)
 
 
-def _share_row(row: str, counts: Mapping[str, float], y: float, scale: Scale, tones: Mapping[str, str]) -> Markup:
+def _share_row(row: str, counts: Mapping[str, float], y: float, scale: AxisScale, tones: Mapping[str, str]) -> Markup:
     total = math.fsum(counts.values())
     parts = [row_name(row, y + SHARE_ROW / 2, scale.start)]
     if not total:

@@ -11,10 +11,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from swerve.analysis.compare import HELD, Comparison, Counts, Paired, findings_among, persisting
-from swerve.errors import printable
-from swerve.rows import Finding
-from swerve.store import Run
+from swerve.analysis.compare import HELD, Counts, Paired, RunComparison, findings_among, persisting
+from swerve.core.errors import printable
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 
 LONGEST, NARROW = 160, 24
 WARNINGS = 10  # told at most
@@ -26,7 +26,7 @@ HEADS = (
 DEPENDENT = "Trials of one case are alike and weigh less than as many independent ones: the real p is larger."
 
 
-def print_comparison(found: Comparison, console: Console, most: int, failure: str = "") -> None:
+def print_comparison(found: RunComparison, console: Console, most: int, failure: str = "") -> None:
     """Print the rules' table, what it comes to, the worst findings that only one of the runs has, and why it fails."""
     for name, run in (("before", found.before), ("after", found.after)):
         console.print(_plain(f"{name:7} {run.folder}  weights {_weights(run)[:12]}"), soft_wrap=True)
@@ -43,7 +43,7 @@ def print_comparison(found: Comparison, console: Console, most: int, failure: st
         console.print(_plain(f"failed: {failure}", style="bold red", longest=None), soft_wrap=True)
 
 
-def _print_listed(found: Comparison, console: Console, most: int) -> None:
+def _print_listed(found: RunComparison, console: Console, most: int) -> None:
     sections: Sequence[tuple[str, Run, Collection[str], Mapping[str, str]]] = (
         ("new", found.after, found.new, {}),
         ("fixed", found.before, found.fixed, {}),
@@ -78,7 +78,7 @@ def _weights(run: Run) -> str:
     return str(run.identity["fingerprints"].get("system", "unknown"))
 
 
-def _warnings(found: Comparison) -> Iterator[str]:
+def _warnings(found: RunComparison) -> Iterator[str]:
     if _weights(found.before) == _weights(found.after):
         yield "both runs have the same weights"
     yield from found.warnings
@@ -90,7 +90,7 @@ def _few(warnings: Iterator[str]) -> list[str]:
     return [*told[:WARNINGS], *([f"and {more:,} differences more"] if more > 0 else [])]
 
 
-def _sentences(found: Comparison) -> Iterator[str]:
+def _sentences(found: RunComparison) -> Iterator[str]:
     whole = found.overall
     test = f"McNemar's exact test p = {whole.mcnemar.p:.2g}" if whole.mcnemar.p is not None else "no trial changed sides"
     yield f"{whole.new:,} new, {whole.fixed:,} fixed, {whole.persisting:,} persisting of {whole.judged:,} pairs: {test}."
@@ -105,7 +105,7 @@ def _sentences(found: Comparison) -> Iterator[str]:
             yield f"{what}: {count:,} ({', '.join(f'{n:,} {way}' for way, n in sorted(ways.items()))})."
 
 
-def _table(found: Comparison) -> Text:
+def _table(found: RunComparison) -> Text:
     lines = (*found.rules, found.overall) if len(found.rules) > 1 else found.rules
     rows = [*HEADS, *map(_cells, lines)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
@@ -138,7 +138,7 @@ def _plain(text: str, *, style: str = "", longest: int | None = LONGEST) -> Text
     return Text(printable(text, longest), style=style, overflow="fold")
 
 
-def as_json(found: Comparison, *, failure: str = "", most: int | None = None) -> dict[str, Any]:
+def as_json(found: RunComparison, *, failure: str = "", most: int | None = None) -> dict[str, Any]:
     """The comparison as plain JSON, and `failure`, why it fails.
 
     `new` and the other lists hold the `most` worst findings, all where it is None.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 
 DASH = 6  # pixels
 

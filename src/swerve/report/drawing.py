@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from swerve.analysis.severity import Curve, Point
-from swerve.report.numbers import Line
-from swerve.system import Answer
-from swerve.values import Steering, find
+from swerve.core.system import Answer
+from swerve.core.values import Steering, find
+from swerve.report.numbers import RuleCounts
 
 # The plot inside the template's 300 × 184 drawing.
 LEFT, RIGHT, TOP, BOTTOM = 36, 290, 8, 140
@@ -18,7 +18,7 @@ CEILINGS = (0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
-class Chart:
+class SeverityChart:
     """A severity curve in the coordinates of its drawing."""
 
     curve: Curve
@@ -31,14 +31,14 @@ class Chart:
     untouched: float | None
 
 
-def charts(curves: Sequence[Curve]) -> list[Chart]:
+def charts(curves: Sequence[Curve]) -> list[SeverityChart]:
     """All curves against one vertical scale, so that they compare at a glance."""
     highest = max((point.high for curve in curves for point in curve.points), default=1.0)
     top = next(ceiling for ceiling in CEILINGS if highest <= ceiling)
     return [_chart(curve, top) for curve in curves]
 
 
-def _chart(curve: Curve, top: float) -> Chart:
+def _chart(curve: Curve, top: float) -> SeverityChart:
     points = _in_order(curve.points)
     start, end = points[0].value, points[-1].value
 
@@ -53,7 +53,7 @@ def _chart(curve: Curve, top: float) -> Chart:
     unit = curve.unit.strip()
     every = math.ceil(len(points) / MOST_TICKS)
     rate = curve.untouched[0] / curve.untouched[1] if curve.untouched and curve.untouched[1] else None
-    return Chart(
+    return SeverityChart(
         curve,
         f"{curve.parameter} ({unit})" if unit else curve.parameter,
         f"{_path([*upper, *lower])}Z",
@@ -81,7 +81,7 @@ def _path(corners: Iterable[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in corners)
 
 
-def stack(line: Line) -> list[tuple[str, float, float]]:
+def stack(line: RuleCounts) -> list[tuple[str, float, float]]:
     """The four ways a trial ends as name, start and length on a bar of 1,000."""
     parts: list[tuple[str, float, float]] = []
     start = 0.0

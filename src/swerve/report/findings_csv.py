@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from swerve.files import write_csv
 from swerve.report.sharing import Sharing
-from swerve.rows import Finding
+from swerve.store.files import write_csv
+from swerve.store.record_json import Finding
 
 COLUMNS = ("id", "rule", "case", "change", "parameters", "margin", "why", "introduced", "replay")
 

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from swerve.case import Case, Source
-from swerve.codec import is_live
-from swerve.errors import StoreError, UnreadableCase
-from swerve.execute.threads import settle_threads
-from swerve.reproduce import rebuild
-from swerve.retrain.export import export
-from swerve.rows import Finding
-from swerve.spec import Builder, build_change
-from swerve.store import CAMPAIGN, Run
+from swerve.config.toml import Builder, build_change
+from swerve.core.case import Case, Source
+from swerve.core.encode import is_live
+from swerve.core.errors import StoreError, UnreadableCase
+from swerve.run.executors.threads import settle_threads
+from swerve.run.replay import rebuild
+from swerve.sources.export import export
+from swerve.store.record_json import Finding
+from swerve.store.view import CAMPAIGN, Run
 
 SIDE = "findings"
 

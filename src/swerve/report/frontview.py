@@ -7,11 +7,11 @@ from itertools import combinations, product
 import cv2
 import numpy as np
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.values import Array, Boxes3D, Calibration, find
 from swerve.report.dashes import dash
-from swerve.retrain.kitti import camera_of, to_camera
+from swerve.sources.kitti_writer import camera_of, to_camera
 from swerve.transformations.photometric import images_of
-from swerve.values import Array, Boxes3D, Calibration, find
 
 NEAREST = 0.1  # metres ahead of the camera
 LONGEST = 4000.0  # pixels beyond the frame to which an edge is drawn

@@ -17,20 +17,20 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from swerve.analysis.groups import Group, groups, smallest_words, sorter
+from swerve.analysis.groups import FindingGroup, groups, smallest_words, sorter
 from swerve.analysis.severity import curves
-from swerve.campaign import CUSTOM
-from swerve.codec import decode_values
-from swerve.files import make_folder, write_whole
-from swerve.keep import FINDINGS, SHA_DIGITS, features_of
+from swerve.core.campaign import CUSTOM
+from swerve.core.encode import decode_values
+from swerve.core.system import Answer
 from swerve.report.birdseye import ADDED, COLOURS, GONE, OTHER, SHADE
 from swerve.report.drawing import charts, stack, turn
 from swerve.report.numbers import PAGE, Numbers, condition_of, numbers_of, reached_of
-from swerve.report.sweeps import PICTURES, Album, read_sweeps
+from swerve.report.sweep_pictures import PICTURES, Album, read_sweeps
 from swerve.report.words import answer_words, expectation, in_words
-from swerve.rows import BASELINE, Finding
-from swerve.store import KEPT_PER_RULE, Run
-from swerve.system import Answer
+from swerve.store.artifacts import FINDINGS, SHA_DIGITS, features_of
+from swerve.store.files import make_folder, write_whole
+from swerve.store.record_json import BASELINE, Finding
+from swerve.store.view import KEPT_PER_RULE, Run
 
 REASONS_SHOWN = 20
 MOST_CARDS = 1800  # about 2 kB each: the page stays under 5 MB (R12)
@@ -192,12 +192,12 @@ class Card:
 class GroupCard:
     """One group as the page shows it: its worst finding, and how many of its findings are in the gallery."""
 
-    group: Group
+    group: FindingGroup
     worst: Card
     shown: int
 
 
-def _group_cards(found: Iterable[Group], cards: Iterable[Card]) -> list[GroupCard]:
+def _group_cards(found: Iterable[FindingGroup], cards: Iterable[Card]) -> list[GroupCard]:
     by_id = {card.finding.id: card for card in cards}
     shown = Counter(card.group for card in by_id.values())
     return [GroupCard(group, by_id[group.exemplar.id], shown[group.number]) for group in found]
@@ -212,13 +212,15 @@ def _chosen(run: Run, rules: int) -> tuple[int, list[Finding]]:
     return per_rule, run.best(per_rule)[:MOST_CARDS]
 
 
-def _others(found: Iterable[Group], chosen: Iterable[Finding]) -> Iterator[Finding]:
+def _others(found: Iterable[FindingGroup], chosen: Iterable[Finding]) -> Iterator[Finding]:
     """The worst of each group that is not among the findings chosen already."""
     there = {finding.id for finding in chosen}
     return (group.exemplar for group in found if group.exemplar.id not in there)
 
 
-def _cards(run: Run, numbers: Numbers, found: Sequence[Group], chosen: Sequence[Finding], album: Album) -> Iterator[Card]:
+def _cards(
+    run: Run, numbers: Numbers, found: Sequence[FindingGroup], chosen: Sequence[Finding], album: Album
+) -> Iterator[Card]:
     order = {line.name: index for index, line in enumerate(numbers.rules)}
     labels = _labels(run, {finding.case for finding in chosen})
     kept = _kept(run.folder / FINDINGS)

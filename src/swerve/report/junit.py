@@ -14,13 +14,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
-from swerve.files import whole_file
-from swerve.journal import Row
-from swerve.relation import Status
+from swerve.core.relation import Status
 from swerve.report.numbers import numbers_of
 from swerve.report.sharing import Sharing
-from swerve.rows import BASELINE
-from swerve.store import JOURNAL, Run
+from swerve.store.files import whole_file
+from swerve.store.journal import Row
+from swerve.store.record_json import BASELINE
+from swerve.store.view import JOURNAL, Run
 
 TOLD = 3  # findings of a test case that are told
 LONGEST = 300

@@ -14,12 +14,12 @@ from typing import Any
 
 from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
-from swerve.errors import printable
-from swerve.journal import Row
-from swerve.relation import Status
-from swerve.rows import BASELINE
+from swerve.core.errors import printable
+from swerve.core.relation import Status
 from swerve.search.greedy import COVERAGE
-from swerve.store import Run
+from swerve.store.journal import Row
+from swerve.store.record_json import BASELINE
+from swerve.store.view import Run
 
 SUMMARY, HEALTH, PAGE = "summary.json", "health.json", "report/index.html"
 MOST_REASONS = 1000  # kept apart at a time; the rest are counted together
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
-class Line:
+class RuleCounts:
     """The counts of one rule, or of all: trials = held + violated + skipped + errors."""
 
     name: str
@@ -124,8 +124,8 @@ class Numbers:
     cases: int
     unusable: int
     finished: bool
-    overall: Line
-    rules: tuple[Line, ...]
+    overall: RuleCounts
+    rules: tuple[RuleCounts, ...]
     reasons: tuple[Reason, ...]
     failures: Failures
 
@@ -169,9 +169,9 @@ class _Tally:
         if status == Status.VIOLATED.value and row["introduced"] is not None:
             self.counts["introduced" if row["introduced"] else "already_wrong"] += 1
 
-    def line(self, name: str, untouched: tuple[int, int] | None = None, *, sampled: bool = True) -> Line:
+    def line(self, name: str, untouched: tuple[int, int] | None = None, *, sampled: bool = True) -> RuleCounts:
         plain = {key: self.counts[key] for key in ("held", "violated", "skipped", "introduced", "already_wrong")}
-        return Line(name, **plain, errors=self.counts[Status.ERROR.value], untouched=untouched, sampled=sampled)
+        return RuleCounts(name, **plain, errors=self.counts[Status.ERROR.value], untouched=untouched, sampled=sampled)
 
 
 def numbers_of(run: Run) -> Numbers:

@@ -12,16 +12,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swerve.errors import EnvironmentFault, SwerveError
-from swerve.files import json_bytes, png_bytes, whole_file
-from swerve.keep import files_of, pictures_of
+from swerve.core.errors import EnvironmentFault, SwerveError
 from swerve.report.followups import made_again
 from swerve.report.sharing import Sharing
 from swerve.report.smallest import smallest_of
-from swerve.report.sweeps import drawn
+from swerve.report.sweep_pictures import drawn
 from swerve.report.words import answer_words, expectation
-from swerve.rows import Finding, finding_of
-from swerve.store import CAMPAIGN, Run
+from swerve.run.finding_pictures import files_of
+from swerve.store.artifacts import pictures_of
+from swerve.store.files import json_bytes, png_bytes, whole_file
+from swerve.store.record_json import Finding, finding_of
+from swerve.store.view import CAMPAIGN, Run
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment a zip can tell
 READABLE = 0o644 << 16

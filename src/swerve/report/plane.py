@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from swerve.report.axis import AxisScale, drawable, fitted, said
 from swerve.report.canvas import (
     FOOT,
     PLANE_RIGHT,
@@ -26,7 +27,6 @@ from swerve.report.canvas import (
     tick_edge,
     tone,
 )
-from swerve.report.scale import Scale, drawable, fitted, said
 
 HEIGHT = 300
 TICK_GAP = 38  # pixels between the ticks of a vertical axis, at least
@@ -105,8 +105,8 @@ def points(xs: Sequence[float], ys: Sequence[float], *, x: str = "", y: str = ""
 class _Plane:
     """Two axes."""
 
-    across: Scale
-    up: Scale
+    across: AxisScale
+    up: AxisScale
 
     @classmethod
     def around(
@@ -125,7 +125,10 @@ class _Plane:
         if names and not 0 <= min(xs) <= max(xs) <= names - 1:
             raise ValueError(f"with {names} names x must lie from 0 to {names - 1}, got {min(xs):g} to {max(xs):g}")
         return cls(
-            Scale(-0.4, names - 0.6, left, PLANE_RIGHT) if names else fitted(xs, left, PLANE_RIGHT, log=log_x, zero=zero), up
+            AxisScale(-0.4, names - 0.6, left, PLANE_RIGHT)
+            if names
+            else fitted(xs, left, PLANE_RIGHT, log=log_x, zero=zero),
+            up,
         )
 
     def __call__(self, x: float, y: float) -> str:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from swerve.files import whole_file
-from swerve.journal import Row
-from swerve.relation import Status
+from swerve.core.relation import Status
 from swerve.report.numbers import numbers_of
 from swerve.report.sharing import Sharing
 from swerve.report.words import expectation, in_words
-from swerve.rows import BASELINE, Finding, finding_of, is_finding
+from swerve.store.files import whole_file
+from swerve.store.journal import Row
+from swerve.store.record_json import BASELINE, Finding, finding_of, is_finding
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LONGEST = 1000

@@ -12,8 +12,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from swerve.errors import printable
-from swerve.store import Run
+from swerve.core.errors import printable
+from swerve.store.view import Run
 
 HOME, USER, HOST = "~", "USER", "HOST"
 # A name everybody has tells nothing, and is often a word of something else.

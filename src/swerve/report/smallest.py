@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from swerve.analysis.groups import smallest_words
-from swerve.errors import StoreError
-from swerve.rows import Finding
-from swerve.shrink import shrunk_of
-from swerve.store import Run
+from swerve.core.errors import StoreError
+from swerve.store.artifacts import shrunk_of
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 
 
 def smallest_of(run: Run, finding: Finding, replay: str) -> dict[str, Any]:

@@ -22,16 +22,15 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from swerve.analysis.groups import Group, groups, smallest_words
-from swerve.errors import printable
-from swerve.health import Health, Level
-from swerve.keep import features_of, pictures_of
-from swerve.report.numbers import PAGE, Line, Numbers, Reached, condition_of, numbers_of, reached_of
-from swerve.report.sweeps import drawn_of
+from swerve.analysis.groups import FindingGroup, groups, smallest_words
+from swerve.core.errors import printable
+from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
+from swerve.report.sweep_pictures import drawn_of
 from swerve.report.words import answer_words
-from swerve.rows import Finding
-from swerve.shrink import Shrunk
-from swerve.store import Run
+from swerve.run.check import Health, Level
+from swerve.store.artifacts import Shrunk, features_of, pictures_of
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 
 LEADING = 3  # groups on the last screen of a run
 LONGEST = 160  # characters of a text that is not ours
@@ -125,7 +124,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int], style: str) -> Text:
     return Text(row[0] + pads[0] + "".join(numbers), style=style)
 
 
-def _cells(line: Line) -> tuple[str, ...]:
+def _cells(line: RuleCounts) -> tuple[str, ...]:
     low, high = line.interval
     rate = (f"{line.rate:.1%}", f"{100 * low:.1f}–{100 * high:.1f}" if line.sampled else "–") if line.judged else ("–", "–")
     untouched = "{:,}/{:,}".format(*line.untouched) if line.untouched else "–"
@@ -175,7 +174,7 @@ def _tried(run: Run) -> bool:
     return next(run.trials(), None) is not None or numbers_of(run).finished
 
 
-def _group_told(group: Group, run: Run) -> Text:
+def _group_told(group: FindingGroup, run: Run) -> Text:
     """A group in a few lines, the last of which runs its worst finding again."""
     worst = group.exemplar
     counts = f"{_many(group.findings, 'finding')} in {_many(group.cases, 'case')}"
@@ -224,7 +223,7 @@ def print_finding(run: Run, finding: Finding, console: Console) -> None:
 
 
 def print_names(found: Mapping[str, Sequence[Mapping[str, Any]]], console: Console) -> None:
-    """Print what `swerve.listing.listing` found: each name, what it is and what it takes."""
+    """Print what `swerve.config.catalog.listing` found: each name, what it is and what it takes."""
     for kind, entries in found.items():
         console.print(_plain(kind, style="bold"))
         for entry in entries:
@@ -234,7 +233,7 @@ def print_names(found: Mapping[str, Sequence[Mapping[str, Any]]], console: Conso
 
 
 class RichProgress:
-    """Progress of `swerve.engine.run`: a bar per stage on a terminal, one line per stage elsewhere."""
+    """Progress of `swerve.run.engine.run`: a bar per stage on a terminal, one line per stage elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -11,10 +11,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from swerve.errors import InputError
-from swerve.files import png_bytes, write_whole
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 from swerve.report.numbers import PAGE
-from swerve.values import Array
+from swerve.store.files import png_bytes, write_whole
 
 PICTURES = "pictures"
 QUALITY = 90  # of a JPEG thumbnail
@@ -23,7 +23,7 @@ OURS = re.compile(rf"[0-9a-f]{{{DIGITS}}}\.(png|jpg)")
 
 
 @dataclass(frozen=True)
-class Shown:
+class PagePicture:
     """A picture as the page shows it: its file's name among the page's pictures, or its path in the experiment's folder."""
 
     caption: str
@@ -32,7 +32,7 @@ class Shown:
     size: tuple[int, int] | None = None
 
 
-def keep(items: Sequence[tuple[str, Array | bytes | str]], folder: Path, wide: int = 0) -> list[Shown]:
+def keep(items: Sequence[tuple[str, Array | bytes | str]], folder: Path, wide: int = 0) -> list[PagePicture]:
     """Write pictures beside the page of `folder`; those that lie in it already are only referred to."""
     return [_kept(caption, picture, folder, wide) for caption, picture in items]
 
@@ -44,9 +44,9 @@ def clear(folder: Path, wanted: Collection[str]) -> None:
             file.unlink()
 
 
-def _kept(caption: str, picture: Array | bytes | str, folder: Path, wide: int) -> Shown:
+def _kept(caption: str, picture: Array | bytes | str, folder: Path, wide: int) -> PagePicture:
     if isinstance(picture, str):
-        return Shown(caption, path=picture if (folder / picture).is_file() else "")
+        return PagePicture(caption, path=picture if (folder / picture).is_file() else "")
     content, pixels = _content(caption, picture)
     high, across = pixels.shape[:2]
     if wide and across > wide:
@@ -54,7 +54,7 @@ def _kept(caption: str, picture: Array | bytes | str, folder: Path, wide: int) -
     suffix = "png" if content.startswith(b"\x89PNG") else "jpg"
     name = f"{hashlib.sha256(content).hexdigest()[:DIGITS]}.{suffix}"
     write_whole((folder / PAGE).parent / PICTURES / name, content)
-    return Shown(caption, file=name, size=(across, high))
+    return PagePicture(caption, file=name, size=(across, high))
 
 
 def _content(caption: str, picture: Array | bytes) -> tuple[bytes, Array]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from swerve.system import Answer
-from swerve.values import Boxes2D, Boxes3D, Group, SceneRef, Signal, Steering, Value
+from swerve.core.system import Answer
+from swerve.core.values import Boxes2D, Boxes3D, Group, SceneRef, Signal, Steering, Value
 
 SHOWN = 3  # answers of a group that are told
 LISTED = 8  # items of a list

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from swerve.errors import EnvironmentFault, InputError, did_you_mean, printable
+from swerve.core.errors import EnvironmentFault, InputError, did_you_mean, printable
 
 IN_BRACES = re.compile(r"\{([a-z_]+)\}")
 LAST_LINES = 8

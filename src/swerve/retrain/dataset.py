@@ -15,19 +15,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from swerve.campaign import Campaign
-from swerve.case import Case, Source, group_of
-from swerve.codec import encode_change
-from swerve.engine import Progress, Silent
-from swerve.errors import InputError, NotApplicable, UnreadableCase
-from swerve.relation import Rule
+from swerve.config.toml import build_change
+from swerve.core.campaign import Campaign
+from swerve.core.case import Case, Source, group_of
+from swerve.core.encode import encode_change
+from swerve.core.errors import InputError, NotApplicable, UnreadableCase
+from swerve.core.relation import Rule
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.transformation import Transformation
 from swerve.retrain.split import TEST, TRAIN, VAL, Split
-from swerve.rows import Finding
-from swerve.seeding import digest_of, rng_for
+from swerve.run.engine import NoProgress, Progress
 from swerve.sources.windows import frames_of
-from swerve.spec import build_change
-from swerve.store import Run
-from swerve.transformation import Transformation
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 
 SPARE_DRAWS = 3  # further changes tried of each case where some cannot be made
 NAME_DIGITS = 12
@@ -201,7 +201,7 @@ class Followups(Protocol):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnFollowups:
     """Follow-ups proposed by rules: those of the first cases in an order that keys and seed decide.
 
     Each is made once to see that it can be. One that cannot, or that the campaign's gate rejects, is made up for by the
@@ -211,7 +211,7 @@ class Drawn:
     campaign: Campaign
     rules: tuple[Rule, ...]
     seed: int = 0
-    progress: Progress = field(default_factory=Silent, repr=False, compare=False)
+    progress: Progress = field(default_factory=NoProgress, repr=False, compare=False)
 
     def of(self, keys: Sequence[str], mix: float) -> tuple[Example, ...]:
         wanted = _wanted(keys, mix)
@@ -249,7 +249,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFollowups:
     """Follow-ups that a run found its model wrong on, each once, in an order that case, change and seed decide."""
 
     run: Run
@@ -333,4 +333,4 @@ def by_rule(
 ) -> dict[str, Followups]:
     """Follow-ups of each rule alone, for held-out data."""
     chosen = rules or campaign.rules
-    return {rule.name: Drawn(campaign, (rule,), seed, progress or Silent()) for rule in chosen}
+    return {rule.name: DrawnFollowups(campaign, (rule,), seed, progress or NoProgress()) for rule in chosen}

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from swerve.case import Case, Source
-from swerve.engine import Progress, Silent
-from swerve.errors import EnvironmentFault, InputError
+from swerve.core.case import Case, Source
+from swerve.core.errors import EnvironmentFault, InputError
+from swerve.core.seeding import rng_for
+from swerve.core.system import Answer
+from swerve.core.values import Array, Steering, Value, find
 from swerve.retrain.dataset import Skips, stream
-from swerve.seeding import rng_for
-from swerve.system import Answer
+from swerve.run.engine import NoProgress, Progress
 from swerve.systems.function import answer_of
 from swerve.systems.torch import TorchSystem
-from swerve.values import Array, Steering, Value, find
 
 PROBES = (0.0, 1.0, -0.75, 3.0)  # outputs that say must word along a straight line
 FASTEST = 10.0  # a learning rate beyond is a slip
@@ -33,7 +33,7 @@ AT_ONCE = 128  # examples in one pass of validation
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FineTuning:
     """How long and how fast to go on learning; `patience` passes without a better validation error end it."""
 
     passes: int = 20
@@ -74,10 +74,10 @@ def torch_of(system: object) -> TorchSystem:
 
 
 def finetune(
-    system: object, train: Source, val: Source, *, recipe: Recipe | None = None, progress: Progress | None = None
+    system: object, train: Source, val: Source, *, recipe: FineTuning | None = None, progress: Progress | None = None
 ) -> Tuned:
     """A copy of `system` trained on `train`: the same seed gives the same weights; torch's own generator is left alone."""
-    given, recipe, watch = torch_of(system), recipe or Recipe(), progress or Silent()
+    given, recipe, watch = torch_of(system), recipe or FineTuning(), progress or NoProgress()
     skipped: Skips = []
     with tempfile.TemporaryDirectory() as scratch:
         learnt, aside = (
@@ -145,7 +145,7 @@ def degrees_of(values: Sequence[Value], who: str) -> float:
 
 
 @dataclass(frozen=True)
-class Scale:
+class OutputScale:
     """Degrees of the wheel for one unit of the network's output, and for none."""
 
     gain: float
@@ -160,7 +160,7 @@ class Scale:
         return units * math.radians(self.gain) ** 2
 
 
-def scale_of(system: TorchSystem, inputs: Inputs) -> Scale:
+def scale_of(system: TorchSystem, inputs: Inputs) -> OutputScale:
     """How `system.say` words an output, found by asking: it must be one number and a straight line."""
     net = system.net.eval()
     with torch.inference_mode():
@@ -175,7 +175,7 @@ def scale_of(system: TorchSystem, inputs: Inputs) -> Scale:
     )
     if not gain or not straight:
         raise InputError(f"{who}: degrees must follow its output along a straight line to be fine-tuned here")
-    return Scale(gain, offset)
+    return OutputScale(gain, offset)
 
 
 def _said(say: Callable[[torch.Tensor], Value | Answer], row: torch.Tensor, who: str) -> float:
@@ -189,12 +189,12 @@ class Learner:
     net: nn.Module
     train: Inputs
     val: Inputs
-    scale: Scale
+    scale: OutputScale
     errors: list[float] = field(default_factory=list)
     best: int = 0
     _kept: dict[str, Any] = field(default_factory=dict)
 
-    def learn(self, recipe: Recipe, watch: Progress) -> str:
+    def learn(self, recipe: FineTuning, watch: Progress) -> str:
         """Train until done, leave the best weights in the network, and say why it ended."""
         optimiser = torch.optim.AdamW(self.net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
         self._measure()

@@ -16,11 +16,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from swerve.case import Case, Source, group_of
-from swerve.errors import InputError, did_you_mean
-from swerve.seeding import digest_of
+from swerve.core.case import Case, Source, group_of
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.seeding import digest_of
+from swerve.core.values import Array
 from swerve.sources.windows import frames_of
-from swerve.values import Array
 
 TRAIN, VAL, TEST, GUARD = "train", "val", "test", "guard"
 SIDES = (TEST, VAL, TRAIN)

@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 from swerve.analysis.statistics import Estimate, fleiss_kappa, kappa
 from swerve.review.marks import Mark, Said, read_marks
 from swerve.review.queue import judged
-from swerve.rows import is_finding
-from swerve.store import Run
+from swerve.store.record_json import is_finding
+from swerve.store.view import Run
 
 T = TypeVar("T")
 Votes = Mapping[str, Mark]  # by reviewer
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ReviewAgreement:
     """How far some reviewers agree on the trials that all of them marked."""
 
     reviewers: tuple[str, ...]
@@ -87,7 +87,7 @@ def naturalness(mark: Mark) -> str:
 SCALES: Mapping[str, Callable[[Mark], str]] = {"mark": str, "natural": naturalness}
 
 
-def agreements(review: Review) -> list[Agreement]:
+def agreements(review: Review) -> list[ReviewAgreement]:
     """Cohen's kappa of each pair of reviewers and Fleiss' of all, on the marks and on natural against unnatural."""
     votes = {"mark": review.votes_on_findings, "natural": review.votes}
     return [_agreement(list(votes[scale].values()), group, scale) for scale in SCALES for group in _groups(votes[scale])]
@@ -99,10 +99,10 @@ def _groups(votes: Mapping[str, Votes]) -> list[tuple[str, ...]]:
     return [*pairs, tuple(names)] if len(names) > 2 else pairs
 
 
-def _agreement(votes: Sequence[Votes], group: tuple[str, ...], scale: str) -> Agreement:
+def _agreement(votes: Sequence[Votes], group: tuple[str, ...], scale: str) -> ReviewAgreement:
     shared = [given for given in votes if given.keys() >= set(group)]
     rated = [[SCALES[scale](given[name]) for name in group] for given in shared]
     agreed = sum(len(set(row)) == 1 for row in rated)
     if len(group) > 2:
-        return Agreement(group, scale, agreed, fleiss_kappa(rated))
-    return Agreement(group, scale, agreed, kappa([row[0] for row in rated], [row[1] for row in rated]))
+        return ReviewAgreement(group, scale, agreed, fleiss_kappa(rated))
+    return ReviewAgreement(group, scale, agreed, kappa([row[0] for row in rated], [row[1] for row in rated]))

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swerve.errors import EnvironmentFault, InputError, did_you_mean
-from swerve.files import write_csv
+from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
 from swerve.review.agreement import Review
 from swerve.review.marks import Judgement, MarkFile, Said, fitting_mark, read_marks, reviewer_name
 from swerve.review.queue import judged
-from swerve.rows import is_finding
-from swerve.store import Run
+from swerve.store.files import write_csv
+from swerve.store.record_json import is_finding
+from swerve.store.view import Run
 
 COLUMNS = ("reviewer", "finding", "mark", "comment", "rule", "case", "change")
 NEEDED = ("finding", "mark")

@@ -18,10 +18,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from swerve.errors import EnvironmentFault, InputError, StoreError
-from swerve.files import make_folder, sync_folder
-from swerve.journal import Row, seal, unseal
-from swerve.seeding import digest_of
+from swerve.core.errors import EnvironmentFault, InputError, StoreError
+from swerve.core.seeding import digest_of
+from swerve.store.files import make_folder, sync_folder
+from swerve.store.journal import Row, seal, unseal
 
 FOLDER, SUFFIX = "review", ".jsonl"
 FORMAT = 1

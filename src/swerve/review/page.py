@@ -14,19 +14,19 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from swerve.campaign import CUSTOM
-from swerve.codec import decode_values
+from swerve.core.campaign import CUSTOM
+from swerve.core.encode import decode_values
+from swerve.core.seeding import digest_of
+from swerve.core.system import Answer
+from swerve.core.values import Boxes2D, find
 from swerve.report.drawing import turn
 from swerve.report.html import CONTROLS
 from swerve.report.words import answer_words, expectation, in_words
 from swerve.review.marks import LONGEST_COMMENT, LONGEST_NAME, OF_FINDINGS, Judgement, Said
-from swerve.review.pictures import Pictures, Shown
+from swerve.review.pictures import FindingPictures, ReviewPictures
 from swerve.review.queue import is_held
-from swerve.rows import BASELINE, Finding
-from swerve.seeding import digest_of
-from swerve.store import Run
-from swerve.system import Answer
-from swerve.values import Boxes2D, find
+from swerve.store.record_json import BASELINE, Finding
+from swerve.store.view import Run
 
 LONGEST = 400  # characters of a text that is not ours
 MOST_BOXES = 100
@@ -43,7 +43,7 @@ class Desk:
     own: Said = field(default_factory=dict)
     others: Mapping[str, Said] = field(default_factory=dict)
     blind: bool = True  # others' marks are shown only on findings with a mark of one's own
-    pictures: Pictures | None = None  # given: the page holds them and needs no server
+    pictures: ReviewPictures | None = None  # given: the page holds them and needs no server
 
 
 def render(run: Run, desk: Desk) -> str:
@@ -164,19 +164,19 @@ def _embedded_pictures(desk: Desk) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "", contents
 
 
-def _kept_once(contents: dict[str, str], shown: Shown, shot: int, side: str) -> str:
+def _kept_once(contents: dict[str, str], shown: FindingPictures, shot: int, side: str) -> str:
     data = shot_bytes(shown, shot, side)
     name = hashlib.sha256(data).hexdigest()[:16]
     contents.setdefault(name, "data:image/png;base64," + base64.b64encode(data).decode())
     return name
 
 
-def shot_bytes(shown: Shown, shot: int, side: str) -> bytes:
+def shot_bytes(shown: FindingPictures, shot: int, side: str) -> bytes:
     """The PNG of one side, `source` or `followup`, of a shot."""
     return shown.shots[shot].source if side == "source" else shown.shots[shot].followup
 
 
-def listed(shown: Shown, address: Callable[[int, str], str]) -> dict[str, Any]:
+def listed(shown: FindingPictures, address: Callable[[int, str], str]) -> dict[str, Any]:
     """The pictures as the page asks for them: `address(shot, side)` says where each is."""
     shots = [
         {"sensor": shot.sensor, "source": address(index, "source"), "followup": address(index, "followup")}

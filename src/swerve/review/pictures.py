@@ -10,25 +10,26 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from swerve.case import Source
-from swerve.codec import is_live
-from swerve.errors import StoreError, SwerveError, printable
-from swerve.execute.threads import settle_threads
-from swerve.files import png_bytes
-from swerve.keep import files_of, pictures_of
-from swerve.report.sweeps import drawn, read_sweeps
-from swerve.reproduce import rebuild
-from swerve.rows import Finding
-from swerve.spec import Builder, build_change
-from swerve.store import CAMPAIGN, Run
-from swerve.values import Boxes2D, Boxes3D, find
+from swerve.config.toml import Builder, build_change
+from swerve.core.case import Source
+from swerve.core.encode import is_live
+from swerve.core.errors import StoreError, SwerveError, printable
+from swerve.core.values import Boxes2D, Boxes3D, find
+from swerve.report.sweep_pictures import drawn, read_sweeps
+from swerve.run.executors.threads import settle_threads
+from swerve.run.finding_pictures import files_of
+from swerve.run.replay import rebuild
+from swerve.store.artifacts import pictures_of
+from swerve.store.files import png_bytes
+from swerve.store.record_json import Finding
+from swerve.store.view import CAMPAIGN, Run
 
 PNG, SIGNATURE = ".png", b"\x89PNG\r\n\x1a\n"
 LARGEST = 64 * 2**20
 REMEMBERED = 32  # findings; a reviewer goes back and forth by a few
 LONGEST_REASON = 160
 _SHA = re.compile(r"[0-9a-f]{64}")
-Files = dict[str, bytes]  # by name, as `swerve.keep.files_of` has them
+Files = dict[str, bytes]  # by name, as `swerve.run.finding_pictures.files_of` has them
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Shot:
 
 
 @dataclass(frozen=True)
-class Shown:
+class FindingPictures:
     """The pictures of a finding, or why there are none; the `reason` may name files of this machine."""
 
     shots: tuple[Shot, ...] = ()
@@ -49,22 +50,22 @@ class Shown:
     reason: str = ""
 
 
-class Pictures:
+class ReviewPictures:
     """The pictures of a run's findings, made again on demand where they were not kept; safe to share among threads."""
 
     def __init__(self, run: Run, trusted: Collection[Path] = ()) -> None:
         self._run, self._trusted = run, trusted
         self._lock = threading.Lock()
-        self._last: OrderedDict[str, Shown] = OrderedDict()
+        self._last: OrderedDict[str, FindingPictures] = OrderedDict()
         self._closed = False
 
-    def of(self, finding: Finding) -> Shown:
+    def of(self, finding: Finding) -> FindingPictures:
         """The pictures of `finding`; kept ones do not wait for others that are being made."""
         if kept := self._kept(finding):
             return _shown(finding, *kept)
         with self._lock:
             if self._closed:
-                return Shown(why="No pictures: swerve review has ended.")
+                return FindingPictures(why="No pictures: swerve review has ended.")
             if finding.id not in self._last:
                 self._last[finding.id] = self._made(finding)
             self._last.move_to_end(finding.id)
@@ -77,12 +78,14 @@ class Pictures:
         with self._lock:
             self._closed = True
 
-    def _made(self, finding: Finding) -> Shown:
+    def _made(self, finding: Finding) -> FindingPictures:
         try:
             return _shown(finding, *self._rebuilt(finding))
         except Exception as error:  # a user's own source or change may raise anything
             told = str(error) if isinstance(error, SwerveError) else f"{type(error).__name__}: {error}"
-            return Shown((), "No pictures: they were not kept and cannot be made again.", printable(told, LONGEST_REASON))
+            return FindingPictures(
+                (), "No pictures: they were not kept and cannot be made again.", printable(told, LONGEST_REASON)
+            )
 
     def _kept(self, finding: Finding) -> tuple[Files, Files] | None:
         shas = finding.source_sha, finding.input_sha
@@ -121,13 +124,15 @@ class Pictures:
         return files_of(source), files_of(followup)
 
 
-def _shown(finding: Finding, source: Files, followup: Files) -> Shown:
+def _shown(finding: Finding, source: Files, followup: Files) -> FindingPictures:
     both = sorted(name for name in source.keys() & followup.keys() if name.endswith(PNG))
     seen = [Shot(name.removesuffix(PNG), source[name], followup[name]) for name in both]
     above = [Shot(one.sensor, png_bytes(one.source), png_bytes(one.followup)) for one in drawn(finding, source, followup)]
     # The page shows the first, and draws boxes in pixels and arrows on it: these belong on a camera's picture.
     shots = above + seen if find(finding.after, Boxes3D.slot) and not find(finding.after, Boxes2D.slot) else seen + above
-    return Shown(tuple(shots), "" if shots else "No pictures: no input of this finding is a camera's or a LiDAR's.")
+    return FindingPictures(
+        tuple(shots), "" if shots else "No pictures: no input of this finding is a camera's or a LiDAR's."
+    )
 
 
 def _is_picture(path: Path) -> bool:

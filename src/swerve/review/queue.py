@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from swerve.errors import EnvironmentFault, InputError
-from swerve.journal import Row
-from swerve.relation import Status
-from swerve.rows import Finding, finding_of, is_finding
-from swerve.seeding import digest_of
-from swerve.store import KEPT_PER_RULE, Run, best_of
+from swerve.core.errors import EnvironmentFault, InputError
+from swerve.core.relation import Status
+from swerve.core.seeding import digest_of
+from swerve.store.journal import Row
+from swerve.store.record_json import Finding, finding_of, is_finding
+from swerve.store.view import KEPT_PER_RULE, Run, best_of
 
 
 def queue(

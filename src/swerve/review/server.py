@@ -15,13 +15,13 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from swerve.errors import EnvironmentFault, InputError, SwerveError
+from swerve.core.errors import EnvironmentFault, InputError, SwerveError
 from swerve.review.marks import Judgement, MarkFile, fitting_mark, read_marks
 from swerve.review.page import Desk, listed, others_on, render, shot_bytes, told
-from swerve.review.pictures import Pictures
+from swerve.review.pictures import ReviewPictures
 from swerve.review.queue import is_held
-from swerve.rows import Finding
-from swerve.store import Run
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
 
 HOST = "127.0.0.1"
 LARGEST_BODY = 64 * 1024
@@ -62,7 +62,7 @@ class Service:
 
     run: Run
     desk: Desk
-    pictures: Pictures
+    pictures: ReviewPictures
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     saved: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -9,13 +9,13 @@ from itertools import chain
 
 import numpy as np
 
-from swerve.campaign import Plan, Record, Trial
-from swerve.errors import InputError
-from swerve.relation import Status
+from swerve.core.campaign import Plan, Record, Trial
+from swerve.core.errors import InputError
+from swerve.core.relation import Status
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array, Boxes3D, find
 from swerve.relations.obstacles import OBSTACLES, changes, labelled
-from swerve.seeding import rng_for
 from swerve.transformations.offer import OfferPoints
-from swerve.values import Array, Boxes3D, find
 
 ANSWERS, CHANCE = "answers", "chance"
 TALL = 2.0  # metres above and below an obstacle's middle that points are tried at

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from swerve.campaign import Gain, Meter, Plan, Record, Trial
-from swerve.case import Case
-from swerve.errors import InputError
-from swerve.seeding import rng_for
-from swerve.space import OneOf, Space
-from swerve.transformation import Chain, Transformation
+from swerve.core.campaign import CoverageMeter, Gain, Plan, Record, Trial
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.seeding import rng_for
+from swerve.core.space import OneOf, Space
+from swerve.core.transformation import Chain, Transformation
 
 PAPER, CODE = "paper", "code"
 COVERAGE, CHANCE, SCRIPT = "coverage", "chance", "script"
@@ -120,7 +120,7 @@ class Refusals:
 class _Covered:
     """What is covered so far."""
 
-    meter: Meter
+    meter: CoverageMeter
     gain: Gain = field(default_factory=dict)
 
     def grows(self, gain: Gain | None) -> bool:
@@ -136,7 +136,7 @@ class _Covered:
 class GreedySession:
     """The search under way; its state follows from the plan and what it was told."""
 
-    def __init__(self, search: Greedy, plan: Plan, meter: Meter) -> None:
+    def __init__(self, search: Greedy, plan: Plan, meter: CoverageMeter) -> None:
         self._search, self._plan = search, plan
         change = plan.rules[0].change
         self._kinds: Sequence[Space] = change.spaces if isinstance(change, OneOf) else (change,)

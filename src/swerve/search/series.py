@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
 
-from swerve.campaign import Plan, Record, Trial
-from swerve.errors import InputError
-from swerve.seeding import rng_for
+from swerve.core.campaign import Plan, Record, Trial
+from swerve.core.errors import InputError
+from swerve.core.seeding import rng_for
 
 BATCHES_PER_ASK = 8  # one ask is one commit to disk
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swerve.campaign import Plan, Record, Trial
-from swerve.transformation import Transformation
+from swerve.core.campaign import Plan, Record, Trial
+from swerve.core.transformation import Transformation
 
 CASE, CHANGE = "case", "change"
 BATCHES_PER_ASK = 8  # one ask is one commit to disk; enough batches to feed several workers

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO, NoReturn, TypeVar
 
-from swerve import limits
-from swerve.errors import EnvironmentFault, InputError
-from swerve.files import PARTIAL
+from swerve.config import limits
+from swerve.core.errors import EnvironmentFault, InputError
 from swerve.sources.root import LONGEST, Root
+from swerve.store.files import PARTIAL
 
 ENTRIES = 1 * limits.MEGA
 RATIO = 1000  # bytes out of one byte in; more is a bomb

@@ -11,9 +11,21 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from swerve.errors import InputError
-from swerve.sources.boxes import COLOURS, Boxed, Drawn, Size, corners, files, known_kind, needed, rows, table, text
+from swerve.core.errors import InputError
 from swerve.sources.images import SUFFIXES
+from swerve.sources.labelled_boxes import (
+    COLOURS,
+    Boxed,
+    LabelledBox,
+    Size,
+    corners,
+    files,
+    known_kind,
+    needed,
+    rows,
+    table,
+    text,
+)
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import json_file
 
@@ -73,7 +85,7 @@ class Bdd100k(Boxed):
             stem = PurePosixPath(name).stem
             yield Entry(f"{stem}.jpg", {CAMERA: posixpath.join(folder, f"{stem}.jpg"), LABELS: name}, group=stem)
 
-    def drawn(self, entry: Entry, size: Size) -> Iterator[Drawn]:
+    def drawn(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
         del size
         if LABELS in entry.files:
             place = entry.files[LABELS]
@@ -84,7 +96,7 @@ class Bdd100k(Boxed):
         for at, row in enumerate(rows(told or [], place), start=1):
             yield from self._box(table(row, f"{place}: box {at}"), f"{place}: box {at}")
 
-    def _box(self, row: Mapping[str, Any], place: str) -> Iterator[Drawn]:
+    def _box(self, row: Mapping[str, Any], place: str) -> Iterator[LabelledBox]:
         """The box of a label, if it has one: lanes and drivable areas have none."""
         if row.get("box2d") is None or (self.lights and row.get("category") != LIGHT):
             return
@@ -95,7 +107,9 @@ class Bdd100k(Boxed):
             kind = STATES[known_kind(str(told).lower(), STATES, place)]
             care = kind != "off"
         left, top, right, bottom = corners(row["box2d"], ENDS, place)
-        yield Drawn(place, (left, top, right, bottom), kind, care=care and (self.occluded or not facts.get("occluded")))
+        yield LabelledBox(
+            place, (left, top, right, bottom), kind, care=care and (self.occluded or not facts.get("occluded"))
+        )
 
     def _only_frame(self, name: str) -> Mapping[str, Any]:
         page = table(json_file(self.root, name), name)

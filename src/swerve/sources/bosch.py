@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from swerve.sources.boxes import Drawn, Lights, Size, corners, needed, rows, table, text
+from swerve.sources.labelled_boxes import LabelledBox, Lights, Size, corners, needed, rows, table, text
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import yaml_file
 
@@ -40,16 +40,16 @@ class Bosch(Lights):
         for name, _ in self._rows:
             yield Entry(name, {CAMERA: name}, group=posixpath.dirname(name))
 
-    def drawn(self, entry: Entry, size: Size) -> Iterator[Drawn]:
+    def drawn(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
         del size
         place = f"{self.labels}: {entry.key}"
         for at, told in enumerate(rows(self._by_name[entry.key].get("boxes"), f"{place}: boxes"), start=1):
             yield self._box(table(told, f"{place}: box {at}"), f"{place}: box {at}")
 
-    def _box(self, row: Mapping[str, Any], place: str) -> Drawn:
+    def _box(self, row: Mapping[str, Any], place: str) -> LabelledBox:
         left, top, right, bottom = corners(row, ENDS, place)
         care = self.occluded or not row.get("occluded")
-        return Drawn(place, (left, top, right, bottom), self.state(row.get("label"), place), care=care)
+        return LabelledBox(place, (left, top, right, bottom), self.state(row.get("label"), place), care=care)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Mapping[str, Any]]:

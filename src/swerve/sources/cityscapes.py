@@ -9,11 +9,11 @@ from pathlib import PurePosixPath
 import numpy as np
 from scipy.ndimage import find_objects, label
 
-from swerve.errors import UnreadableCase
+from swerve.core.errors import UnreadableCase
+from swerve.core.values import Array, Boxes2D, Image, Masks, Value
 from swerve.sources import images
-from swerve.sources.boxes import Kinds
+from swerve.sources.labelled_boxes import LabelledSource
 from swerve.sources.listed import CAMERA, Entry
-from swerve.values import Array, Boxes2D, Image, Masks, Value
 
 # The official names of the classes 0 to 33 (cityscapesScripts, labels.py).
 NAMES = (
@@ -31,7 +31,7 @@ Found = tuple[int, tuple[slice, slice], bool]  # a class, its rows and columns, 
 
 
 @dataclass(frozen=True)
-class Cityscapes(Kinds):
+class Cityscapes(LabelledSource):
     """Pictures ending in `_leftImg8bit.png` with their `_gtFine_instanceIds.png`, wherever below `folder` they lie.
 
     Each thing is a mask under its own number and a box around its visible pixels. Boxes of caravans and trailers, and of

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from swerve.case import Fact
+from swerve.core.case import Fact
+from swerve.core.values import Value
+from swerve.sources.cloud_files import SUFFIXES, check_declared, cloud
 from swerve.sources.folder import in_order
-from swerve.sources.listed import Entry, Listed
-from swerve.sources.points import SUFFIXES, check_declared, cloud
-from swerve.values import Value
+from swerve.sources.listed import Entry, ListedSource
 
 LIDAR = "lidar"
 
 
 @dataclass(frozen=True)
-class Clouds(Listed):
+class Clouds(ListedSource):
     """Every point cloud below `folder` is a case with the input `lidar`; a drive is a sub-folder, `.` the folder itself.
 
     `layout` tells what a point of a .bin has: `xyzi`, or `xyzir` with a ring as nuScenes has it. `intensity_scale` is the

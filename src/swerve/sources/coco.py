@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from swerve.errors import UnreadableCase
-from swerve.sources.boxes import Drawn, Outlined, Size, needed, refuse_size, rows, table, text
+from swerve.core.errors import UnreadableCase
+from swerve.sources.labelled_boxes import LabelledBox, Outlined, Size, needed, refuse_size, rows, table, text
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import json_file, number
 
@@ -58,7 +58,7 @@ class Coco(Outlined):
             if image not in known:
                 yield Entry(f"image {image}", fault=f"{self.labels}: boxes of image {image}, which is not listed")
 
-    def drawn(self, entry: Entry, size: Size) -> Iterator[Drawn]:
+    def drawn(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
         picture = self._pictures[entry.key]
         place = f"{self.labels}: {entry.key}"
         told = (picture.row.get("width", size[0]), picture.row.get("height", size[1]))
@@ -66,14 +66,14 @@ class Coco(Outlined):
         for at, row in enumerate(self._page.boxes.get(picture.number, ()), start=1):
             yield self._box(row, f"{place}: box {at}")
 
-    def _box(self, row: Row, place: str) -> Drawn:
+    def _box(self, row: Row, place: str) -> LabelledBox:
         left, top, wide, high = (number(item, f"{place}, bbox") for item in _four(row.get("bbox"), place))
         category = row.get("category_id")
         if not isinstance(category, int | str) or category not in self._page.kinds:
             raise UnreadableCase(f"{place} is of category {category!r}, which is not listed")
         outline = row.get("segmentation") if self.masks else None
         where = left, top, left + wide, top + high
-        return Drawn(place, where, self._page.kinds[category], care=not row.get("iscrowd"), outline=outline)
+        return LabelledBox(place, where, self._page.kinds[category], care=not row.get("iscrowd"), outline=outline)
 
     @cached_property
     def _pictures(self) -> Mapping[str, _Picture]:

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from swerve import limits
-from swerve.errors import UnreadableCase
-from swerve.values import Array
+from swerve.config import limits
+from swerve.core.errors import UnreadableCase
+from swerve.core.values import Array
 
 AXES = ("x", "y", "z")
 INTENSITY = ("intensity", "i", "reflectivity", "reflectance", "scalar_intensity")

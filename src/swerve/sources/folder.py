@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from swerve.sources.images import SUFFIXES
-from swerve.sources.listed import CAMERA, Entry, Listed
+from swerve.sources.listed import CAMERA, Entry, ListedSource
 
 
 @dataclass(frozen=True)
-class Folder(Listed):
+class Folder(ListedSource):
     """Every picture below `folder`, frame2 before frame10; each sub-folder is a drive, `.` the folder itself."""
 
     def listed(self) -> Iterable[Entry]:

@@ -19,11 +19,11 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from swerve import limits
-from swerve.errors import UnreadableCase
+from swerve.config import limits
+from swerve.core.errors import UnreadableCase
+from swerve.core.values import Array, Image
 from swerve.sources.pictures import Container, Unsound, opened, short_of_rows
 from swerve.sources.root import Root
-from swerve.values import Array, Image
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm")
 DECODERS: dict[str, Callable[[io.BytesIO], Picture]] = {

@@ -17,16 +17,16 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from swerve.case import Fact
-from swerve.errors import InputError, UnreadableCase, did_you_mean
-from swerve.sources.boxes import Corners, Drawn, Kinds, Size, clipped, files, lines
+from swerve.core.case import Fact
+from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.values import LARGEST_NUMBER, Array, Boxes2D, Boxes3D, Calibration, Image, Value
+from swerve.sources.cloud_files import check_declared, cloud
 from swerve.sources.clouds import LIDAR
 from swerve.sources.folder import in_order
 from swerve.sources.images import image
-from swerve.sources.listed import CAMERA, Entry, Listed
-from swerve.sources.points import check_declared, cloud
+from swerve.sources.labelled_boxes import Corners, LabelledBox, LabelledSource, Size, clipped, files, lines
+from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.texts import number
-from swerve.values import LARGEST_NUMBER, Array, Boxes2D, Boxes3D, Calibration, Image, Value
 
 LABELS, CALIBRATION = "labels", "calibration"
 SENSORS = (CAMERA, LIDAR)
@@ -44,7 +44,7 @@ ANY_SIZE = (1 << 31, 1 << 31)  # of a picture that is not read
 Labels = TypeVar("Labels", Boxes2D, Boxes3D)
 
 
-class Thing(NamedTuple):
+class KittiObject(NamedTuple):
     """A line of a label file, in the camera's frame."""
 
     place: str  # file and line
@@ -67,7 +67,7 @@ class Thing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Frames(Listed):
+class KittiFrames(ListedSource):
     """Frames of KITTI's car: a case for each that has all of `sensors`, those that lack one are left out and counted."""
 
     sensors: tuple[str, ...] = SENSORS
@@ -117,7 +117,7 @@ class Frames(Listed):
 
 
 @dataclass(frozen=True)
-class Kitti(Frames, Kinds):
+class Kitti(KittiFrames, LabelledSource):
     """The object benchmark: `image_2`, `velodyne`, `calib` and `label_2`, as `training` has them.
 
     Without a folder `label_2` there are no labels; without `calib` there are no boxes in space either. `split` is the
@@ -159,7 +159,7 @@ class Kitti(Frames, Kinds):
     def _renamed(self, boxes: Labels) -> Labels:
         return replace(boxes, kinds=tuple(map(self.named, boxes.kinds)))
 
-    def _things(self, name: str) -> list[Thing]:
+    def _things(self, name: str) -> list[KittiObject]:
         numbered = enumerate(lines(self.root, name), start=1)
         things = [thing(line.split(), f"{name} line {row}") for row, line in numbered if line]
         return [one for one in things if one.kind == DONT_CARE or self.wanted(one.kind)]
@@ -184,7 +184,7 @@ class Kitti(Frames, Kinds):
 
 
 @dataclass(frozen=True)
-class KittiRaw(Frames):
+class KittiRaw(KittiFrames):
     """Raw drives: `DRIVE/image_02/data` and `DRIVE/velodyne_points/data`, rectified, in the order they were driven."""
 
     places: ClassVar[Mapping[str, tuple[str, str]]] = {
@@ -213,14 +213,14 @@ def size_of(inputs: Mapping[str, Value]) -> Size | None:
     return picture.size if isinstance(picture, Image) else None
 
 
-def thing(words: Sequence[str], place: str) -> Thing:
+def thing(words: Sequence[str], place: str) -> KittiObject:
     """A line of a label file; raises `UnreadableCase` that leads with `place`."""
     if len(words) != COLUMNS:
         raise UnreadableCase(f"{place}: {len(words)} columns, a label has {COLUMNS}")
     told = [bounded(word, f"{place}, column {column}") for column, word in enumerate(words[1:], start=2)]
     _, level, _, left, top, right, bottom, high, wide, long, *foot, turned = told
     corners, size = (left, top, right, bottom), (high, wide, long)
-    made = Thing(place, words[0].lower(), int(level), corners, size, tuple(foot), turned)
+    made = KittiObject(place, words[0].lower(), int(level), corners, size, tuple(foot), turned)
     if made.solid and min(made.size) <= 0:
         raise UnreadableCase(f"{place}: a size of {' x '.join(words[8:11])} m")
     if made.solid and abs(made.turned) > 2 * math.pi:
@@ -236,12 +236,12 @@ def bounded(word: str, place: str) -> float:
     return found
 
 
-def boxes2d(things: Sequence[Thing], size: Size | None) -> Boxes2D | None:
+def boxes2d(things: Sequence[KittiObject], size: Size | None) -> Boxes2D | None:
     """The boxes in the picture, those with a box in space first; None where no object has one."""
     seen = sorted((one for one in things if one.flat), key=lambda one: not one.solid)
     if things and not seen:
         return None
-    cut = [clipped(Drawn(one.place, one.corners, one.kind), size or ANY_SIZE) for one in seen]
+    cut = [clipped(LabelledBox(one.place, one.corners, one.kind), size or ANY_SIZE) for one in seen]
     care = [one.kind != DONT_CARE and enough for one, (_, enough) in zip(seen, cut, strict=True)]
     known = all(one.level in HIDDEN for one in seen)
     hidden = np.array([HIDDEN[one.level] for one in seen]) if known else None
@@ -249,7 +249,7 @@ def boxes2d(things: Sequence[Thing], size: Size | None) -> Boxes2D | None:
     return Boxes2D(corners, tuple(one.kind for one in seen), size=size, care=np.array(care, dtype=bool), hidden=hidden)
 
 
-def boxes3d(things: Sequence[Thing], known: Calibration) -> Boxes3D:
+def boxes3d(things: Sequence[KittiObject], known: Calibration) -> Boxes3D:
     """The boxes in space in the LiDAR's frame, those with a box in the picture first."""
     solid = sorted((one for one in things if one.solid), key=lambda one: not one.flat)
     turn = to_camera(known.matrices)
@@ -257,7 +257,7 @@ def boxes3d(things: Sequence[Thing], known: Calibration) -> Boxes3D:
     return Boxes3D(np.array(rows).reshape(-1, 7), tuple(one.kind for one in solid))
 
 
-def placed(one: Thing, turn: Array) -> tuple[float, ...]:
+def placed(one: KittiObject, turn: Array) -> tuple[float, ...]:
     """Middle, length, width, height and yaw in the LiDAR's frame, from where `turn` leads to the camera's."""
     height, width, length = one.size
     x, y, z, _ = np.linalg.solve(turn, (*one.foot, 1.0)).tolist()

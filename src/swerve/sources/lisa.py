@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import ClassVar
 
-from swerve.errors import InputError
-from swerve.sources.boxes import Drawn, Lights, Size, corners, needed
+from swerve.core.errors import InputError
 from swerve.sources.images import SUFFIXES
+from swerve.sources.labelled_boxes import LabelledBox, Lights, Size, corners, needed
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import check_separator, csv_file
 
@@ -63,13 +63,13 @@ class Lisa(Lights):
                     missing = f"{file}: {name}: there is no such picture in a folder {clip}/frames"
                     yield Entry(f"{clip}/{name}", group=clip, fault=missing)
 
-    def drawn(self, entry: Entry, size: Size) -> Iterator[Drawn]:
+    def drawn(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
         del size
         file, name = self._file_of[entry.group], PurePosixPath(entry.key).name
         for at, row in self._rows[file].get(name, ()):
             place = f"{file}: row {at} ({name})"
             left, top, right, bottom = corners(row, ENDS, place)
-            yield Drawn(place, (left, top, right, bottom), self.state(row["Annotation tag"].strip(), place))
+            yield LabelledBox(place, (left, top, right, bottom), self.state(row["Annotation tag"].strip(), place))
 
     @cached_property
     def _files(self) -> Mapping[str, str]:

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swerve.case import Case, Fact
-from swerve.codec import encode
-from swerve.errors import InputError, UnreadableCase
-from swerve.seeding import digest_of
+from swerve.core.case import Case, Fact
+from swerve.core.encode import encode
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.seeding import digest_of
+from swerve.core.values import Value
 from swerve.sources.images import image
 from swerve.sources.root import Root
-from swerve.values import Value
 
 CAMERA = "camera"
 BLOCK = 1 << 20
@@ -32,7 +32,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedSource:
     """A source whose cases are files below `folder`; a reader says which in `listed`, and what is true of them."""
 
     folder: Path

@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from swerve import limits
-from swerve.errors import UnreadableCase
+from swerve.config import limits
+from swerve.core.errors import UnreadableCase
 from swerve.sources.columns import (
     Column,
     Stored,

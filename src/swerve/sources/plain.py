@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from swerve import limits
-from swerve.errors import UnreadableCase
+from swerve.config import limits
+from swerve.core.errors import UnreadableCase
 
 PARTS = 5 * limits.ROWS  # lists, tables or elements of one file: a COCO annotation is made of four
 

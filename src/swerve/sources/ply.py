@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from swerve.errors import UnreadableCase
+from swerve.core.errors import UnreadableCase
 from swerve.sources.columns import (
     Column,
     Stored,

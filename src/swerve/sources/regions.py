@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from swerve import limits
-from swerve.case import Case, Source, group_of
-from swerve.errors import InputError, UnreadableCase, did_you_mean
-from swerve.seeding import digest_of
+from swerve.config import limits
+from swerve.core.case import Case, Source, group_of
+from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.seeding import digest_of
+from swerve.core.values import Array, Group, PointCloud, Region, Value
 from swerve.sources.rings import polygon
 from swerve.sources.root import Root
 from swerve.sources.texts import json_file
 from swerve.sources.windows import frames_of
-from swerve.values import Array, Group, PointCloud, Region, Value
 
 REGION = "region"
 CASE = "case"

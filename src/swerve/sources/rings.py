@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from swerve.errors import InputError, UnreadableCase
-from swerve.region import area_of, edges, inside, pairs
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.region import area_of, edges, inside, pairs
+from swerve.core.values import Array, Region
 from swerve.sources.texts import number
-from swerve.values import Array, Region
 
 SMALLEST = 1e-6  # square metres
 FARTHEST = 1e6  # metres

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from swerve import limits
-from swerve.errors import InputError, UnreadableCase
+from swerve.config import limits
+from swerve.core.errors import InputError, UnreadableCase
 
 LONGEST = 4096  # characters of a name
 

@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from swerve import limits
+from swerve.config import limits
 from swerve.sources.plain import PARTS, Misread, too_deep
 
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")

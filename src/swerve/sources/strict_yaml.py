@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from swerve import limits
+from swerve.config import limits
 from swerve.sources.plain import PARTS, Misread, too_deep
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # only its parser runs

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from swerve import limits
-from swerve.errors import InputError, UnreadableCase, did_you_mean
+from swerve.config import limits
+from swerve.core.errors import InputError, UnreadableCase, did_you_mean
 from swerve.sources import strict_json, strict_yaml
 from swerve.sources.plain import PARTS, Misread, too_deep
 from swerve.sources.root import Root

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from swerve.convention import Convention
-from swerve.errors import InputError, UnreadableCase
+from swerve.core.convention import Convention
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.values import Signal, Steering, Value
 from swerve.sources.images import SUFFIXES
-from swerve.sources.listed import CAMERA, Entry, Listed
-from swerve.sources.sheet import OWN, Row, Sheet
+from swerve.sources.listed import CAMERA, Entry, ListedSource
+from swerve.sources.steering_table import OWN, Row, SteeringTable
 from swerve.sources.texts import check_separator, number
-from swerve.values import Signal, Steering, Value
 
 TABLES = (
     *("interpolated.csv", "final_example.csv", "CH2_final_evaluation.csv"),
@@ -27,7 +27,7 @@ DRIVE = "drive"
 
 
 @dataclass(frozen=True)
-class Udacity(Listed):
+class Udacity(ListedSource):
     """Camera frames with a steering angle each; the key of a frame is the path of its picture.
 
     The usual tables and columns are found by themselves, in the folder or in those below, of which each is then a drive.
@@ -87,7 +87,7 @@ class Udacity(Listed):
         first, *_ = [self._meaning(sheet.angle_column) for sheet in self._sheets.values()]  # all alike, or one is refused
         return first
 
-    def _from_table(self, sheet: Sheet, drive: str, length: Counter[str]) -> Iterator[Entry]:
+    def _from_table(self, sheet: SteeringTable, drive: str, length: Counter[str]) -> Iterator[Entry]:
         named: set[str] = set()
         folders: set[PurePosixPath] = set()
         for count, row in enumerate(sheet.rows, start=1):
@@ -106,17 +106,17 @@ class Udacity(Listed):
         if self.unlabelled:
             yield from self._without_label(sheet, folders, named)
 
-    def _drive(self, sheet: Sheet, row: Row, drive: str) -> str:
+    def _drive(self, sheet: SteeringTable, row: Row, drive: str) -> str:
         told = row[sheet.column(self.drive)] if self.drive else drive
         return f"{drive}/{told}" if self.drive and drive != DRIVE else told
 
-    def _entry(self, sheet: Sheet, name: str, row: Row, group: str) -> Entry:
+    def _entry(self, sheet: SteeringTable, name: str, row: Row, group: str) -> Entry:
         try:
             return Entry(name, {CAMERA: name}, tuple(self._labels(sheet, name, row)), group)
         except UnreadableCase as error:
             return Entry(name, {CAMERA: name}, group=group, fault=str(error))
 
-    def _labels(self, sheet: Sheet, name: str, row: Row) -> Iterator[Value]:
+    def _labels(self, sheet: SteeringTable, name: str, row: Row) -> Iterator[Value]:
         column = sheet.angle_column
         yield self._steering(f"{name}: {column}", number(row[column], f"{name}: {column}"))
         for signal in self.signals:
@@ -130,7 +130,7 @@ class Udacity(Listed):
     def _group(self, drive: str, place: int) -> str:
         return f"{drive}-{place // self.block}" if self.block else drive
 
-    def _without_label(self, sheet: Sheet, folders: set[PurePosixPath], named: set[str]) -> Iterator[Entry]:
+    def _without_label(self, sheet: SteeringTable, folders: set[PurePosixPath], named: set[str]) -> Iterator[Entry]:
         for name in self._pictures:
             if name not in named and PurePosixPath(name).parent in folders:
                 yield Entry(
@@ -142,10 +142,11 @@ class Udacity(Listed):
         return self.root.names(*SUFFIXES)
 
     @cached_property
-    def _sheets(self) -> Mapping[str, Sheet]:
+    def _sheets(self) -> Mapping[str, SteeringTable]:
         """The tables by the names of their drives."""
         return {
-            drive: Sheet(self.root, name, self.separator, self.file, self.angle) for drive, name in self._tables().items()
+            drive: SteeringTable(self.root, name, self.separator, self.file, self.angle)
+            for drive, name in self._tables().items()
         }
 
     def _tables(self) -> Mapping[str, str]:

@@ -13,12 +13,12 @@ from functools import cached_property
 import cv2
 import numpy as np
 
-from swerve import limits
-from swerve.errors import InputError, UnreadableCase
+from swerve.config import limits
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.values import Image, Value
 from swerve.sources.folder import in_order
-from swerve.sources.listed import CAMERA, Entry, Listed
+from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.root import Root
-from swerve.values import Image, Value
 
 SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".webm")
 COUNTED = b"\x1aE\xdf\xa3"  # Matroska and WebM do not say how many frames they hold
@@ -28,7 +28,7 @@ SILENT = "-8"  # libav's own number for no messages
 
 
 @dataclass(frozen=True)
-class Video(Listed):
+class Video(ListedSource):
     """The frames of every video below `folder`, each video a drive; the case NAME#000123 is the frame after 123 others.
 
     Frames are decoded one after the other and never by seeking, which many files answer with a neighbour: reading in

@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from xml.etree.ElementTree import Element
 
-from swerve.errors import UnreadableCase
-from swerve.sources.boxes import Boxed, Drawn, Size, files, lines, needed, refuse_size, text
+from swerve.core.errors import UnreadableCase
 from swerve.sources.images import SUFFIXES
+from swerve.sources.labelled_boxes import Boxed, LabelledBox, Size, files, lines, needed, refuse_size, text
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import number, xml_file
 
@@ -43,7 +43,7 @@ class Voc(Boxed):
             fault = f"{name}: two pictures, {found[0]} and {found[1]}" if len(found) > 1 else ""
             yield Entry(name, {CAMERA: found[0], LABELS: labels}, fault=fault)
 
-    def drawn(self, entry: Entry, size: Size) -> Iterator[Drawn]:
+    def drawn(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
         name = entry.files[LABELS]
         page = xml_file(self.root, name)
         if page.tag != "annotation":
@@ -106,10 +106,10 @@ class Voc(Boxed):
         return posixpath.join(home, "ImageSets", "Main", f"{self.split}.txt")
 
 
-def _box(found: Element, place: str) -> Drawn:
+def _box(found: Element, place: str) -> LabelledBox:
     left, top, right, bottom = (
         number(found.findtext(f"bndbox/{name}"), f"{place}, {name}") for name in ("xmin", "ymin", "xmax", "ymax")
     )
     kind = text((found.findtext("name") or "").strip(), f"{place}, name")
     difficult = (found.findtext("difficult") or "0").strip() == "1"
-    return Drawn(place, (left - 1, top - 1, right, bottom), kind, care=not difficult)
+    return LabelledBox(place, (left - 1, top - 1, right, bottom), kind, care=not difficult)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swerve.case import Case, Source, group_of
-from swerve.errors import UnreadableCase
-from swerve.seeding import digest_of
-from swerve.values import Group, Image
+from swerve.core.case import Case, Source, group_of
+from swerve.core.errors import UnreadableCase
+from swerve.core.seeding import digest_of
+from swerve.core.values import Group, Image
 
 
 def frames_of(source: Source, key: str) -> Sequence[str]:

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from swerve.errors import InputError, UnreadableCase
-from swerve.sources.boxes import Drawn, Outlined, Size, files, lines, needed, table, text
+from swerve.core.errors import InputError, UnreadableCase
 from swerve.sources.images import SUFFIXES
+from swerve.sources.labelled_boxes import LabelledBox, Outlined, Size, files, lines, needed, table, text
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import number, yaml_file
 from swerve.systems.kinds import COCO
@@ -77,24 +77,24 @@ class Yolo(Outlined):
         why = f"{picture}: there are no labels {labels}; if that means that it shows nothing, say unlabelled = true"
         return Entry(picture, {CAMERA: picture}, group=posixpath.dirname(picture), fault="" if self.unlabelled else why)
 
-    def drawn(self, entry: Entry, size: Size) -> Iterator[Drawn]:
+    def drawn(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
         if name := entry.files.get(LABELS):
             for at, line in enumerate(lines(self.root, name), start=1):
                 if line:
                     yield self._box(line.split(), size, f"{name}: line {at}")
 
-    def _box(self, words: Sequence[str], size: Size, place: str) -> Drawn:
+    def _box(self, words: Sequence[str], size: Size, place: str) -> LabelledBox:
         told, *shares = (number(word, place) for word in words)
         if told not in self._kinds:
             raise UnreadableCase(f"{place} is of kind {told:g}, which has no name")
         kind = self._kinds[int(told)]
         if len(shares) == 4:
             across, down, wide, high = (share * size[at % 2] for at, share in enumerate(shares))
-            return Drawn(place, (across - wide / 2, down - high / 2, across + wide / 2, down + high / 2), kind)
+            return LabelledBox(place, (across - wide / 2, down - high / 2, across + wide / 2, down + high / 2), kind)
         if len(shares) < 6 or len(shares) % 2:
             raise UnreadableCase(f"{place} has {len(words)} numbers: a box has 5, a polygon 7, 9, 11 and so on")
         ring = [share * size[at % 2] for at, share in enumerate(shares)]
-        return Drawn(place, (min(ring[::2]), min(ring[1::2]), max(ring[::2]), max(ring[1::2])), kind, outline=[ring])
+        return LabelledBox(place, (min(ring[::2]), min(ring[1::2]), max(ring[::2]), max(ring[1::2])), kind, outline=[ring])
 
     @cached_property
     def _kinds(self) -> Mapping[int, str]:

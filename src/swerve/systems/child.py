@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from swerve.errors import InputError, Killed, ModelError, OutOfMemory, Timeout, printable
-from swerve.limits import MEGA, NOISE
+from swerve.config.limits import MEGA, NOISE
+from swerve.core.errors import InputError, Killed, ModelError, OutOfMemory, Timeout, printable
 from swerve.systems.wire import CHUNK, missing, unpacked
 
 LIBC = ctypes.CDLL(None)  # loaded here: nothing may be loaded between fork and exec

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swerve.errors import InputError
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 from swerve.systems.detector import (
     Detector,
-    Found,
+    RawDetections,
     check_alike,
     check_order,
     check_pixels,
@@ -23,7 +24,6 @@ from swerve.systems.detector import (
 from swerve.systems.kinds import BACKGROUNDS
 from swerve.systems.reading import Sight
 from swerve.systems.saying import Outputs, numbers_of
-from swerve.values import Array
 
 FILLER = -1  # the score, or the kind, of a row that only fills up a list
 COLUMNS = ("left", "top", "right", "bottom", "score", "kind")
@@ -36,7 +36,7 @@ class Yolox(Detector):
     output: str | int = 0
     strides: tuple[int, ...] = (8, 16, 32)
 
-    def found(self, outputs: Outputs, sight: Sight) -> Found:
+    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
         rows = rows_of(outputs, self.output, 5 + len(self.kinds))
         cells, strides = _grid(sight.shown, self.strides)
         if len(cells) != len(rows):
@@ -52,7 +52,7 @@ class YoloV5(Detector):
 
     output: str | int = 0
 
-    def found(self, outputs: Outputs, sight: Sight) -> Found:
+    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
         del sight
         rows = rows_of(outputs, self.output, 5 + len(self.kinds))
         return _best(corners(rows[:, :2], rows[:, 2:4]), rows[:, 4], rows[:, 5:], rows)
@@ -64,7 +64,7 @@ class YoloV8(Detector):
 
     output: str | int = 0
 
-    def found(self, outputs: Outputs, sight: Sight) -> Found:
+    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
         del sight
         rows = rows_of(outputs, self.output, 4 + len(self.kinds), turned=True)
         return _best(corners(rows[:, :2], rows[:, 2:4]), np.ones(len(rows)), rows[:, 4:], rows)
@@ -94,7 +94,7 @@ class Ssd(Detector):
         if self.background and self.kinds[0] in BACKGROUNDS:
             object.__setattr__(self, "kinds", self.kinds[1:])
 
-    def found(self, outputs: Outputs, sight: Sight) -> Found:
+    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
         xyxy = ordered(rows_of(outputs, self.boxes, 4), self.order) * unit_of(self.normalised, sight)
         scores = rows_of(outputs, self.scores, len(self.kinds) + self.background)
         check_alike(boxes=xyxy, scores=scores)
@@ -103,11 +103,11 @@ class Ssd(Detector):
         rows, labels = np.nonzero(kinds > self.score)
         if not self.normalised:
             check_pixels(xyxy[np.unique(rows)])
-        return Found(xyxy[rows], kinds[rows, labels], labels, largest(xyxy, scores))
+        return RawDetections(xyxy[rows], kinds[rows, labels], labels, largest(xyxy, scores))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed(Detector):
+class NumberedDetections(Detector):
     """What networks share that chose their boxes themselves, and tell each one's kind by its number.
 
     Args:
@@ -132,11 +132,11 @@ class Listed(Detector):
         first = self.first or 0
         return range(first, first + len(self.kinds))
 
-    def listed(self, boxes: Array, scores: Array, labels: Array, sight: Sight) -> Found:
+    def listed(self, boxes: Array, scores: Array, labels: Array, sight: Sight) -> RawDetections:
         """The boxes of a list, without the rows that only fill it up."""
         xyxy = boxes * unit_of(self.normalised, sight)
         real = (scores != FILLER) & (labels != FILLER)
-        found = Found(xyxy, scores, labels, largest(xyxy, scores, labels)).where(real)
+        found = RawDetections(xyxy, scores, labels, largest(xyxy, scores, labels)).where(real)
         check_scores(found.scores)
         if not self.normalised:
             check_pixels(found.xyxy[found.scores > self.score])
@@ -144,7 +144,7 @@ class Listed(Detector):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dicts(Listed):
+class Dicts(NumberedDetections):
     """Boxes, the numbers of their kinds and scores as outputs of their own: torchvision, TensorFlow's detection API.
 
     Args:
@@ -170,7 +170,7 @@ class Dicts(Listed):
         super().__post_init__()
         check_order(self.order)
 
-    def found(self, outputs: Outputs, sight: Sight) -> Found:
+    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
         boxes = rows_of(outputs, self.boxes, 4, fewest=0)
         labels, scores = (numbers_of(outputs, which).reshape(-1) for which in (self.labels, self.scores))
         check_alike(boxes=boxes, labels=labels, scores=scores)
@@ -179,7 +179,7 @@ class Dicts(Listed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndToEnd(Listed):
+class EndToEnd(NumberedDetections):
     """Networks exported with their suppression: a row for each box.
 
     Args:
@@ -195,7 +195,7 @@ class EndToEnd(Listed):
         if any(self.columns.count(name) != 1 for name in COLUMNS):
             raise InputError(f"columns must name each of {', '.join(COLUMNS)} once, got {', '.join(map(str, self.columns))}")
 
-    def found(self, outputs: Outputs, sight: Sight) -> Found:
+    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
         rows = rows_of(outputs, self.output, len(self.columns), fewest=0)
         told = rows[:, [self.columns.index(name) for name in COLUMNS]]
         return self.listed(told[:, :4], told[:, 4], told[:, 5], sight)
@@ -216,9 +216,9 @@ def _grid(shown: tuple[int, int], strides: tuple[int, ...]) -> tuple[Array, Arra
     return np.concatenate(cells), np.repeat(strides, [len(part) for part in cells])[:, np.newaxis]
 
 
-def _best(xyxy: Array, objectness: Array, kinds: Array, raw: Array) -> Found:
+def _best(xyxy: Array, objectness: Array, kinds: Array, raw: Array) -> RawDetections:
     """One box for each row, of the kind with the best score; `raw` tells numbers that decoding hides."""
     check_scores(objectness)
     check_scores(kinds)
     labels = np.argmax(kinds, axis=1)
-    return Found(xyxy, objectness * kinds[np.arange(len(kinds)), labels], labels, largest(xyxy, raw))
+    return RawDetections(xyxy, objectness * kinds[np.arange(len(kinds)), labels], labels, largest(xyxy, raw))

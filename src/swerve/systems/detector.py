@@ -30,19 +30,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swerve.errors import InputError, did_you_mean
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.values import LARGEST_NUMBER, Array, Boxes2D
 from swerve.systems.kinds import NAMELESS, names_of
 from swerve.systems.nms import apart
 from swerve.systems.reading import Sight
 from swerve.systems.saying import Outputs, numbers_of
-from swerve.values import LARGEST_NUMBER, Array, Boxes2D
 
 ROUNDING = 1e-3  # by which a score may miss 0 or 1: those of half precision and of quantised networks do
 SHARES = 1.5  # boxes in shares of a picture end before this: some reach a little beyond its edge
 ORDERS = ("xyxy", "yxyx", "xywh", "cxcywh")
 
 
-class Found(NamedTuple):
+class RawDetections(NamedTuple):
     """Boxes in shown pixels (left, top, right, bottom), the score and the number of the kind of each."""
 
     xyxy: Array
@@ -50,9 +50,9 @@ class Found(NamedTuple):
     labels: Array
     largest: float  # size of any number that was looked at; NaN if one is none
 
-    def where(self, which: Array) -> "Found":
+    def where(self, which: Array) -> "RawDetections":
         """The boxes at some places."""
-        return Found(self.xyxy[which], self.scores[which], self.labels[which], self.largest)
+        return RawDetections(self.xyxy[which], self.scores[which], self.labels[which], self.largest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class Detector:
         kept = apart(found.xyxy, found.scores, labels, iou=self.iou, most=self.most)
         return self._said(found.where(kept), sight)
 
-    def found(self, outputs: Outputs, sight: Sight) -> Found:
+    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
         """Every box of the output, before any is left out."""
         raise NotImplementedError
 
@@ -109,7 +109,7 @@ class Detector:
         """The numbers by which the network tells its kinds."""
         return range(len(self.kinds))
 
-    def _wanted(self, found: Found) -> Found:
+    def _wanted(self, found: RawDetections) -> RawDetections:
         """The boxes of the kinds that are asked for, each of a kind with a name, by its place among the names."""
         labels, numbers = found.labels, self.numbers
         unknown = (labels != np.floor(labels)) | (labels < numbers[0]) | (labels > numbers[-1])
@@ -122,7 +122,7 @@ class Detector:
         asked = np.array([not self.only or name in self.only for name in self.kinds])
         return found.where(asked[found.labels])
 
-    def _said(self, found: Found, sight: Sight) -> Boxes2D:
+    def _said(self, found: RawDetections, sight: Sight) -> Boxes2D:
         xyxy = np.clip(sight.back(found.xyxy), 0, np.tile(sight.size, 2))
         shows = (xyxy[:, 2:] > xyxy[:, :2]).all(axis=1)
         names = [self.kinds[int(label)] for label in found.labels[shows]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swerve.case import Case
-from swerve.errors import InputError, ModelError
-from swerve.seeding import digest_of
-from swerve.system import Answer, System
-from swerve.values import Group, Value, find
+from swerve.core.case import Case
+from swerve.core.errors import InputError, ModelError
+from swerve.core.seeding import digest_of
+from swerve.core.system import Answer, System
+from swerve.core.values import Group, Value, find
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import InputError
-from swerve.seeding import digest_of
-from swerve.system import Answer
-from swerve.values import Value
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.seeding import digest_of
+from swerve.core.system import Answer
+from swerve.core.values import Value
 
 
 class FunctionSystem:

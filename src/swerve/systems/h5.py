@@ -13,11 +13,11 @@ from typing import Any
 
 from safetensors.numpy import load
 
-from swerve import limits
-from swerve.errors import InputError
+from swerve.config import limits
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 from swerve.systems.library import library
 from swerve.systems.weights import RATIO, model_file
-from swerve.values import Array
 
 PROGRAM = Path(__file__).with_name("h5_child.py")
 SECONDS_PER_BYTE = 1e-7

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from swerve.errors import InputError
-from swerve.seeding import digest_of
+from swerve.core.errors import InputError
+from swerve.core.seeding import digest_of
+from swerve.core.values import Array
 from swerve.systems.function import identity_of, state_of
 from swerve.systems.h5 import read_h5_file
 from swerve.systems.keras_file import fill, model_in, model_of
@@ -24,7 +25,6 @@ from swerve.systems.keras_structure import keras_library
 from swerve.systems.network import Engine, Network, Pass, Rows
 from swerve.systems.passes import CHANNELS
 from swerve.systems.torch import outputs_of
-from swerve.values import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from swerve import limits
-from swerve.errors import InputError
+from swerve.config import limits
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 from swerve.sources import strict_json
 from swerve.sources.plain import Misread
 from swerve.systems.h5 import H5, read_h5, read_h5_file
 from swerve.systems.keras_structure import keras_library, plain_name, rebuilt
 from swerve.systems.library import library
 from swerve.systems.weights import check_archive, model_file
-from swerve.values import Array
 
 MODEL_WEIGHTS, CONFIG = "model.weights.h5", "config.json"
 

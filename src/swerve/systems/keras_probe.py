@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from swerve.system import Activations
+from swerve.core.system import Activations
 from swerve.systems.keras_structure import keras_library
 from swerve.systems.passes import INPUT, joined
 from swerve.systems.probe import Call, Watch, shown

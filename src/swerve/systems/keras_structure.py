@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from swerve.errors import EnvironmentFault, InputError
+from swerve.core.errors import EnvironmentFault, InputError
 from swerve.systems.library import library
 
 JSON = Any

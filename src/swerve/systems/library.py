@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from swerve.errors import EnvironmentFault
+from swerve.core.errors import EnvironmentFault
 
 
 def library(name: str, extra: str) -> Any:

@@ -9,16 +9,16 @@ from typing import Protocol
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.codec import encode
-from swerve.errors import InputError, did_you_mean
-from swerve.seeding import digest_of
-from swerve.system import Activations, Answer, Traced
+from swerve.core.case import Case
+from swerve.core.encode import encode
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.seeding import digest_of
+from swerve.core.system import Activations, Answer, Traced
+from swerve.core.values import Array
 from swerve.systems.function import answer_of
 from swerve.systems.passes import first_of, in_a_row
 from swerve.systems.reading import Reading, Sight, Step
 from swerve.systems.saying import Decoder, Outputs
-from swerve.values import Array
 
 Rows = Array | Sequence[Array]  # one array per input, which may differ in length as a detector's do
 Pass = tuple[Mapping[str, Rows], Mapping[str, Activations]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 
 MOST_COMPARED = 30_000  # boxes with the best scores: as YOLOv5 and its successors do, so that no answer costs a minute
 AT_ONCE = 256  # boxes held against all that were kept: pairs of all with all would fill the memory

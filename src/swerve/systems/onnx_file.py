@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from swerve import limits
-from swerve.errors import InputError, UnreadableCase, did_you_mean
+from swerve.config import limits
+from swerve.core.errors import InputError, UnreadableCase, did_you_mean
 from swerve.sources.root import Root
 from swerve.systems.library import library
 from swerve.systems.weights import model_file

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from swerve.errors import InputError
-from swerve.system import Activations
+from swerve.core.errors import InputError
+from swerve.core.system import Activations
 
 INPUT = "(input)"  # the channels of the picture, for those who count them
 CHANNELS = {"chw": 1, "hwc": -1}  # where a batch of pictures or windows of that layout has them

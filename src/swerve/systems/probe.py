@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.system import Activations
+from swerve.core.values import Array
 from swerve.coverage.layers import CoverageWarning, Spanned
-from swerve.errors import InputError, did_you_mean
-from swerve.system import Activations
 from swerve.systems.passes import INPUT, joined
-from swerve.values import Array
 
 CACHED = 1 << 19  # numbers looked at twice in a row
 MODULES: dict[str, tuple[type[nn.Module], ...]] = {

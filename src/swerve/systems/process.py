@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from swerve.case import Case
-from swerve.codec import JSON
-from swerve.errors import InputError, ModelError, did_you_mean, printable
-from swerve.limits import MEMORY, SECONDS
-from swerve.seeding import digest_of
-from swerve.system import Answer
+from swerve.config.limits import MEMORY, SECONDS
+from swerve.core.case import Case
+from swerve.core.encode import JSON
+from swerve.core.errors import InputError, ModelError, did_you_mean, printable
+from swerve.core.seeding import digest_of
+from swerve.core.system import Answer
 from swerve.systems.child import Child, brief
 from swerve.systems.wire import PROTOCOL, packed, values_of
 

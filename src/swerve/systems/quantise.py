@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from swerve.case import Source
-from swerve.errors import InputError, UnreadableCase
+from swerve.core.case import Source
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.values import Array
 from swerve.systems.library import library
 from swerve.systems.onnx import Onnx
 from swerve.systems.onnx_file import onnx_library, read_onnx
-from swerve.values import Array
 
 OLDEST = 13  # operator set that knows a scale for each channel
 

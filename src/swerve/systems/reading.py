@@ -9,9 +9,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import InputError, did_you_mean
-from swerve.values import Array, Group, Image
+from swerve.core.case import Case
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.values import Array, Group, Image
 
 LAYOUTS = ("chw", "hwc")
 FRAMES = ("one", "stack", "channels", "differences")

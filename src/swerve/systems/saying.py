@@ -11,10 +11,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from swerve.convention import Convention
-from swerve.errors import InputError, did_you_mean
+from swerve.core.convention import Convention
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.values import LARGEST_NUMBER, Array, Signal, Steering, Value
 from swerve.systems.reading import Sight
-from swerve.values import LARGEST_NUMBER, Array, Signal, Steering, Value
 
 Outputs = Mapping[str, Array]  # one case's outputs by name, in the model's order, without the batch axis
 PER_METRE = "per-metre"  # one divided by the radius of the path, in metres

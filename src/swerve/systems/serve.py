@@ -7,13 +7,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from swerve.case import Case
-from swerve.codec import JSON
-from swerve.errors import ModelError
-from swerve.system import Answer, System
+from swerve.core.case import Case
+from swerve.core.encode import JSON
+from swerve.core.errors import ModelError
+from swerve.core.system import Answer, System
+from swerve.core.values import Value
 from swerve.systems.function import FunctionSystem
 from swerve.systems.wire import PROTOCOL, packed, read_frame, values_of, write_all
-from swerve.values import Value
 
 
 def serve(answer: Callable[[Case], Value | Answer] | System, name: str = "") -> None:

@@ -15,10 +15,10 @@ from types import MappingProxyType
 import cv2
 import numpy as np
 
-from swerve import limits
-from swerve.errors import InputError, did_you_mean
+from swerve.config import limits
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.values import Array
 from swerve.systems.reading import Sight
-from swerve.values import Array
 
 METHODS = MappingProxyType(
     {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR, "nearest": cv2.INTER_NEAREST, "cubic": cv2.INTER_CUBIC}

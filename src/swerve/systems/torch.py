@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from swerve.case import Case
-from swerve.errors import InputError, did_you_mean
-from swerve.seeding import digest_of
-from swerve.system import Answer, Traced
+from swerve.core.case import Case
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.seeding import digest_of
+from swerve.core.system import Answer, Traced
+from swerve.core.values import Array, Value
 from swerve.systems.function import answer_of, identity_of, state_of, weights_of
 from swerve.systems.network import Engine, Network, Pass, Rows
 from swerve.systems.passes import CHANNELS
 from swerve.systems.probe import layers_of, probe
 from swerve.systems.weights import filled
-from swerve.values import Array, Value
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
 

@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from swerve import limits
-from swerve.errors import InputError, printable
+from swerve.config import limits
+from swerve.core.errors import InputError, printable
 
 STATE_DICTS = (".pt", ".pth", ".bin", ".ckpt", ".tar")
 PICKLES = (".pkl", ".pickle", ".joblib", ".npy", ".npz", ".dill", ".mar")

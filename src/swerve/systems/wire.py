@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from swerve.codec import JSON, decode_value
-from swerve.errors import ModelError, printable
-from swerve.limits import FILE, QUESTION
-from swerve.values import Array, Value
+from swerve.config.limits import FILE, QUESTION
+from swerve.core.encode import JSON, decode_value
+from swerve.core.errors import ModelError, printable
+from swerve.core.values import Array, Value
 
 PROTOCOL = 1
 MAGIC = b"SWRV"

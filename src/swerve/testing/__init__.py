@@ -5,14 +5,9 @@ class TestBrighten(TransformationContract):
         return [Brighten(10), Brighten(-40)]
 """
 
-from swerve.testing.contracts import (
-    LedgerContract,
-    SearchContract,
-    SourceContract,
-    SystemContract,
-    TransformationContract,
-)
-from swerve.testing.fakes import FakeSource, FakeSystem, MemoryLedger, sample_case
+from swerve.run.ledger import MemoryLedger
+from swerve.testing.contracts import LedgerContract, SearchContract, SourceContract, SystemContract, TransformationContract
+from swerve.testing.fakes import FakeSource, FakeSystem, sample_case
 
 __all__ = [
     "FakeSource",

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from swerve.campaign import Observation, Plan, Record, Search, Trial
-from swerve.case import Case, Source, group_of
-from swerve.codec import close, encode
-from swerve.engine import Ledger
-from swerve.evaluation import answer_all
-from swerve.relation import Rule, Verdict
+from swerve.config.toml import build_change
+from swerve.core.campaign import Observation, Plan, Record, Search, Trial
+from swerve.core.case import Case, Source, group_of
+from swerve.core.encode import close, encode
+from swerve.core.relation import Rule, Verdict
+from swerve.core.seeding import digest_of
+from swerve.core.space import Over
+from swerve.core.system import System
+from swerve.core.transformation import Transformation, Unchanged, params_of
+from swerve.core.values import Steering
 from swerve.relations.steering import same_angle
-from swerve.seeding import digest_of
-from swerve.space import Over
-from swerve.spec import build_change
-from swerve.system import System
+from swerve.run.engine import Ledger
+from swerve.run.evaluator import answer_all
 from swerve.testing.fakes import FakeSource, sample_case
-from swerve.transformation import Transformation, Unchanged, params_of
 from swerve.transformations.photometric import Brighten
-from swerve.values import Steering
 
 
 class TransformationContract:

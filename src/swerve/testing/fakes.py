@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from swerve.campaign import Ended, Observation, Record, Trial
-from swerve.case import Case
-from swerve.seeding import digest_of, rng_for
-from swerve.system import Answer
-from swerve.values import Array, Boxes2D, Boxes3D, Depth, Group, Image, Masks, PointCloud, Signal, Steering
+from swerve.core.case import Case
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.system import Answer
+from swerve.core.values import Array, Boxes2D, Boxes3D, Depth, Group, Image, Masks, PointCloud, Signal, Steering
 
 
 @dataclass(frozen=True)
@@ -66,40 +65,6 @@ def _last(case: Case) -> Image:
     image = value.values[-1] if isinstance(value, Group) else value
     assert isinstance(image, Image)
     return image
-
-
-class MemoryLedger:
-    """A ledger that keeps its batches in a list; give the list to another to resume from it."""
-
-    def __init__(self, batches: Sequence[Sequence[Observation] | Sequence[Record]] = ()) -> None:
-        self.batches = list(batches)
-        self.computed = 0
-        self._next = 0
-
-    def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
-        """The committed observations, or those of `compute`."""
-        del keys
-        return self._once(compute)  # type: ignore[return-value]
-
-    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
-        """The committed records, or those of `compute`."""
-        del trials
-        return self._once(compute)  # type: ignore[return-value]
-
-    def ended(self, trials: Sequence[Trial]) -> Sequence[Ended] | None:
-        """How the committed trials ended."""
-        del trials
-        if self._next == len(self.batches):
-            return None
-        self._next += 1
-        return [item.ended for item in self.batches[self._next - 1] if isinstance(item, Record)]
-
-    def _once(self, compute: Callable[[], Sequence[object]]) -> Sequence[object]:
-        if self._next == len(self.batches):
-            self.computed += 1
-            self.batches.append(compute())  # type: ignore[arg-type]
-        self._next += 1
-        return self.batches[self._next - 1]
 
 
 def sample_case(width: int = 40, height: int = 30) -> Case:

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import cv2
 import numpy as np
 
-from swerve.case import Case, Fact
-from swerve.errors import InputError
-from swerve.transformation import param
+from swerve.core.case import Case, Fact
+from swerve.core.errors import InputError
+from swerve.core.transformation import param
+from swerve.core.values import Array, Boxes2D, Calibration, Depth, Masks
 from swerve.transformations.photometric import ImageChange, images_of
-from swerve.values import Array, Boxes2D, Calibration, Depth, Masks
 
 BORDERS = {"black": cv2.BORDER_CONSTANT, "reflect": cv2.BORDER_REFLECT_101, "replicate": cv2.BORDER_REPLICATE}
 ANCHORS = ("centre", "top-left")

@@ -13,9 +13,9 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
-from swerve.case import Case
-from swerve.seeding import rng_for
-from swerve.values import Array, Depth, Group, Value
+from swerve.core.case import Case
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array, Depth, Group, Value
 
 # The contrast of a black object against the sky has fallen to 2% at the visibility: 3.912 = −ln 0.02 (Koschmieder).
 KOSCHMIEDER = 3.912

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 
 TURN = 2 * np.pi
 

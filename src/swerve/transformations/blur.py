@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import cv2
 import numpy as np
 
-from swerve.space import Over, Range, Table
-from swerve.transformation import ANYTHING, param
+from swerve.core.space import Over, Range, Table
+from swerve.core.transformation import ANYTHING, param
+from swerve.core.values import Array
 from swerve.transformations.photometric import ImageChange
-from swerve.values import Array
 
 FOURIER = 130  # entries of a kernel from which OpenCV filters bytes by Fourier transforms, whatever is zero in it
 FINE = 64  # steps of a grey level that a sum of 16 bits has room for

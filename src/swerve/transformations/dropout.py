@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from swerve.seeding import rng_for
-from swerve.transformation import param
+from swerve.core.seeding import rng_for
+from swerve.core.transformation import param
+from swerve.core.values import Array, Boxes3D
 from swerve.transformations.bearing import bearings, meet, wrapped
 from swerve.transformations.points import CloudChange
-from swerve.values import Array, Boxes3D
 
 # Degrees of the beams of an HDL-64E above the horizon, from the top down: the upper half lies closer together.
 HDL_64E = (*np.linspace(2.0, -8.171875, 32).tolist(), *np.linspace(-8.828125, -24.8, 32).tolist())

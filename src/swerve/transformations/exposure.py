@@ -9,10 +9,10 @@ from typing import ClassVar
 import cv2
 import numpy as np
 
-from swerve.space import Table
-from swerve.transformation import ANYTHING, param
+from swerve.core.space import Table
+from swerve.core.transformation import ANYTHING, param
+from swerve.core.values import Array
 from swerve.transformations.photometric import ImageChange
-from swerve.values import Array
 
 # The saturation of near-black and near-white is the camera's noise: kept as it is, it would come out in gaudy colours.
 # Lightness and hue stay exact beyond this gain of the chroma; only the saturation is held back.

@@ -11,12 +11,12 @@ from typing import ClassVar
 import cv2
 import numpy as np
 
-from swerve.case import Case
-from swerve.seeding import rng_for
-from swerve.space import Over, Range
-from swerve.transformation import ANYTHING, param
+from swerve.core.case import Case
+from swerve.core.seeding import rng_for
+from swerve.core.space import Over, Range
+from swerve.core.transformation import ANYTHING, param
+from swerve.core.values import Array, SceneRef, find
 from swerve.transformations.photometric import ImageChange, images_of
-from swerve.values import Array, SceneRef, find
 
 # Grey levels of a night, of which the authors' own remedy is to have no flare (TG-8, TG-27): that nine tenths of the upper
 # third stay below, and the mean of all. A wood by day has a dark top too, but mostly a bright road.

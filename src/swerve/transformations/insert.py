@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from swerve.case import Case, Fact
-from swerve.errors import NotApplicable, did_you_mean
-from swerve.region import inside, region_of
+from swerve.core.case import Case, Fact
+from swerve.core.errors import NotApplicable, did_you_mean
+from swerve.core.region import inside, region_of
+from swerve.core.seeding import rng_for
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Boxes3D, PointCloud
 from swerve.relations.matching import ground_corners, ground_overlaps
-from swerve.seeding import rng_for
-from swerve.transformation import Transformation
 from swerve.transformations.bearing import bearings, meet, wrapped
 from swerve.transformations.points import clouds_of, has_camera
 from swerve.transformations.solids import LIBRARY, Object
-from swerve.values import Array, Boxes3D, PointCloud
 
 if TYPE_CHECKING:
-    from swerve.system import System
+    from swerve.core.system import System
 
 STREET = -1.73  # metres: how far the ground lies below the roof-top LiDAR of KITTI's car
 NOISE = 0.02  # metres along the beam, as an HDL-64E has

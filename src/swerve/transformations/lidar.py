@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import InputError
-from swerve.transformation import Transformation, param
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.transformation import Transformation, param
+from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, Depth, Image, Masks, PointCloud, Region, Steering
 from swerve.transformations.bearing import wrapped
 from swerve.transformations.points import calibration_of, clouds_of, has_camera
-from swerve.values import Array, Boxes2D, Boxes3D, Calibration, Depth, Image, Masks, PointCloud, Region, Steering
 
 TO_CAMERA = ("Tr_velo_to_cam", "boxes_to_camera")  # the matrices that take what the LiDAR measures
 TO_LIDAR = ("Tr_imu_to_velo",)  # those that lead to it

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swerve.core.values import Array
 from swerve.transformations.atmosphere import KOSCHMIEDER
-from swerve.values import Array
 
 BLIND = 1.0  # metres: nearer echoes are not told from the lens
 

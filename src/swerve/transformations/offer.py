@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import NotApplicable
-from swerve.region import outside
-from swerve.transformation import Transformation
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable
+from swerve.core.region import outside
+from swerve.core.transformation import Transformation
+from swerve.core.values import Array, Region
 from swerve.transformations.placing import within
 from swerve.transformations.points import Span, clouds_of, span
 from swerve.transformations.scatter import MorePoints, PlacePoints, Point, metres
-from swerve.values import Array, Region
 
 
 @dataclass(frozen=True)

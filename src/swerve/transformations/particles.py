@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 
 UNITS = 960.0
 SHIFT = 4  # bits of the fractions of a pixel that OpenCV draws with
@@ -21,7 +21,7 @@ SHADES = 6  # opacities per layer
 
 
 @dataclass(frozen=True)
-class Layer:
+class ParticleLayer:
     """Particles of one distance; pairs are the least and the most."""
 
     count: float
@@ -33,7 +33,7 @@ class Layer:
     coarse: int = 1  # drawn at this fraction of the size: what is blurred needs no more
 
 
-def falling(width: int, height: int, layers: Iterable[Layer], *, slant: float, rng: np.random.Generator) -> Array:
+def falling(width: int, height: int, layers: Iterable[ParticleLayer], *, slant: float, rng: np.random.Generator) -> Array:
     """The opacity (uint8) of all `layers`, falling at `slant` degrees from the vertical and away from the middle."""
     opacity: Array = np.zeros((height, width), dtype=np.uint8)
     for layer in layers:
@@ -44,7 +44,7 @@ def falling(width: int, height: int, layers: Iterable[Layer], *, slant: float, r
     return opacity
 
 
-def _layer(width: int, height: int, layer: Layer, *, slant: float, rng: np.random.Generator) -> Array:
+def _layer(width: int, height: int, layer: ParticleLayer, *, slant: float, rng: np.random.Generator) -> Array:
     unit = math.sqrt(width * height) / UNITS
     canvas = np.zeros((height, width), dtype=np.uint8)
     each = max(1, round(layer.count / SHADES))

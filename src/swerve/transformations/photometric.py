@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import cv2
 import numpy as np
 
-from swerve.case import Case
-from swerve.transformation import ANYTHING, Transformation, param
-from swerve.values import Array, Group, Image, Value
+from swerve.core.case import Case
+from swerve.core.transformation import ANYTHING, Transformation, param
+from swerve.core.values import Array, Group, Image, Value
 
 LEVELS = np.arange(256, dtype=np.uint8)
 

@@ -9,10 +9,10 @@ from typing import Any
 import cv2
 import numpy as np
 
-from swerve.case import Fact
-from swerve.region import Bitmap, distance, edges, inside, outside
+from swerve.core.case import Fact
+from swerve.core.region import Bitmap, distance, edges, inside, outside
+from swerve.core.values import Array, Region
 from swerve.transformations.points import Span
-from swerve.values import Array, Region
 
 TRIES = 10_000  # for one point (D-18)
 LEAST, MOST = 64, 16_384  # candidates looked at together

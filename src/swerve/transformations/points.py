@@ -8,9 +8,9 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.transformation import ANYTHING, Transformation, params_of
-from swerve.values import Array, Calibration, Group, Image, PointCloud, Value
+from swerve.core.case import Case
+from swerve.core.transformation import ANYTHING, Transformation, params_of
+from swerve.core.values import Array, Calibration, Group, Image, PointCloud, Value
 
 V = TypeVar("V", bound=Value)
 WIDE = 256  # points side by side: the least of four columns is found thirty times faster over long rows

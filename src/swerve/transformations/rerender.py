@@ -6,11 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swerve.case import Case
-from swerve.errors import InputError, NotApplicable
-from swerve.space import Table
-from swerve.transformation import Transformation, param
-from swerve.values import Group, Image, SceneRef, Value, find
+from swerve.core.case import Case
+from swerve.core.errors import InputError, NotApplicable
+from swerve.core.space import Table
+from swerve.core.transformation import Transformation, param
+from swerve.core.values import Group, Image, SceneRef, Value, find
 from swerve.world.camera import Camera
 from swerve.world.conditions import CLEAR_AIR, PRESETS, Conditions, conditions
 from swerve.world.source import frame, parsed

@@ -9,11 +9,11 @@ from typing import ClassVar
 import cv2
 import numpy as np
 
-from swerve.case import Case
-from swerve.transformation import param
+from swerve.core.case import Case
+from swerve.core.transformation import param
+from swerve.core.values import Array, Boxes2D, Calibration, Depth, Masks
 from swerve.transformations.affine import CAMERAS
 from swerve.transformations.photometric import ImageChange, images_of
-from swerve.values import Array, Boxes2D, Calibration, Depth, Masks
 
 SMALLEST = 8  # pixels of a side
 MOST_PIXELS = 100_000_000

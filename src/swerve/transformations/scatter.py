@@ -11,16 +11,16 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import NotApplicable
-from swerve.region import bounds, outside, region_of
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable
+from swerve.core.region import bounds, outside, region_of
+from swerve.core.seeding import rng_for
+from swerve.core.space import GRID, Over
+from swerve.core.transformation import ANYTHING, Transformation, param
+from swerve.core.values import Array, Boxes3D, Group, PointCloud, Region, Value
 from swerve.relations.obstacles import in_region
-from swerve.seeding import rng_for
-from swerve.space import GRID, Over
-from swerve.transformation import ANYTHING, Transformation, param
 from swerve.transformations.placing import drawn, proof, vicinity, within
 from swerve.transformations.points import Span, clouds_of, span
-from swerve.values import Array, Boxes3D, Group, PointCloud, Region, Value
 
 DISC = 120.0  # metres that an HDL-64E reaches (LM-10)
 AREAS = ("box", "disc")

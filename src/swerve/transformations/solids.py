@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 
 Triple = tuple[float, float, float]
 
@@ -88,7 +88,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Part:
+class SolidPart:
     """A shape and the intensity with which it shines back."""
 
     shape: Shape
@@ -100,7 +100,7 @@ class Object:
     """Parts that belong together."""
 
     kind: str
-    parts: tuple[Part, ...]
+    parts: tuple[SolidPart, ...]
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -124,7 +124,7 @@ def car(rng: np.random.Generator) -> Object:
     wheels = (
         Ellipsoid((x, y, 0.32), (0.32, 0.11, 0.32)) for x in (-0.6 * end, 0.6 * end) for y in (0.11 - side, side - 0.11)
     )
-    return Object("car", (Part(body, paint), Part(cabin, 0.1), *(Part(wheel, 0.05) for wheel in wheels)))
+    return Object("car", (SolidPart(body, paint), SolidPart(cabin, 0.1), *(SolidPart(wheel, 0.05) for wheel in wheels)))
 
 
 def pedestrian(rng: np.random.Generator) -> Object:
@@ -134,7 +134,7 @@ def pedestrian(rng: np.random.Generator) -> Object:
     arms = [Ellipsoid((-way * stride, way * 0.25, 0.62 * tall), (0.07, 0.06, 0.19 * tall)) for way in (-1, 1)]
     trunk = Ellipsoid((0.0, 0.0, 0.65 * tall), (0.14, 0.2, 0.2 * tall))
     head = Ellipsoid((0.0, 0.0, 0.93 * tall), (0.1, 0.09, 0.07 * tall))
-    return Object("pedestrian", (*(Part(limb, cloth) for limb in (*legs, *arms, trunk)), Part(head, 0.3)))
+    return Object("pedestrian", (*(SolidPart(limb, cloth) for limb in (*legs, *arms, trunk)), SolidPart(head, 0.3)))
 
 
 def cyclist(rng: np.random.Generator) -> Object:
@@ -146,8 +146,8 @@ def cyclist(rng: np.random.Generator) -> Object:
     arms = [Ellipsoid((0.25, way * 0.2, 0.68 * tall), (0.24, 0.06, 0.14)) for way in (-1, 1)]
     trunk = Ellipsoid((-0.05, 0.0, 0.7 * tall), (0.24, 0.2, 0.2 * tall))
     head = Ellipsoid((0.12, 0.0, 0.93 * tall), (0.12, 0.09, 0.07 * tall))
-    bicycle = (*(Part(wheel, 0.1) for wheel in wheels), Part(frame, 0.3))
-    return Object("cyclist", (*bicycle, *(Part(limb, cloth) for limb in (*legs, *arms, trunk)), Part(head, 0.3)))
+    bicycle = (*(SolidPart(wheel, 0.1) for wheel in wheels), SolidPart(frame, 0.3))
+    return Object("cyclist", (*bicycle, *(SolidPart(limb, cloth) for limb in (*legs, *arms, trunk)), SolidPart(head, 0.3)))
 
 
 LIBRARY: Mapping[str, Callable[[np.random.Generator], Object]] = MappingProxyType(

@@ -14,17 +14,17 @@ from typing import Any, ClassVar
 import cv2
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import NotApplicable
-from swerve.seeding import rng_for
-from swerve.space import OneOf, Over, Range
-from swerve.transformation import Transformation, param, params_of
+from swerve.core.case import Case
+from swerve.core.errors import NotApplicable
+from swerve.core.seeding import rng_for
+from swerve.core.space import OneOf, Over, Range
+from swerve.core.transformation import Transformation, param, params_of
+from swerve.core.values import Array, Boxes3D, Depth, Group, Image, PointCloud, Value
 from swerve.transformations.atmosphere import KOSCHMIEDER, Air, air_of, depths_of, patches, transmission, veiled
 from swerve.transformations.lidar_weather import IN_FOG, IN_RAIN, IN_SNOW, Backscatter, reach, swept
-from swerve.transformations.particles import Layer, falling
+from swerve.transformations.particles import ParticleLayer, falling
 from swerve.transformations.photometric import ImageChange, images_of
 from swerve.transformations.points import clouds_of
-from swerve.values import Array, Boxes3D, Depth, Group, Image, PointCloud, Value
 
 HEAVY_RAIN, HEAVY_SNOW = 350.0, 130.0  # m of visibility in the strongest
 CLEAR = Air((255.0, 255.0, 255.0), 0.5, 255.0)  # around an image without pixels
@@ -180,12 +180,14 @@ class Rain(_Weather):
         red, green, blue = (level * (1 - 0.15 * self.amount) for level in air.light)
         return _glinting(veiled(dim, through, (red, green, blue)), drops, 0.12)
 
-    def _layers(self) -> tuple[Layer, ...]:
+    def _layers(self) -> tuple[ParticleLayer, ...]:
         long, wide = self.speed / 0.25, (self.drop_size / 0.15) ** 0.5
         return (
-            Layer(2600 * self.amount, (8 * long, 20 * long), (0.5 * wide, 0.9 * wide), (0.2, 0.5)),
-            Layer(800 * self.amount, (26 * long, 56 * long), (0.8 * wide, 1.5 * wide), (0.15, 0.45), blur=0.5, fading=True),
-            Layer(80 * self.amount, (90 * long, 190 * long), (3 * wide, 5 * wide), (0.1, 0.25), blur=2.0, coarse=4),
+            ParticleLayer(2600 * self.amount, (8 * long, 20 * long), (0.5 * wide, 0.9 * wide), (0.2, 0.5)),
+            ParticleLayer(
+                800 * self.amount, (26 * long, 56 * long), (0.8 * wide, 1.5 * wide), (0.15, 0.45), blur=0.5, fading=True
+            ),
+            ParticleLayer(80 * self.amount, (90 * long, 190 * long), (3 * wide, 5 * wide), (0.1, 0.25), blur=2.0, coarse=4),
         )
 
 
@@ -215,12 +217,12 @@ class Snow(_Weather):
         through *= _gaps(flakes, gusts)
         return _glinting(veiled(pixels, through, _whiter(air.light)), flakes, 0.08)
 
-    def _layers(self) -> tuple[Layer, ...]:
+    def _layers(self) -> tuple[ParticleLayer, ...]:
         share = self.severity / 5
         return (
-            Layer(6000 * share, (0.5, 2.0), (0.5, 1.4), (0.4, 0.8)),
-            Layer(1600 * share, (1.0, 7.0), (1.5, 4.2), (0.4, 0.9), blur=0.7),
-            Layer(140 * share, (6.0, 22.0), (6.0, 15.0), (0.3, 0.6), blur=3.5, coarse=4),
+            ParticleLayer(6000 * share, (0.5, 2.0), (0.5, 1.4), (0.4, 0.8)),
+            ParticleLayer(1600 * share, (1.0, 7.0), (1.5, 4.2), (0.4, 0.9), blur=0.7),
+            ParticleLayer(140 * share, (6.0, 22.0), (6.0, 15.0), (0.3, 0.6), blur=3.5, coarse=4),
         )
 
 

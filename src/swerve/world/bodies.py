@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import box, grid, lathe, lying, net, recoloured
 

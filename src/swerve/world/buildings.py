@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import box, fan
 

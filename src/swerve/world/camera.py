@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swerve.errors import InputError
-from swerve.values import Array, Calibration
+from swerve.core.errors import InputError
+from swerve.core.values import Array, Calibration
 from swerve.world.driver import Pose
 
 LARGEST = 4096  # pixels of a side

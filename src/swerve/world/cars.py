@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.bodies import BLACK, Body, both, cabin, on_end, on_side, running_gear, shell
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import box

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
 
-from swerve.errors import InputError, did_you_mean
+from swerve.core.errors import InputError, did_you_mean
 
 CLEAR_AIR = 20_000.0  # metres
 LIMITS = {

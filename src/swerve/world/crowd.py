@@ -12,8 +12,8 @@ from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
-from swerve.seeding import rng_for
-from swerve.values import Array
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 from swerve.world import roadside
 from swerve.world.driver import Pose
 from swerve.world.ground import KERB_HEIGHT

@@ -7,7 +7,7 @@ from functools import cache
 import cv2
 import numpy as np
 
-from swerve.values import Array, Region
+from swerve.core.values import Array, Region
 from swerve.world.driver import Pose
 from swerve.world.road import Road
 

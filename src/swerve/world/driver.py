@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
-from swerve.seeding import rng_for
-from swerve.values import Array
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 from swerve.world.scene import Scene, Thing
 
 RATE = 20.0  # frames a second

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.mesh import Material, Mesh, column, mesh
 from swerve.world.road import CELL, Junction, Road
 from swerve.world.textures import coverage, hashed, look_up, tile

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.ndimage import find_objects
 
-from swerve.values import Array, Boxes2D, Boxes3D, Masks
+from swerve.core.values import Array, Boxes2D, Boxes3D, Masks
 from swerve.world.camera import Camera
 from swerve.world.driver import Pose
 from swerve.world.mesh import column
@@ -25,7 +25,7 @@ Spot = tuple[float, float, float]  # x, y and yaw
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisibleThing:
     """One labelled thing in one frame: its box over visible and hidden parts, and the share that is hidden."""
 
     number: int
@@ -42,7 +42,7 @@ class Seen:
         return near and self.visible >= SMALLEST and self.hidden <= MOST_HIDDEN
 
 
-def seen(scene: Scene, pose: Pose, camera: Camera, frame: Rendered) -> list[Seen]:
+def seen(scene: Scene, pose: Pose, camera: Camera, frame: Rendered) -> list[VisibleThing]:
     """Every labelled thing of which at least one pixel is visible, nearest first."""
     visible = np.bincount(frame.things.ravel(), minlength=len(scene.things) + 1)
     numbers = [int(number) for number in np.flatnonzero(visible[1:]) + 1]
@@ -55,7 +55,7 @@ def seen(scene: Scene, pose: Pose, camera: Camera, frame: Rendered) -> list[Seen
     return sorted(found, key=lambda item: (item.place[0], item.number))
 
 
-def _seen(scene: Scene, number: int, pose: Pose, camera: Camera, visible: tuple[Array, tuple[slice, slice]]) -> Seen:
+def _seen(scene: Scene, number: int, pose: Pose, camera: Camera, visible: tuple[Array, tuple[slice, slice]]) -> VisibleThing:
     """One thing; `visible` is the number of the thing in each pixel, and the rows and columns between which it is seen."""
     thing = scene.things[number - 1]
     place = thing.pose(scene.road, pose.time)
@@ -71,7 +71,9 @@ def _seen(scene: Scene, number: int, pose: Pose, camera: Camera, visible: tuple[
     # Partly out of frame, the corners outside say nothing about the part inside: its pixels do.
     inside = (low >= 0).all() and (high <= size).all()
     box = (float(low[0]), float(low[1]), float(high[0]), float(high[1])) if inside else _span(alone, left, top)
-    return Seen(number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / alone.sum(), _place(thing, place, pose, camera))
+    return VisibleThing(
+        number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / alone.sum(), _place(thing, place, pose, camera)
+    )
 
 
 def _place(thing: Thing, at: Spot, pose: Pose, camera: Camera) -> Place:
@@ -125,7 +127,7 @@ def _span(pixels: Array, left: int, top: int) -> tuple[float, float, float, floa
     return float(left + columns[0]), float(top + rows[0]), float(left + columns[-1] + 1), float(top + rows[-1] + 1)
 
 
-def boxes2d(items: list[Seen], camera: Camera) -> Boxes2D:
+def boxes2d(items: list[VisibleThing], camera: Camera) -> Boxes2D:
     """The boxes in the frame; those nobody need see are marked."""
     return Boxes2D(
         np.array([item.box for item in items]).reshape(-1, 4),
@@ -136,7 +138,7 @@ def boxes2d(items: list[Seen], camera: Camera) -> Boxes2D:
     )
 
 
-def boxes3d(items: list[Seen]) -> Boxes3D:
+def boxes3d(items: list[VisibleThing]) -> Boxes3D:
     """The boxes on the ground: x ahead, y left, z up from the ground below the camera."""
     return Boxes3D(
         np.array([item.place for item in items]).reshape(-1, 7),
@@ -145,7 +147,7 @@ def boxes3d(items: list[Seen]) -> Boxes3D:
     )
 
 
-def masks(items: list[Seen], frame: Rendered) -> Masks:
+def masks(items: list[VisibleThing], frame: Rendered) -> Masks:
     """The number of the labelled thing in each pixel, 0 for everything else."""
     kinds = {item.number: item.kind for item in items}
     known = np.zeros(int(frame.things.max()) + 1, np.int32)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.light import Light
 from swerve.world.mesh import row
 from swerve.world.textures import tile

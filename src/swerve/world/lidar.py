@@ -7,8 +7,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from swerve.errors import InputError
-from swerve.values import Array, Calibration
+from swerve.core.errors import InputError
+from swerve.core.values import Array, Calibration
 from swerve.world.camera import Camera
 from swerve.world.crowd import moving
 from swerve.world.driver import Pose
@@ -19,7 +19,7 @@ _MEAN = row(1 / 3, 1 / 3, 1 / 3)
 
 
 @dataclass(frozen=True)
-class Lidar:
+class LaserScanner:
     """A laser scanner like Velodyne's HDL-64E; points are metres from the sensor: x ahead, y left, z up, as KITTI has them.
 
     The upper half of the beams lies closer together than the lower one, as the maker builds it.
@@ -62,7 +62,7 @@ class Lidar:
 
 
 @lru_cache(maxsize=8)
-def directions(lidar: Lidar) -> Array:
+def directions(lidar: LaserScanner) -> Array:
     """Unit directions in the sensor's frame as rows x, y and z, beam after beam, turning left from ahead."""
     up = np.radians(lidar.elevations)[:, None]
     turn = np.arange(lidar.columns) * (2 * np.pi / lidar.columns)
@@ -110,7 +110,7 @@ class Echoes:
         self.bright[ray] = solid.mesh.colour[triangle] @ _MEAN
 
 
-def echoes(scene: Scene, pose: Pose, lidar: Lidar, start: float = 0.0) -> Echoes:
+def echoes(scene: Scene, pose: Pose, lidar: LaserScanner, start: float = 0.0) -> Echoes:
     """What every ray of a turn meets that begins `start` radians left of ahead.
 
     All that stands still is met at once, then each thing that moves, in its own frame and within its own outline: its tree
@@ -148,7 +148,7 @@ def _heading(place: tuple[float, float, float], eye: Array) -> float:
     return float(np.arctan2(place[1] - eye[1], place[0] - eye[0]))
 
 
-def _window(mesh: Mesh, seen: Array, lidar: Lidar, heading: float) -> Array:
+def _window(mesh: Mesh, seen: Array, lidar: LaserScanner, heading: float) -> Array:
     """The rays that may meet a mesh: those within the circle around its foot, up to its top."""
     radius, top = _extent(mesh)
     away = float(np.hypot(seen[0], seen[1]))

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swerve.case import Case
-from swerve.errors import InputError, did_you_mean
-from swerve.recent import Recent
-from swerve.seeding import digest_of
-from swerve.values import Boxes3D, Image, PointCloud, Region, SceneRef
+from swerve.core.case import Case
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.lru import SizedLRU
+from swerve.core.seeding import digest_of
+from swerve.core.values import Boxes3D, Image, PointCloud, Region, SceneRef
 from swerve.world.camera import Camera
 from swerve.world.conditions import conditions
 from swerve.world.crowd import outline
 from swerve.world.drivable import drivable
-from swerve.world.lidar import Lidar
+from swerve.world.lidar import LaserScanner
+from swerve.world.lidar_sweep import boxes, sweep
 from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, code_digest, drive, frame, parsed
-from swerve.world.sweep import boxes, sweep
 
 EVERY = 10  # twentieths of a second between two sweeps of a drive: half a second, so that no two look alike
 
@@ -35,7 +35,7 @@ class LidarWorld:
     split: str = "test"
     seed: int = 0
     camera: bool = False
-    _recent: Recent = field(default_factory=lambda: Recent(16), init=False, repr=False, compare=False)
+    _recent: SizedLRU = field(default_factory=lambda: SizedLRU(16), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("drives", "frames", "seed"):
@@ -52,9 +52,9 @@ class LidarWorld:
             )
 
     @property
-    def lidar(self) -> Lidar:
+    def lidar(self) -> LaserScanner:
         """The LiDAR that takes the sweeps."""
-        return Lidar()
+        return LaserScanner()
 
     def keys(self) -> Sequence[str]:
         return list(self._known)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.conditions import Conditions
 from swerve.world.mesh import column, row
 from swerve.world.scene import Scene

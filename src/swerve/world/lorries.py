@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.bodies import BLACK, GLASS, Body, both, cabin, on_cabin, on_end, on_side, running_gear, shell, wheel
 from swerve.world.cars import LIVERIES, PLATES, RED_LAMP, WHITE_LAMP, doors, painted, plate
 from swerve.world.mesh import Material, Mesh, joined, mesh

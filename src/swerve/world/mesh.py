@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 
 
 def row(*numbers: float) -> Array:

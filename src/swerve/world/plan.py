@@ -8,11 +8,11 @@ from functools import cache
 
 import numpy as np
 
-from swerve.seeding import rng_for
+from swerve.core.seeding import rng_for
 from swerve.world import people, roadside, vehicles
 from swerve.world.ground import KERB_WIDTH, Floor
 from swerve.world.mesh import Mesh
-from swerve.world.road import AHEAD, BEHIND, Junction, Profile, Road, winding
+from swerve.world.road import AHEAD, BEHIND, CrossSection, Junction, Road, winding
 from swerve.world.scene import Scene, Thing, Track
 
 Random = np.random.Generator
@@ -22,7 +22,7 @@ FIRST, LAST = -BEHIND + 12, AHEAD - 12
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ScenePlan:
     """A road and its surroundings before anything is placed; remembers what ground is taken."""
 
     style: str
@@ -76,11 +76,11 @@ def scene(key: str) -> Scene:
     )
 
 
-def _plan(rng: Random) -> Plan:
+def _plan(rng: Random) -> ScenePlan:
     style = str(rng.choice(STYLES, p=[0.34, 0.28, 0.18, 0.2]))
     urban = {"city": 0.9, "suburb": 0.45, "avenue": 0.7, "country": 0.08}[style] + rng.uniform(-0.08, 0.1)
     tightest = {"city": 34.0, "suburb": 30.0, "avenue": 60.0, "country": 38.0}[style]
-    profile = Profile(
+    profile = CrossSection(
         lanes=2 if style == "avenue" else 1,
         lane=float(rng.uniform(3.1, 3.6)),
         bay=2.2 if style == "city" and rng.random() < 0.5 else 0.0,
@@ -104,7 +104,7 @@ def _plan(rng: Random) -> Plan:
     )
     fast = {"city": 9.0, "suburb": 9.0, "avenue": 12.0, "country": 12.0}[style] + float(rng.uniform(-1.5, 1.0))
     ahead = str(rng.choice(["nobody", "parked", "cyclist", "vehicle"], p=[0.2, 0.38, 0.2, 0.22]))
-    return Plan(style, urban, road, floor, float(rng.uniform(0, 60)), fast, ahead)
+    return ScenePlan(style, urban, road, floor, float(rng.uniform(0, 60)), fast, ahead)
 
 
 def _varied(rng: Random, colour: Colour, least: float, most: float) -> Colour:
@@ -177,7 +177,7 @@ def _still(kind: str, mesh: Mesh, place: tuple[float, float, float], turn: float
     return Thing(kind, mesh, place[0], place[1], place[2] + turn)
 
 
-def buildings(plan: Plan, rng: Random) -> Iterator[Thing]:
+def buildings(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     """Rows of houses along the road and its side roads, and larger ones behind."""
     if plan.style == "country":
         yield from _farms(plan, rng)
@@ -195,7 +195,7 @@ def buildings(plan: Plan, rng: Random) -> Iterator[Thing]:
     yield from _skyline(plan, rng)
 
 
-def _body(plan: Plan, rng: Random) -> tuple[float, float, Mesh]:
+def _body(plan: ScenePlan, rng: Random) -> tuple[float, float, Mesh]:
     small = rng.random() > plan.urban + 0.1
     return _measured(model("house" if small else "block" if plan.urban > 0.6 else "villa", rng), rng)
 
@@ -207,7 +207,7 @@ def _measured(body: Mesh, rng: Random) -> tuple[float, float, Mesh]:
     return float(high[0] - low[0]), float(high[1] - low[1]), body.tinted(tint)
 
 
-def _fits(plan: Plan, place: tuple[float, float, float], width: float, depth: float) -> bool:
+def _fits(plan: ScenePlan, place: tuple[float, float, float], width: float, depth: float) -> bool:
     x, y, yaw = place
     half = np.array([[a * width / 2, b * depth / 2] for a in (-1, 0, 1) for b in (-1, 1)])
     turn = np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
@@ -229,7 +229,7 @@ def _spots(width: float, depth: float) -> list[float]:
     return [0.0] if spare == 0 else [-spare, 0.0, spare]
 
 
-def _along_side_roads(plan: Plan, rng: Random) -> Iterator[Thing]:
+def _along_side_roads(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     for junction in plan.road.junctions:
         x0, y0, heading = plan.road.at(junction.s)
         for arm, sign in ((junction.left, 1), (junction.right, -1)):
@@ -248,7 +248,7 @@ def _along_side_roads(plan: Plan, rng: Random) -> Iterator[Thing]:
                     out += width + float(rng.uniform(0.5, 8))
 
 
-def _skyline(plan: Plan, rng: Random) -> Iterator[Thing]:
+def _skyline(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     for _ in range(int(26 * plan.urban)):
         s, side = float(rng.uniform(20, AHEAD + 40)), int(rng.choice([-1, 1]))
         width, depth, body = _measured(model("tower" if plan.urban > 0.6 else "block", rng), rng)
@@ -257,14 +257,14 @@ def _skyline(plan: Plan, rng: Random) -> Iterator[Thing]:
             yield _still("building", body, place)
 
 
-def _farms(plan: Plan, rng: Random) -> Iterator[Thing]:
+def _farms(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     for _ in range(int(rng.integers(1, 6))):
         place = plan.beside(float(rng.uniform(0, LAST)), int(rng.choice([-1, 1])), float(rng.uniform(14, 45)))
         if _fits(plan, place, 12, 10):
             yield _still("building", model("house", rng), place, float(rng.uniform(-0.6, 0.6)))
 
 
-def greenery(plan: Plan, rng: Random) -> Iterator[Thing]:
+def greenery(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     """Street trees in a row, trees and bushes in gardens and fields, hedges and woods."""
     kinds = [model("tree", rng) for _ in range(4)] + [model("conifer", rng) for _ in range(2)]
     if rng.random() < 0.25 + 0.5 * (plan.style in ("city", "avenue")):
@@ -291,7 +291,7 @@ def _tree(kinds: list[Mesh], place: tuple[float, float, float], rng: Random) -> 
     return _still("tree", grown.scaled(size, size, size * float(rng.uniform(0.9, 1.15))), place, float(rng.uniform(0, 6.28)))
 
 
-def _street_trees(plan: Plan, rng: Random, kinds: list[Mesh]) -> Iterator[Thing]:
+def _street_trees(plan: ScenePlan, rng: Random, kinds: list[Mesh]) -> Iterator[Thing]:
     step, out = float(rng.uniform(9, 18)), min(0.9, plan.walk * 0.4)
     for side in (1, -1):
         if rng.random() < 0.75:
@@ -301,7 +301,7 @@ def _street_trees(plan: Plan, rng: Random, kinds: list[Mesh]) -> Iterator[Thing]
                     yield _tree(kinds, place, rng)
 
 
-def lamps(plan: Plan, rng: Random) -> Iterator[Thing]:
+def lamps(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     """Street lamps on one side, or in turns on both."""
     if plan.style == "country" and rng.random() < 0.75:
         return
@@ -323,7 +323,7 @@ def _lamp_light(thing: Thing) -> tuple[float, float, float]:
     )
 
 
-def furniture(plan: Plan, rng: Random) -> Iterator[Thing]:
+def furniture(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     """Signs, billboards, bins, benches, bollards, bus stops, fences, rails and power poles."""
     for _ in range(int(rng.integers(3, 9))):
         s, ours = float(rng.uniform(8, LAST)), rng.random() < 0.65
@@ -346,7 +346,7 @@ def furniture(plan: Plan, rng: Random) -> Iterator[Thing]:
                 yield _still("furniture", model(kind, rng), place)
 
 
-def _country_furniture(plan: Plan, rng: Random) -> Iterator[Thing]:
+def _country_furniture(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     side, out = int(rng.choice([-1, 1])), float(rng.uniform(4, 9))
     for s in np.arange(FIRST, LAST, 34.0):
         place = plan.beside(float(s), side, out)
@@ -360,7 +360,7 @@ def _country_furniture(plan: Plan, rng: Random) -> Iterator[Thing]:
                 yield _still("fence", roadside.guard_rail(4.0) if rail else roadside.fence(rng, 4.0), place)
 
 
-def parked(plan: Plan, rng: Random) -> Iterator[Thing]:
+def parked(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     """Vehicles at the kerb: in bays where there are any, else half on our lane, so that a driver must go around them."""
     profile = plan.road.profile
     if profile.bay:
@@ -381,11 +381,11 @@ def parked(plan: Plan, rng: Random) -> Iterator[Thing]:
         s += float(rng.uniform(24, 55))
 
 
-def _on_crossing(plan: Plan, s: float) -> bool:
+def _on_crossing(plan: ScenePlan, s: float) -> bool:
     return any(-6.0 < s - crossing < 9.0 for crossing in plan.road.crossings)
 
 
-def _parked(plan: Plan, rng: Random, s: float, side: int, d: float, *, long: bool = True) -> Thing:
+def _parked(plan: ScenePlan, rng: Random, s: float, side: int, d: float, *, long: bool = True) -> Thing:
     kind, body = _vehicle(rng, (0.72, 0.18, 0.02, 0.08) if long else (0.85, 0.15, 0.0, 0.0))
     x, y, heading = plan.road.at(s, side * d)
     ours = side == plan.road.side
@@ -398,7 +398,7 @@ def _vehicle(rng: Random, shares: tuple[float, float, float, float]) -> tuple[st
     return kind, model(kind, rng)
 
 
-def traffic(plan: Plan, rng: Random) -> Iterator[Thing]:
+def traffic(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     """Vehicles that drive ahead of us or come towards us, and cyclists near the kerb."""
     road = plan.road
     busy = rng.uniform(0.2, 1.0)
@@ -428,7 +428,7 @@ def _driving(rng: Random, track: Track) -> Thing:
     return Thing(kind, body, 0.0, 0.0, 0.0, track)
 
 
-def walkers(plan: Plan, rng: Random) -> Iterator[Thing]:
+def walkers(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     """People on the pavements."""
     if plan.style == "country":
         return
@@ -441,7 +441,7 @@ def walkers(plan: Plan, rng: Random) -> Iterator[Thing]:
         )
 
 
-FURNISHERS: tuple[Callable[[Plan, Random], Iterator[Thing]], ...] = (
+FURNISHERS: tuple[Callable[[ScenePlan, Random], Iterator[Thing]], ...] = (
     buildings,
     lamps,
     furniture,

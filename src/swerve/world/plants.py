@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import blob, fan, lathe, net, tube
 

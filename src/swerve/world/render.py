@@ -8,8 +8,8 @@ from functools import cache
 import cv2
 import numpy as np
 
-from swerve.seeding import rng_for
-from swerve.values import Array
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 from swerve.world.camera import Camera
 from swerve.world.conditions import Conditions
 from swerve.world.driver import Pose

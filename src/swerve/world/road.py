@@ -9,7 +9,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 from scipy.spatial import cKDTree
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.textures import sample
 
 BEHIND, AHEAD = 60.0, 330.0  # metres of road before and after the place where the drive begins
@@ -31,7 +31,7 @@ class Junction:
 
 
 @dataclass(frozen=True)
-class Profile:
+class CrossSection:
     """The cross-section: `lanes` each way of `lane` metres, a parking strip of `bay` metres, pavements of `walk` metres."""
 
     lanes: int = 1
@@ -52,7 +52,7 @@ class Road:
     """A road through the origin, where `s` is 0; `d` is metres left of its centre line."""
 
     curvature: Array  # per metre, from -BEHIND to AHEAD
-    profile: Profile = Profile()
+    profile: CrossSection = CrossSection()
     junctions: tuple[Junction, ...] = ()
     crossings: tuple[float, ...] = ()
     side: int = -1  # traffic keeps to the right; +1 is a mirrored world

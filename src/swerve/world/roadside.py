@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.buildings import building, house
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.plants import bush, conifer, hedge, tree

@@ -11,8 +11,8 @@ import numpy as np
 from embreex import rtcore_scene
 from embreex.mesh_construction import TriangleMesh
 
-from swerve.seeding import rng_for
-from swerve.values import Array
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 from swerve.world.ground import Floor, kerbs
 from swerve.world.mesh import Material, Mesh, joined, mesh, row
 from swerve.world.road import AHEAD, BEHIND, Road

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.light import Light, plain_sky
 from swerve.world.mesh import Material, column
 from swerve.world.scene import NEAR, Snapshot

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.mesh import Material, Mesh
 
 Point = Sequence[float] | Array

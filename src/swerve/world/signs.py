@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swerve.values import Array
+from swerve.core.values import Array
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import box, disc, facing_back, fan, tube
 

@@ -8,12 +8,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from swerve.case import Case
-from swerve.convention import Convention
-from swerve.errors import InputError, did_you_mean
-from swerve.recent import Recent
-from swerve.seeding import digest_of, rng_for
-from swerve.values import Depth, Image, SceneRef, Steering, Value
+from swerve.core.case import Case
+from swerve.core.convention import Convention
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.lru import SizedLRU
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.values import Depth, Image, SceneRef, Steering, Value
 from swerve.world import labels
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, Conditions, conditions
@@ -38,7 +38,7 @@ def code_digest() -> str:
     return digest_of([(file.name, file.read_text()) for file in files])
 
 
-_DRIVES = Recent(4)
+_DRIVES = SizedLRU(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class World:
     height: int = 360
     seed: int = 0
     convention: ClassVar[Convention] = Convention("degrees", "left", "wheel", RATIO)
-    _recent: Recent = field(default_factory=lambda: Recent(64), init=False, repr=False, compare=False)
+    _recent: SizedLRU = field(default_factory=lambda: SizedLRU(64), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         given: object = self.labels

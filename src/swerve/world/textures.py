@@ -7,8 +7,8 @@ from functools import cache
 import cv2
 import numpy as np
 
-from swerve.seeding import rng_for
-from swerve.values import Array
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 
 SIZE = 1024
 _ROW = 512  # points are looked up as an image of this width: OpenCV refuses sides of 32767 and more

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from swerve.values import Array, Boxes3D
+from swerve.core.values import Array, Boxes3D
 from swerve.zoo.grid import Grid
 
 KINDS = ("car", "pedestrian", "cyclist", "unknown")

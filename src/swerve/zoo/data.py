@@ -17,10 +17,10 @@ from typing import Any
 import cv2
 import numpy as np
 
-from swerve.errors import EnvironmentFault, InputError
-from swerve.files import json_bytes, write_whole
-from swerve.system import Answer
-from swerve.values import Array, Image, Steering, find
+from swerve.core.errors import EnvironmentFault, InputError
+from swerve.core.system import Answer
+from swerve.core.values import Array, Image, Steering, find
+from swerve.store.files import json_bytes, write_whole
 from swerve.world.source import VERSION, World, code_digest
 
 ABOVE = 0.35  # share of the rows that no network looks at, cut off before a frame is kept
@@ -36,7 +36,7 @@ def unwatched(steps: Iterable[int], what: str, total: int) -> Iterable[int]:
 
 
 @dataclass(frozen=True)
-class Part:
+class FramePart:
     """Runs of frames on drives through the world; another seed has other scenes."""
 
     split: str
@@ -93,31 +93,31 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Parts:
+class FrameParts:
     """What the recipes learn from, choose by, and are scored on: short runs of many drives and long ones of a few."""
 
-    short: Part = Part("train", 1200, 3, runs=6)
-    long: Part = Part("train", 60, 130, seed=1)
-    val_short: Part = Part("val", 100, 3, runs=6)
-    val_long: Part = Part("val", 8, 130, seed=1)
-    test_short: Part = Part("test", 150, 3, runs=6)
-    test_long: Part = Part("test", 16, 130, seed=1)
+    short: FramePart = FramePart("train", 1200, 3, runs=6)
+    long: FramePart = FramePart("train", 60, 130, seed=1)
+    val_short: FramePart = FramePart("val", 100, 3, runs=6)
+    val_long: FramePart = FramePart("val", 8, 130, seed=1)
+    test_short: FramePart = FramePart("test", 150, 3, runs=6)
+    test_long: FramePart = FramePart("test", 16, 130, seed=1)
 
-    def all(self) -> list[Part]:
+    def all(self) -> list[FramePart]:
         """Every part, those for scoring first: they are few."""
         return [self.val_short, self.val_long, self.test_short, self.test_long, self.long, self.short]
 
-    def scaled(self, share: float) -> Parts:
+    def scaled(self, share: float) -> FrameParts:
         """The same with a share of the drives, at least one of each, for a quick try."""
-        return Parts(*(replace(part, drives=max(1, round(part.drives * share))) for part in self.in_order()))
+        return FrameParts(*(replace(part, drives=max(1, round(part.drives * share))) for part in self.in_order()))
 
-    def in_order(self) -> tuple[Part, ...]:
+    def in_order(self) -> tuple[FramePart, ...]:
         """Every part, in the order of the fields."""
         return self.short, self.long, self.val_short, self.val_long, self.test_short, self.test_long
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class SteeringFrames:
     """Frames without their top rows, runs x frames x rows x columns x RGB, and their wheel angles in degrees."""
 
     pixels: Array
@@ -132,7 +132,7 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "swerve" / "zoo"
 
 
-def rendered(part: Part, folder: Path, *, workers: int = 2, watch: Watch = unwatched) -> Frames:
+def rendered(part: FramePart, folder: Path, *, workers: int = 2, watch: Watch = unwatched) -> SteeringFrames:
     """The frames of `part`, kept under `folder`; only drives that are not there yet are rendered."""
     pixels, degrees, seconds = _opened(part, folder / part.folder)
     missing = [int(drive) for drive in np.flatnonzero(np.isnan(degrees).any(axis=1))]
@@ -144,10 +144,10 @@ def rendered(part: Part, folder: Path, *, workers: int = 2, watch: Watch = unwat
                 kept.flush()
     shape = part.drives * part.runs, part.frames
     frames, angles = (_read_only(kept.reshape(*shape, *kept.shape[2:])) for kept in (pixels, degrees))
-    return Frames(frames, angles, part.cut, float(seconds.sum()) / 60, part.drives)
+    return SteeringFrames(frames, angles, part.cut, float(seconds.sum()) / 60, part.drives)
 
 
-def _opened(part: Part, folder: Path) -> list[np.memmap[Any, Any]]:
+def _opened(part: FramePart, folder: Path) -> list[np.memmap[Any, Any]]:
     try:
         if not (folder / DESCRIPTION).exists():
             _create(part, folder)
@@ -157,7 +157,7 @@ def _opened(part: Part, folder: Path) -> list[np.memmap[Any, Any]]:
         raise EnvironmentFault(f"{folder}: cannot keep training frames: {error.strerror}") from error
 
 
-def _create(part: Part, folder: Path) -> None:
+def _create(part: FramePart, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     np.lib.format.open_memmap(folder / FRAMES, "w+", np.uint8, part.shape)
     np.lib.format.open_memmap(folder / ANGLES, "w+", np.float32, part.shape[:2])[:] = np.nan
@@ -182,7 +182,7 @@ def _read_only(array: Array) -> Array:
 
 
 @contextmanager
-def _made(part: Part, drives: list[int], workers: int) -> Iterator[Iterable[Drive]]:
+def _made(part: FramePart, drives: list[int], workers: int) -> Iterator[Iterable[KeptDrive]]:
     """The drives as they are rendered, in order; a drive's frames share a scene, so one process makes them all."""
     work = partial(render_drive, part)
     if workers < 2 or len(drives) < 2:
@@ -202,7 +202,7 @@ def _settle() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Drive:
+class KeptDrive:
     """One drive as it is kept, and what it cost."""
 
     pixels: Array
@@ -210,13 +210,13 @@ class Drive:
     seconds: float  # of CPU
 
 
-def render_drive(part: Part, drive: int) -> Drive:
+def render_drive(part: FramePart, drive: int) -> KeptDrive:
     """The kept rows and the wheel angles of one drive's frames."""
     started, world = time.process_time(), part.world()
     cases = [world[key] for key in part.keys(drive)]
     pixels = [image.pixels[part.cut :] for case in cases if isinstance(image := case.inputs["camera"], Image)]
     angles = np.array([degrees_of(case.truth) for case in cases], np.float32)
-    return Drive(np.stack(pixels), angles, time.process_time() - started)
+    return KeptDrive(np.stack(pixels), angles, time.process_time() - started)
 
 
 def degrees_of(answer: Answer) -> float:

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from swerve.errors import InputError
-from swerve.values import Array
+from swerve.core.errors import InputError
+from swerve.core.values import Array
 
 CHANNELS = (
     *("max height", "mean height", "log count", "direction"),

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from swerve.errors import InputError
-from swerve.seeding import rng_for
-from swerve.values import Array
-from swerve.zoo.data import Frames, Parts, Watch, rendered, unwatched
+from swerve.core.errors import InputError
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
+from swerve.zoo.data import FrameParts, SteeringFrames, Watch, rendered, unwatched
 from swerve.zoo.networks import FEATURES, ChauffeurNet, folded, normalised
-from swerve.zoo.steering import AT_ONCE, DEGREES, View, steering_named
+from swerve.zoo.steering import AT_ONCE, DEGREES, CameraCrop, steering_named
 
 NEIGHBOURS = 3  # frames of a short run from one that is learnt from to the next: neighbours look alike
 SETTLING = 10  # steps of a window before the memory is asked for an angle in training
@@ -50,18 +50,18 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class TrainingFrames:
     """The frames of every part."""
 
-    short: Frames
-    long: Frames
-    val_short: Frames
-    val_long: Frames
-    test_short: Frames
-    test_long: Frames
+    short: SteeringFrames
+    long: SteeringFrames
+    val_short: SteeringFrames
+    val_long: SteeringFrames
+    test_short: SteeringFrames
+    test_long: SteeringFrames
 
     @classmethod
-    def under(cls, folder: Path, parts: Parts, *, workers: int = 2, watch: Watch = unwatched) -> Material:
+    def under(cls, folder: Path, parts: FrameParts, *, workers: int = 2, watch: Watch = unwatched) -> TrainingFrames:
         """The material kept in `folder`, rendered where it is missing."""
         made = {part: rendered(part, folder, workers=workers, watch=watch) for part in parts.all()}
         return cls(*(made[part] for part in parts.in_order()))
@@ -85,7 +85,7 @@ class Samples:
         return np.asarray(self.frames[self.windows[chosen]])
 
 
-def samples(view: View, *sets: Frames, every: Sequence[int]) -> Samples:
+def samples(view: CameraCrop, *sets: SteeringFrames, every: Sequence[int]) -> Samples:
     """Windows of `view.frames` neighbours; of the windows of a run, each `every`th of its set is taken."""
     frames, windows, units, first = [], [], [], 0
     for given, step in zip(sets, every, strict=True):
@@ -99,7 +99,7 @@ def samples(view: View, *sets: Frames, every: Sequence[int]) -> Samples:
     return Samples(np.concatenate(frames), np.concatenate(windows), np.concatenate(units).astype(np.float32))
 
 
-def reduced(view: View, given: Frames) -> Array:
+def reduced(view: CameraCrop, given: SteeringFrames) -> Array:
     """Every frame as the network sees it, frames x rows x columns x RGB."""
     flat = given.pixels.reshape(-1, *given.pixels.shape[2:])
     return np.stack([view.reduced(frame, given.cut) for frame in flat])
@@ -160,7 +160,7 @@ def _step(net: nn.Module, loss: Callable[[Array], Tensor], chosen: Array, optimi
     optimiser.step()
 
 
-def frame_lesson(net: nn.Module, view: View, learnt: Samples, aside: Samples, rng: np.random.Generator) -> Lesson:
+def frame_lesson(net: nn.Module, view: CameraCrop, learnt: Samples, aside: Samples, rng: np.random.Generator) -> Lesson:
     """Squared error on varied windows."""
 
     def loss(chosen: Array) -> Tensor:
@@ -170,7 +170,7 @@ def frame_lesson(net: nn.Module, view: View, learnt: Samples, aside: Samples, rn
     return Lesson(len(learnt.units), loss, lambda: rmse(answers(net, view, aside), aside.units))
 
 
-def answers(net: nn.Module, view: View, asked: Samples) -> Array:
+def answers(net: nn.Module, view: CameraCrop, asked: Samples) -> Array:
     """What a network says of every window, in its units."""
     net.eval()
     step = max(1, AT_ONCE // view.frames)
@@ -186,7 +186,7 @@ def rmse(said: Array, true: Array) -> float:
     return float(np.sqrt(np.mean((said.astype(np.float64) - true) ** 2)))
 
 
-def learn(name: str, given: Material, *, recipe: Recipe, seed: int = 7, watch: Watch = unwatched) -> nn.Module:
+def learn(name: str, given: TrainingFrames, *, recipe: Recipe, seed: int = 7, watch: Watch = unwatched) -> nn.Module:
     """A trained network; the same seed and threads give the same one, and torch's own generator is left alone."""
     kind = steering_named(name)
     with torch.random.fork_rng(devices=[]):
@@ -199,14 +199,18 @@ def learn(name: str, given: Material, *, recipe: Recipe, seed: int = 7, watch: W
     return folded(net)
 
 
-def _learn_at_once(net: nn.Module, view: View, given: Material, recipe: Recipe, *, seed: int, watch: Watch) -> None:
+def _learn_at_once(
+    net: nn.Module, view: CameraCrop, given: TrainingFrames, recipe: Recipe, *, seed: int, watch: Watch
+) -> None:
     learnt = samples(view, given.short, given.long, every=(NEIGHBOURS, recipe.every))
     aside = samples(view, given.val_short, given.val_long, every=(1, recipe.every))
     rng = rng_for(seed, "zoo", "frames")
     fit(net, frame_lesson(net, view, learnt, aside, rng), recipe, rng=rng, watch=watch)
 
 
-def _learn_in_halves(net: ChauffeurNet, view: View, given: Material, recipe: Recipe, *, seed: int, watch: Watch) -> None:
+def _learn_in_halves(
+    net: ChauffeurNet, view: CameraCrop, given: TrainingFrames, recipe: Recipe, *, seed: int, watch: Watch
+) -> None:
     """First the encoder on short runs with a head of its own, then the memory on what it says of long ones.
 
     The encoder has not learnt the long drives by heart, so the memory learns how far its features can be trusted.
@@ -231,7 +235,7 @@ class Features:
     units: Tensor
 
 
-def _features(net: ChauffeurNet, single: View, part: Frames) -> Features:
+def _features(net: ChauffeurNet, single: CameraCrop, part: SteeringFrames) -> Features:
     seen = samples(single, part, every=(1,))
     drives, length = part.degrees.shape
     net.eval()

@@ -18,16 +18,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from swerve import region as regions
-from swerve.case import Case
-from swerve.errors import InputError, did_you_mean
-from swerve.region import Bitmap
-from swerve.seeding import digest_of
-from swerve.system import Answer, Traced
+from swerve.core import region as regions
+from swerve.core.case import Case
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.region import Bitmap
+from swerve.core.seeding import digest_of
+from swerve.core.system import Answer, Traced
+from swerve.core.values import Array, PointCloud, Region
 from swerve.systems.probe import layers_of, probe
 from swerve.systems.torch import TorchEngine
 from swerve.systems.weights import load
-from swerve.values import Array, PointCloud, Region
 from swerve.zoo import clusters, grid, lidar_network
 from swerve.zoo.clusters import obstacles
 from swerve.zoo.grid import Grid

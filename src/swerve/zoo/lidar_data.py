@@ -15,10 +15,10 @@ from typing import overload
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import EnvironmentFault, InputError
-from swerve.files import json_bytes, write_whole
-from swerve.values import Array, Boxes3D, PointCloud, find
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError
+from swerve.core.values import Array, Boxes3D, PointCloud, find
+from swerve.store.files import json_bytes, write_whole
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.source import VERSION, code_digest
 from swerve.zoo.clusters import KINDS

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from swerve.seeding import rng_for
-from swerve.values import Array
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array
 from swerve.zoo.data import Watch, unwatched
 from swerve.zoo.grid import FILLED, Grid
 from swerve.zoo.learn import Lesson, Recipe, fit

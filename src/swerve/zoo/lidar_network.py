@@ -10,7 +10,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from swerve.errors import InputError, did_you_mean
+from swerve.core.errors import InputError, did_you_mean
 from swerve.zoo.clusters import KINDS, Cells
 from swerve.zoo.grid import CHANNELS, FILLED
 from swerve.zoo.networks import Normalised

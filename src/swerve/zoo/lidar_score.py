@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from swerve.case import Case
-from swerve.errors import InputError
+from swerve.core.case import Case
+from swerve.core.errors import InputError
+from swerve.core.system import System
+from swerve.core.values import Boxes3D, find
 from swerve.relations.matching import box_distances, match
 from swerve.relations.obstacles import stand_on
-from swerve.system import System
-from swerve.values import Boxes3D, find
 from swerve.zoo.clusters import KINDS
 
 WITHIN = 30.0  # metres from the sensor
@@ -22,7 +22,7 @@ PRECISION, TYPES = 0.9, 0.85
 
 
 @dataclass(frozen=True)
-class Tally:
+class DetectionTally:
     """Counts over sweeps; per kind the demanded, those found, and those found as what they are."""
 
     demanded: tuple[int, ...] = (0,) * len(KINDS)
@@ -32,8 +32,8 @@ class Tally:
     sweeps: int = 0
     within: float = WITHIN  # metres
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: DetectionTally) -> DetectionTally:
+        return DetectionTally(
             demanded=_summed(self.demanded, other.demanded),
             found=_summed(self.found, other.found),
             right=_summed(self.right, other.right),
@@ -81,15 +81,15 @@ def _summed(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(map(sum, zip(mine, theirs, strict=True)))
 
 
-def tallied(system: System, cases: Iterable[Case], within: float = WITHIN) -> Tally:
+def tallied(system: System, cases: Iterable[Case], within: float = WITHIN) -> DetectionTally:
     """The counts of a system over cases with 3-D boxes as truth."""
-    total = Tally(within=within)
+    total = DetectionTally(within=within)
     for case in cases:
         total += compared(_boxes(case.truth, case.key), _boxes(system([case])[0], case.key), within)
     return total
 
 
-def compared(truth: Boxes3D, said: Boxes3D, within: float = WITHIN) -> Tally:
+def compared(truth: Boxes3D, said: Boxes3D, within: float = WITHIN) -> DetectionTally:
     """The counts of one sweep: each of the demanded takes one box whose middle lies on it, the nearest overall.
 
     Demanded is who has `care` and stands `within` reach. Boxes on anybody else do not count, for or against.
@@ -102,7 +102,7 @@ def compared(truth: Boxes3D, said: Boxes3D, within: float = WITHIN) -> Tally:
     tolerated = on[~demanded].any(axis=0)
     made_up = [column for column in matching.extra if near[column] and not tolerated[column]]
     right = [row for row, column in pairs if truth.kinds[row] == said.kinds[column]]
-    return Tally(
+    return DetectionTally(
         demanded=_by_kind(truth, np.flatnonzero(demanded)),
         found=_by_kind(truth, [row for row, _ in pairs]),
         right=_by_kind(truth, right),

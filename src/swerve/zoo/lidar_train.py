@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from rich.table import Table
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.values import PointCloud
 from swerve.coverage.layers import COUNTINGS, layout_of
-from swerve.files import json_bytes, write_whole
-from swerve.values import PointCloud
+from swerve.store.files import json_bytes, write_whole
 from swerve.world.source import VERSION
 from swerve.zoo.clusters import ABOVE, CONFIDENCE, FEWEST, KINDS, OBJECTNESS
 from swerve.zoo.data import Watch, unwatched

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from swerve.case import Case
-from swerve.convention import Convention
-from swerve.errors import InputError, did_you_mean
-from swerve.system import Activations, Answer, Traced
+from swerve.core.case import Case
+from swerve.core.convention import Convention
+from swerve.core.errors import InputError, did_you_mean
+from swerve.core.system import Activations, Answer, Traced
+from swerve.core.values import Array, Group, Image, Steering
 from swerve.systems.probe import layers_of, probe
 from swerve.systems.torch import TorchSystem
 from swerve.systems.weights import load
-from swerve.values import Array, Group, Image, Steering
 from swerve.world.source import World
 from swerve.zoo.networks import ChauffeurNet, DaveDropoutNet, DaveOrigNet, EpochNet, RamboNet
 
@@ -68,7 +68,7 @@ TONES: Mapping[str, Callable[[Array], Tensor]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class View:
+class CameraCrop:
     """What a network sees of a camera frame: the rows below `top`, a share of the height, reduced to width x height."""
 
     top: float
@@ -127,7 +127,7 @@ class Trained:
     name: ClassVar[str]
     convention: ClassVar[Convention] = Convention(DEGREES, "left", "wheel", World.convention.ratio)
     net: ClassVar[type[nn.Module]]
-    view: ClassVar[View]
+    view: ClassVar[CameraCrop]
 
     def __post_init__(self) -> None:
         _ = self.system  # a bad file is refused now, not in the middle of a campaign
@@ -189,7 +189,7 @@ class Epoch(Trained):
     """A convolutional network on one frame, after DeepTest's Epoch."""
 
     name, net = "epoch", EpochNet
-    view = View(top=5 / 12, width=128, height=128, tone="unit")  # the top 200 of 480 rows are cut off (B.1, item 22)
+    view = CameraCrop(top=5 / 12, width=128, height=128, tone="unit")  # the top 200 of 480 rows are cut off (B.1, item 22)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class DaveOrig(Trained):
     """NVIDIA's PilotNet on one frame, as DeepXplore's Dave-orig."""
 
     name, net = "dave-orig", DaveOrigNet
-    view = View(top=0.38, width=200, height=66, tone="centred")
+    view = CameraCrop(top=0.38, width=200, height=66, tone="centred")
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class DaveDropout(Trained):
     """A smaller relative of PilotNet with dropout on one frame, after DeepXplore's Dave-dropout."""
 
     name, net = "dave-dropout", DaveDropoutNet
-    view = View(top=0.38, width=200, height=66, tone="centred")
+    view = CameraCrop(top=0.38, width=200, height=66, tone="centred")
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class Rambo(Trained):
     """Three branches (`s1`, `s2`, `s3`) on the differences of three frames, after DeepTest's Rambo: `Windows(source, 3)`."""
 
     name, net = "rambo", RamboNet
-    view = View(top=0.35, width=160, height=60, tone="differences", frames=3)
+    view = CameraCrop(top=0.35, width=160, height=60, tone="differences", frames=3)
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Chauffeur(Trained):
     """An encoder (`cnn`) and a memory (`lstm`) over 100 frames, after DeepTest's Chauffeur: `Windows(source, 100)`."""
 
     name, net = "chauffeur", ChauffeurNet
-    view = View(top=0.5, width=160, height=60, tone="equalised-yuv", frames=100)  # the lower half (B.1, item 22)
+    view = CameraCrop(top=0.5, width=160, height=60, tone="equalised-yuv", frames=100)  # the lower half (B.1, item 22)
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         """One answer per window; a frame that several windows share is encoded once."""

@@ -21,16 +21,16 @@ from rich.table import Table
 from safetensors.torch import save
 from torch import nn
 
-from swerve.case import Case
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault
+from swerve.core.values import Group, Image
 from swerve.coverage.layers import COUNTINGS, layout_of
-from swerve.errors import EnvironmentFault
-from swerve.files import json_bytes, write_whole
-from swerve.values import Group, Image
+from swerve.store.files import json_bytes, write_whole
 from swerve.world.source import VERSION, World
-from swerve.zoo.data import Frames, Parts, Watch, default_folder, unwatched
-from swerve.zoo.learn import RECIPES, Material, Recipe, answers, learn, rmse, samples
+from swerve.zoo.data import FrameParts, SteeringFrames, Watch, default_folder, unwatched
+from swerve.zoo.learn import RECIPES, Recipe, TrainingFrames, answers, learn, rmse, samples
 from swerve.zoo.lidar import LIDAR
-from swerve.zoo.steering import DEGREES, PACKAGED, STEERING, Trained, View, steering_named
+from swerve.zoo.steering import DEGREES, PACKAGED, STEERING, CameraCrop, Trained, steering_named
 
 GOAL, LIMIT = 0.25, 0.40  # of the error of never steering: for most networks, and for all of them
 THREADS = 2
@@ -60,7 +60,7 @@ class Score:
         }
 
 
-def scored(system: Trained, short: Frames, long: Frames, *, every: int = 5) -> Score:
+def scored(system: Trained, short: SteeringFrames, long: SteeringFrames, *, every: int = 5) -> Score:
     """The score on windows of short drives, where they are long enough for one, and on each fifth of long ones."""
     asked = samples(system.view, short, long, every=(1, every))
     said = answers(system.system.net, system.view, asked)
@@ -73,7 +73,7 @@ def save_weights(net: nn.Module, path: Path) -> None:
 
 
 def train_named(
-    name: str, out: Path, *, given: Material, recipe: Recipe | None = None, seed: int = 7, watch: Watch = unwatched
+    name: str, out: Path, *, given: TrainingFrames, recipe: Recipe | None = None, seed: int = 7, watch: Watch = unwatched
 ) -> dict[str, Any]:
     """Train a network by its name; writes `NAME.safetensors` and its card, measured on that very file, to `out`."""
     kind, recipe = steering_named(name), recipe or RECIPES[name]
@@ -98,7 +98,7 @@ def train_named(
     return card
 
 
-def _count(frames: Frames) -> str:
+def _count(frames: SteeringFrames) -> str:
     runs, length = frames.degrees.shape
     return f"{frames.drives} drives, {runs} runs of {length} frames"
 
@@ -115,7 +115,7 @@ def described(system: Trained) -> dict[str, Any]:
     }
 
 
-def blank(view: View) -> Case:
+def blank(view: CameraCrop) -> Case:
     """A case of the right kind with nothing to be seen."""
     image = Image(np.zeros((144, 256, 3), np.uint8))
     return Case("blank", {"camera": image if view.frames == 1 else Group((image,) * view.frames)})
@@ -260,7 +260,7 @@ def _list(options: argparse.Namespace) -> int:
         told = (f"{score['rmse_degrees']:.2f}°", f"{score['ratio']:.0%}") if score else ("not trained yet", "")
         table.add_row(name, (kind.__doc__ or "").split(":")[0].rstrip("."), *told)
     Console().print(table)
-    from swerve.zoo.lidar_train import lidar_table  # which needs this module
+    from swerve.zoo.lidar_train import lidar_table
 
     Console().print(lidar_table())
     return 0
@@ -270,8 +270,8 @@ def _watched(steps: Iterable[int], what: str, total: int) -> Iterable[int]:
     return track(steps, what, total=total, console=Console(stderr=True), transient=True)
 
 
-def _material(options: argparse.Namespace) -> Material:
-    return Material.under(options.data, Parts().scaled(options.share), workers=options.workers, watch=_watched)
+def _material(options: argparse.Namespace) -> TrainingFrames:
+    return TrainingFrames.under(options.data, FrameParts().scaled(options.share), workers=options.workers, watch=_watched)
 
 
 def _render(options: argparse.Namespace) -> int:
@@ -290,7 +290,7 @@ def _train(options: argparse.Namespace) -> int:
 
 def _train_lidar(options: argparse.Namespace) -> int:
     from swerve.zoo.lidar_data import SweepParts
-    from swerve.zoo.lidar_train import Sweeps, told, train_lidar  # which need this module
+    from swerve.zoo.lidar_train import Sweeps, told, train_lidar
 
     parts = SweepParts().scaled(options.share)
     given = Sweeps.under(options.data, parts, workers=options.workers, watch=_watched)

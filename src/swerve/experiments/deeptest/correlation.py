@@ -9,13 +9,13 @@ import numpy as np
 from swerve.analysis.angles import radians_of
 from swerve.analysis.neurons import Sets, size_of
 from swerve.analysis.statistics import Outcome, cohens_d, holm, rank_sum, spearman
-from swerve.experiments.deeptest.printed import TABLE_5
-from swerve.experiments.deeptest.tested import Tested, part_name, related
+from swerve.core.values import Array
+from swerve.experiments.deeptest.paper_values import TABLE_5
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns, part_name, related
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
-from swerve.report.experiment import Chart, Section, Sheet
+from swerve.report.experiment_page import ChartPanel, Section, TablePanel
 from swerve.report.plane import points
-from swerve.values import Array
 
 SIGNIFICANT = 0.05
 UNTOUCHED, WITH_FOLLOWUPS = "untouched", "with follow-ups"
@@ -26,7 +26,7 @@ COLUMNS = (
 )
 
 
-def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
     """Spearman's ρ of coverage and angle, and coverage of images that say left against those that say right."""
     looked_into = [tested for tested in all_tested if tested.parts]
     rows = _corrected([row for tested in looked_into for row in _rows(tested)])
@@ -37,7 +37,7 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
         f"{', '.join(map(str, strong)) or 'none'}, of {sum(row[2] == UNTOUCHED for row in rows)} (sub-)models"
     )
     charts = tuple(
-        Chart(
+        ChartPanel(
             f"{tested.name}: coverage and angle of untouched images",
             points(*_seen(tested), x="share of neurons", y="said, degrees of the wheel"),
         )
@@ -51,12 +51,12 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
         "Wilcoxon's test compares them, if its p after Holm's correction bears it out; untested without a p"
     ) + related(looked_into)
     printed = ("printed ρ", "printed direction")
-    sheet = Sheet("Table 5", COLUMNS, rows, note, printed=printed, csv=csv, formats=formats)
+    sheet = TablePanel("Table 5", COLUMNS, rows, note, printed=printed, csv=csv, formats=formats)
     text = tuple(line for tested in looked_into if (line := _hardly(tested)))
     return Section("RQ1: does coverage go along with the output?", text, (sheet, *charts), answer)
 
 
-def _hardly(tested: Tested) -> str:
+def _hardly(tested: DeepTestRuns) -> str:
     """A sentence where most of what untouched images cover is active on all of them; nothing elsewhere."""
     always, covered = size_of(tested.originals.shared()), tested.originals.covered()
     if len(tested.originals.keys) < 2 or always <= covered / 2:
@@ -67,13 +67,13 @@ def _hardly(tested: Tested) -> str:
     )
 
 
-def _seen(tested: Tested) -> tuple[list[float], list[float]]:
+def _seen(tested: DeepTestRuns) -> tuple[list[float], list[float]]:
     share = tested.originals.counts() / tested.originals.size
     said = {seen.case: np.degrees(radians_of(seen.said)) for seen in tested.baseline}
     return [float(one) for one in share], [float(said[key]) for key in tested.originals.keys]
 
 
-def _rows(tested: Tested) -> Iterator[Row]:
+def _rows(tested: DeepTestRuns) -> Iterator[Row]:
     assert tested.parts
     _, said = _seen(tested)
     all_sets, all_said = _with_followups(tested, said)
@@ -83,7 +83,7 @@ def _rows(tested: Tested) -> Iterator[Row]:
         yield _row(tested, part, WITH_FOLLOWUPS, all_sets.under(members).counts() / total, all_said)
 
 
-def _with_followups(tested: Tested, said: Sequence[float]) -> tuple[Sets, Array]:
+def _with_followups(tested: DeepTestRuns, said: Sequence[float]) -> tuple[Sets, Array]:
     """Untouched images and all their follow-ups together."""
     after = {
         (row["case"], row["rule"], row["draw"]): value["degrees"]
@@ -127,7 +127,7 @@ def _way(sides: Outcome) -> str | None:
     return f"left {'=' if sides.effect == 0.5 else '>' if sides.effect > 0.5 else '<'} right"
 
 
-def _row(tested: Tested, part: str, of: str, share: Array, degrees: Array) -> Row:
+def _row(tested: DeepTestRuns, part: str, of: str, share: Array, degrees: Array) -> Row:
     """A row whose corrected p are still to come."""
     left, right = share[degrees > 0], share[degrees < 0]
     ours, theirs = left.tolist(), right.tolist()

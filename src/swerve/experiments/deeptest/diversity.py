@@ -10,13 +10,13 @@ import numpy as np
 
 from swerve.analysis.neurons import Sets, distances
 from swerve.analysis.statistics import box_plot, cohens_d, holm, signed_rank
-from swerve.experiments.deeptest.tested import Tested, related
+from swerve.core.values import Array
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns, related
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
 from swerve.report.charts import box_plots
-from swerve.report.experiment import Chart, Part, Section, Sheet
+from swerve.report.experiment_page import ChartPanel, Part, Section, TablePanel
 from swerve.report.plane import Spot, lines
-from swerve.values import Array
 
 PLOT = ("n", "mean", "low", "first", "median", "third", "high")
 USUAL_DIGITS, MOST_DIGITS = 1, 5  # of a percentage
@@ -24,7 +24,7 @@ FIG_4 = ("part", "model", "name", *PLOT)
 FIG_5 = ("model", "change", *PLOT, "p", "p (Holm)", "Cohen's d", "effect")
 
 
-def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
     """Jaccard distances of all pairs of changes, coverage as changes are added, and what each change adds alone."""
     looked_into = [tested for tested in all_tested if tested.parts]
     unions = {tested.name: _unions(tested.followups) for tested in looked_into}
@@ -39,17 +39,17 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     grown = {name: [Spot(place, _mean(some)) for place, some in enumerate(added.values())] for name, added in steps.items()}
     kinds = list(next(iter(steps.values()), {}))
     parts: tuple[Part, ...] = (
-        *(Chart(f"Fig. 4.1, {name}: how little two changes of one image share",
+        *(ChartPanel(f"Fig. 4.1, {name}: how little two changes of one image share",
                 box_plots({pair: box_plot(some) for pair, some in pairs.items()}, axis="Jaccard distance"),
                 axis_note(_ends(pairs.values())))
           for name, pairs in apart.items()),
-        Chart("Fig. 4.2: neurons covered per image as changes are added",
+        ChartPanel("Fig. 4.2: neurons covered per image as changes are added",
               lines(grown, x="changes so far", y="mean share of neurons", percent=True, names=kinds),
               axis_note([spot.y for line in grown.values() for spot in line])),
-        *(Chart(f"Fig. 5, {name}: neurons a change activates more than its original",
+        *(ChartPanel(f"Fig. 5, {name}: neurons a change activates more than its original",
                 box_plots({rule: box_plot(_shares(both)) for rule, both in made.items()}, axis="share", percent=True))
           for name, made in gains.items()),
-        Sheet("Fig. 5: neurons a change activates, against its original", FIG_5, fig_5, NOTE_5 + related(looked_into),
+        TablePanel("Fig. 5: neurons a change activates, against its original", FIG_5, fig_5, NOTE_5 + related(looked_into),
               csv=where[1], formats=_shown(fig_5) | {"p": ".2g", "p (Holm)": ".2g", "Cohen's d": "+.2f"}),
     )  # fmt: skip
     return Section("RQ2: do changes activate different neurons?", _text(where[0]), parts, _answer(apart))
@@ -99,7 +99,7 @@ def _answer(apart: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
     return f"the median distance of two changes is {min(medians):.2f} to {max(medians):.2f} over all models and pairs"
 
 
-def _size(all_tested: Sequence[Tested], name: str) -> int:
+def _size(all_tested: Sequence[DeepTestRuns], name: str) -> int:
     return next(tested.followups.size for tested in all_tested if tested.name == name)
 
 
@@ -131,7 +131,7 @@ def _added(rules: Sequence[str], table: Array, size: int) -> Iterator[tuple[str,
         yield f"{rule} added", (np.bitwise_count(bits).sum(axis=1) / size).tolist()
 
 
-def _gains(tested: Tested) -> dict[str, Array]:
+def _gains(tested: DeepTestRuns) -> dict[str, Array]:
     """For each change, images x 2: the neurons its follow-ups activate on average, and those of the image itself."""
     alone = dict(zip(tested.originals.keys, tested.originals.counts().tolist(), strict=True))
     counts: dict[str, dict[str, list[int]]] = {}

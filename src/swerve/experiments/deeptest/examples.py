@@ -10,13 +10,13 @@ import cv2
 import numpy as np
 
 from swerve.analysis.oracle import Oracle
-from swerve.experiments.deeptest.tested import Tested
+from swerve.core.values import Array
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns
 from swerve.experiments.deeptest.violations import EPSILON, FACTOR
-from swerve.report.experiment import Pictures, Section
-from swerve.rows import record_of
-from swerve.store import Run
+from swerve.report.experiment_page import PicturePanel, Section
+from swerve.store.record_json import record_of
+from swerve.store.view import Run
 from swerve.transformations.photometric import images_of
-from swerve.values import Array
 
 EACH = 6  # examples of a system
 BLUE, RED, GREEN = (40, 90, 255), (235, 40, 40), (40, 180, 70)
@@ -24,7 +24,7 @@ HIGH = 270  # pixels of a picture
 STEEPEST = 80.0  # degrees from upright
 
 
-def section(all_tested: Sequence[Tested]) -> Section:
+def section(all_tested: Sequence[DeepTestRuns]) -> Section:
     """The worst answer to each kind of change that the system had right before."""
     parts = tuple(made for tested in all_tested if (made := _pictures(tested)).items)
     text = (
@@ -34,13 +34,13 @@ def section(all_tested: Sequence[Tested]) -> Section:
     return Section("What they look like", text, parts, f"λ = {FACTOR}, simple changes with ε = {EPSILON:g}")
 
 
-def _pictures(tested: Tested) -> Pictures:
+def _pictures(tested: DeepTestRuns) -> PicturePanel:
     rows = sorted(_worst(tested), key=lambda row: -row["margin"])[:EACH]
     items = tuple((_caption(row), _drawn(tested, row)) for row in rows)
-    return Pictures(tested.name, items, across=2)
+    return PicturePanel(tested.name, items, across=2)
 
 
-def _worst(tested: Tested) -> Iterator[Mapping[str, Any]]:
+def _worst(tested: DeepTestRuns) -> Iterator[Mapping[str, Any]]:
     """The worst introduced violation of each rule, of simple changes among those that pass Eq. 3."""
     if tested.oracle is None:
         return
@@ -59,7 +59,7 @@ def _worst(tested: Tested) -> Iterator[Mapping[str, Any]]:
         yield from best.values()
 
 
-def _admitted(tested: Tested, oracle: Oracle) -> set[tuple[str, str]]:
+def _admitted(tested: DeepTestRuns, oracle: Oracle) -> set[tuple[str, str]]:
     kept = oracle.kept(tested.angles, EPSILON)
     return {change for change, keep in zip(tested.angles.changes, kept, strict=True) if keep}
 
@@ -68,7 +68,7 @@ def _caption(row: Mapping[str, Any]) -> str:
     return f"{row['rule']}: {row['words']}. {row['why']}"
 
 
-def _drawn(tested: Tested, row: Mapping[str, Any]) -> Array:
+def _drawn(tested: DeepTestRuns, row: Mapping[str, Any]) -> Array:
     record = record_of(dict(row))
     assert record.change
     case = tested.subject.source[record.trial.case]

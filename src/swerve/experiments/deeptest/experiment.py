@@ -11,26 +11,26 @@ import numpy as np
 
 from swerve.analysis.angles import untouched
 from swerve.analysis.growth import grown
-from swerve.analysis.neurons import Parts
+from swerve.analysis.neurons import SubModels
 from swerve.analysis.oracle import MSE, Oracle
-from swerve.case import Source
+from swerve.core.case import Source
+from swerve.core.errors import InputError
+from swerve.core.system import System, WhiteBox
 from swerve.coverage.layers import COUNTINGS, layout_of
-from swerve.errors import InputError
-from swerve.execute.local import HEALTH
 from swerve.experiments.deeptest import correlation, diversity, examples, guidance, retraining, reviewed, violations
 from swerve.experiments.deeptest.retraining import Retraining
-from swerve.experiments.deeptest.tested import Guidance, Tested
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns, Guidance
 from swerve.experiments.estimate import SAMPLED, Cost, Stills, frame_cost, trial_cost
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
-from swerve.experiments.subjects import SCENE_FRAMES, SCENES, TRAINING, Frames, Subject, given, rendered, zoo
+from swerve.experiments.subjects import SCENE_FRAMES, SCENES, TRAINING, FrameCounts, Subject, given, rendered, zoo
 from swerve.methods.deeptest import COUNTING_OF, GUIDED, PLAIN, RANDOM, WEATHER, deeptest
-from swerve.report.experiment import Page, write_page
+from swerve.report.experiment_page import Page, write_page
 from swerve.retrain.finetune import torch_of
+from swerve.run.launch import HEALTH
 from swerve.search.greedy import SCRIPT, Greedy
-from swerve.sources.some import Some
+from swerve.sources.subset import Subset
 from swerve.sources.windows import frames_of
-from swerve.store import Run
-from swerve.system import System, WhiteBox
+from swerve.store.view import Run
 from swerve.world.source import World
 from swerve.zoo.steering import STEERING, Chauffeur
 
@@ -45,20 +45,20 @@ LONG = 10  # frames of a window from which on a try is dear
 
 
 @dataclass(frozen=True)
-class Size:
+class DeepTestSize:
     """How much is run: images of RQ1, 2 and 4, seeds of the search, searches of each kind, and tries of one."""
 
-    frames: Frames
+    frames: FrameCounts
     seeds: int
     searches: int
     budget: int  # tries of a search at most, should it not end by itself before
     passes: int
 
-    def of(self, subject: Subject) -> Size:
+    def of(self, subject: Subject) -> DeepTestSize:
         """The same for one system."""
         return self.at(len(frames_of(subject.source, subject.source.keys()[0])))
 
-    def at(self, length: int) -> Size:
+    def at(self, length: int) -> DeepTestSize:
         """The same for images of so many frames: fewer and shorter searches where every one is a long window."""
         if length < LONG:
             return self
@@ -66,9 +66,9 @@ class Size:
 
 
 SIZES = {
-    QUICK: Size(Frames(20, 20, 40), seeds=10, searches=2, budget=300, passes=6),
-    USUAL: Size(Frames(100, 100, 600), seeds=100, searches=8, budget=8000, passes=20),
-    FULL: Size(Frames(1000, 400, 1000), seeds=100, searches=10, budget=40_000, passes=20),
+    QUICK: DeepTestSize(FrameCounts(20, 20, 40), seeds=10, searches=2, budget=300, passes=6),
+    USUAL: DeepTestSize(FrameCounts(100, 100, 600), seeds=100, searches=8, budget=8000, passes=20),
+    FULL: DeepTestSize(FrameCounts(1000, 400, 1000), seeds=100, searches=10, budget=40_000, passes=20),
 }
 
 
@@ -104,7 +104,7 @@ def estimate(
     size, total = SIZES[level], Cost()
     if system is not None and source is not None:
         images = min(size.frames.scenes, len(source.keys()))
-        some = Some(source, SAMPLED)
+        some = Subset(source, SAMPLED)
         length = len(frames_of(some, some.keys()[0]))
         return trial_cost(deeptest(some, system, profile=profile), some) * (
             _trials(size, images, length) + _lessons(images, 0, size)
@@ -123,13 +123,13 @@ def estimate(
     return total
 
 
-def _lessons(images: int, training: int, size: Size) -> float:
+def _lessons(images: int, training: int, size: DeepTestSize) -> float:
     """About how many trials' worth of time retraining takes, if every pass is made: reading, then forward and back."""
     learnt = 2 * (1.7 * images + training) + 3 * training if training else 2 * 1.7 * images
     return 3 * images + learnt * (1 + size.passes)
 
 
-def _trials(size: Size, images: int, length: int) -> float:
+def _trials(size: DeepTestSize, images: int, length: int) -> float:
     """About how many trials one system has; of a long window the simple changes share most frames with their neighbours.
 
     A search mostly ends by itself, but one of long windows when its budget does: every step has neurons of its own.
@@ -140,7 +140,7 @@ def _trials(size: Size, images: int, length: int) -> float:
     return table + 3 * own.searches * tries * (REFUSED if length < LONG else 1)
 
 
-def page(setting: Setting, tested: Sequence[Tested], again: Retraining | None) -> Page:
+def page(setting: Setting, tested: Sequence[DeepTestRuns], again: Retraining | None) -> Page:
     """The page of finished runs: their tables are written on the way."""
     sections = (
         correlation.section(setting, tested),
@@ -163,7 +163,7 @@ LEAD = (
 )
 
 
-def _lead(tested: Sequence[Tested]) -> tuple[str, ...]:
+def _lead(tested: Sequence[DeepTestRuns]) -> tuple[str, ...]:
     black = [one.name for one in tested if one.parts is None]
     lines = [f"{', '.join(black)} cannot be looked into: RQ1 to RQ3 leave it out."] if black else []
     return (*lines, *(f"{one.name}: {concern}" for one in tested for concern in _concerns(one.simple)))
@@ -175,25 +175,25 @@ def _concerns(run: Run) -> list[str]:
     return [concern["why"] for concern in told["concerns"] if concern["level"] != "note"]
 
 
-def _facts(setting: Setting, tested: Sequence[Tested]) -> dict[str, object]:
+def _facts(setting: Setting, tested: Sequence[DeepTestRuns]) -> dict[str, object]:
     images = {one.name: f"{len(one.baseline):,} images, {one.angles.count:,} simple follow-ups" for one in tested}
     return {"level": setting.level, "seed": setting.seed, **images}
 
 
-def _tested(setting: Setting, subject: Subject, size: Size, profile: str) -> Tested:
+def _tested(setting: Setting, subject: Subject, size: DeepTestSize, profile: str) -> DeepTestRuns:
     """All runs of one system; what `swerve check` refuses is refused."""
     dry = deeptest(subject.source, subject.system, profile=profile, seed=setting.seed)
     wet = deeptest(subject.source, subject.system, changes=WEATHER, coverage=False, seed=setting.seed)
     simple = setting.run(f"{subject.name}/simple", dry, anyway=False)
     weather = setting.run(f"{subject.name}/weather", wet)
-    seeds = Some(subject.source, size.seeds)
+    seeds = Subset(subject.source, size.seeds)
     if not isinstance(subject.system, WhiteBox):
-        return Tested(subject, simple, weather, tuple(seeds.keys()))
+        return DeepTestRuns(subject, simple, weather, tuple(seeds.keys()))
     counting = COUNTINGS[COUNTING_OF[profile]]
     layout = layout_of(subject.system, seeds[seeds.keys()[0]], counting=counting)
     # The limit of Eq. 2 is that of all images, also where the search begins with some of them.
     searched = _searched(setting, replace(subject, source=seeds), size, _mse(simple), profile)
-    return Tested(subject, simple, weather, tuple(seeds.keys()), Parts.of(layout), layout.layers, searched)
+    return DeepTestRuns(subject, simple, weather, tuple(seeds.keys()), SubModels.of(layout), layout.layers, searched)
 
 
 def _mse(run: Run) -> float | None:
@@ -202,7 +202,7 @@ def _mse(run: Run) -> float | None:
     return float(np.degrees(np.sqrt(np.mean((labels - said) ** 2))) ** 2) if len(labels) else None
 
 
-def _searched(setting: Setting, subject: Subject, size: Size, mse: float | None, profile: str) -> Guidance:
+def _searched(setting: Setting, subject: Subject, size: DeepTestSize, mse: float | None, profile: str) -> Guidance:
     """Guided searches, and for each its rivals: as many tries with draws of their own, led by nothing that is covered."""
     guided: list[Run] = []
     alike: list[Run] = []
@@ -221,7 +221,7 @@ def _searched(setting: Setting, subject: Subject, size: Size, mse: float | None,
     return Guidance(tuple(guided), tuple(alike), tuple(pairs))
 
 
-def _epoch(setting: Setting, subjects: Sequence[Subject], size: Size) -> Retraining | None:
+def _epoch(setting: Setting, subjects: Sequence[Subject], size: DeepTestSize) -> Retraining | None:
     """As the paper: Epoch, on every frame of the test scenes, with frames of the training split along."""
     chosen = next((subject for subject in subjects if subject.name == RETRAINED), None)
     if chosen is None:
@@ -231,7 +231,7 @@ def _epoch(setting: Setting, subjects: Sequence[Subject], size: Size) -> Retrain
     return Retraining(chosen, scenes, base, size.passes)
 
 
-def _own(subject: Subject, size: Size) -> Retraining | None:
+def _own(subject: Subject, size: DeepTestSize) -> Retraining | None:
     try:
         torch_of(subject.system)
     except InputError:

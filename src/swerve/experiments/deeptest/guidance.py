@@ -11,15 +11,15 @@ import numpy as np
 from swerve.analysis.growth import grown
 from swerve.analysis.neurons import Sets, followups, originals, size_of
 from swerve.analysis.statistics import Outcome, holm, rank_sum
+from swerve.core.values import Array
 from swerve.experiments.deeptest.diversity import axis_note
-from swerve.experiments.deeptest.printed import GUIDED_IMAGES, TABLE_6
-from swerve.experiments.deeptest.tested import Tested, part_name
+from swerve.experiments.deeptest.paper_values import GUIDED_IMAGES, TABLE_6
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns, part_name
 from swerve.experiments.setting import Setting
 from swerve.report.cells import Row
-from swerve.report.experiment import Chart, Part, Section, Sheet
+from swerve.report.experiment_page import ChartPanel, Part, Section, TablePanel
 from swerve.report.plane import Spot, lines
-from swerve.store import Run
-from swerve.values import Array
+from swerve.store.view import Run
 
 GOAL = 0.1  # of the cumulative set's images
 SIGNIFICANT = 0.05
@@ -57,7 +57,7 @@ LAYERS_NOTE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class SearchCoverage:
     """What one search covered: the sets of its seeds and of all its tries, in order."""
 
     run: Run
@@ -104,7 +104,7 @@ class Search:
         return (int((self.kept() <= enough[0]).sum()), int(enough[0]) + 1) if len(enough) else None
 
 
-def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
     """Seeds, cumulative set and guided search beside each other; then guidance against chance at the same budget."""
     looked_into = [tested for tested in all_tested if tested.parts and tested.guidance]
     rows = tuple(row for tested in looked_into for row in _rows(tested))
@@ -115,9 +115,9 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     numbers = dict.fromkeys(("guided: tries to reach", "rival: tries to reach"), MEDIAN)
     numbers |= {"guided covers": ",.1f", "rival covers": ",.1f", "A12": ".2f", "p": ".2g", "p (Holm)": ".2g"}
     parts: tuple[Part, ...] = (
-        Sheet("Table 6", TABLE, rows, NOTE, printed=TABLE[-5:], csv=csv, formats=FORMATS),
-        Sheet("Guidance against chance", AGAINST, rivals, AGAINST_NOTE, csv=csv_rivals, formats=numbers),
-        Sheet("The layers that count", LAYERS, layers, LAYERS_NOTE, csv=csv_layers, main=False),
+        TablePanel("Table 6", TABLE, rows, NOTE, printed=TABLE[-5:], csv=csv, formats=FORMATS),
+        TablePanel("Guidance against chance", AGAINST, rivals, AGAINST_NOTE, csv=csv_rivals, formats=numbers),
+        TablePanel("The layers that count", LAYERS, layers, LAYERS_NOTE, csv=csv_layers, main=False),
         *(_chart(tested) for tested in looked_into),
     )
     return Section("RQ3: does guidance cover more?", (), parts, _answer(rows, rivals))
@@ -206,7 +206,7 @@ def least_p(searches: int) -> float:
     return 1.0 if p is None else p
 
 
-def _layers(tested: Tested) -> Iterator[Row]:
+def _layers(tested: DeepTestRuns) -> Iterator[Row]:
     """Each layer that counts, and how many of its neurons are always, ever and never active."""
     size, seen = tested.originals.size, tested.originals.union() | tested.followups.union()
     always, ever = (np.unpackbits(np.asarray(bits, np.uint8), count=size) for bits in (tested.originals.shared(), seen))
@@ -217,7 +217,7 @@ def _layers(tested: Tested) -> Iterator[Row]:
         yield (tested.name, layer.name, layer.kind, layer.neurons, int(always[place].sum()), active, layer.neurons - active)
 
 
-def _goal(tested: Tested, members: Array) -> tuple[int, int]:
+def _goal(tested: DeepTestRuns, members: Array) -> tuple[int, int]:
     """How many neurons the cumulative set of the search's seeds covers, and how many follow-ups it has."""
     chosen = set(tested.seeds)
     places = [place for place, (case, _, _) in enumerate(tested.followups.keys) if case in chosen]
@@ -226,10 +226,10 @@ def _goal(tested: Tested, members: Array) -> tuple[int, int]:
     return size_of(unions), len(places)
 
 
-def _rows(tested: Tested) -> Iterator[Row]:
+def _rows(tested: DeepTestRuns) -> Iterator[Row]:
     assert tested.parts
     assert tested.guidance
-    searches = [Search(run) for run in tested.guidance.guided]
+    searches = [SearchCoverage(run) for run in tested.guidance.guided]
     for part, members in tested.parts:
         goal, images = _goal(tested, members)
         base = searches[0].seeds.under(members).covered()
@@ -256,13 +256,13 @@ def _rows(tested: Tested) -> Iterator[Row]:
         yield (*told, *counts, _ended(searches), *shares, *gains, short, *reached, *printed, paper)
 
 
-def _ended(searches: Sequence[Search]) -> str:
+def _ended(searches: Sequence[SearchCoverage]) -> str:
     """What ended the searches."""
     cut = sum(search.ended == BUDGET for search in searches)
     return DONE if not cut else BUDGET if cut == len(searches) else f"{BUDGET} in {cut} of {len(searches)}"
 
 
-def _needed(searches: Sequence[Search], members: Array, goal: int) -> tuple[float | None, float | None]:
+def _needed(searches: Sequence[SearchCoverage], members: Array, goal: int) -> tuple[float | None, float | None]:
     """Median images kept and run until `goal` was covered; None unless every search got there."""
     found = [search.reached(members, goal) for search in searches]
     there = [one for one in found if one is not None]
@@ -283,16 +283,16 @@ def _over(number: float | None, images: int) -> float | None:
     return None if number is None or not images else number / images
 
 
-def _against(tested: Tested) -> Iterator[Row]:
+def _against(tested: DeepTestRuns) -> Iterator[Row]:
     assert tested.parts
     assert tested.guidance
-    guided = [Search(run) for run in tested.guidance.guided]
+    guided = [SearchCoverage(run) for run in tested.guidance.guided]
     rivals = {"alike": tested.guidance.alike, "pairs": tested.guidance.pairs}
     for part, members in tested.parts:
         goal, _ = _goal(tested, members)
         ours = [float(search.covered(members)) for search in guided]
         for name, runs in rivals.items():
-            others = [Search(run) for run in runs]
+            others = [SearchCoverage(run) for run in runs]
             theirs = [float(search.covered(members)) for search in others]
             test = rank_sum(ours, theirs)
             told: Row = (part_name(tested, part), name, len(ours), float(np.mean(ours)), float(np.mean(theirs)))
@@ -321,16 +321,16 @@ def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple((*row[:corrected], p, *row[corrected + 1 :]) for row, p in zip(rows, holm(given), strict=True))
 
 
-def _chart(tested: Tested) -> Chart:
+def _chart(tested: DeepTestRuns) -> ChartPanel:
     """How the first search of each kind covered more and more."""
     assert tested.guidance
     named = {"guided": tested.guidance.guided, "alike": tested.guidance.alike, "pairs": tested.guidance.pairs}
     series = {}
     for name, runs in named.items():
-        search = Search(runs[0])
+        search = SearchCoverage(runs[0])
         growth = search.growth(np.ones(search.seeds.size, bool)) / search.seeds.size
         places = np.unique(np.linspace(0, len(growth) - 1, DRAWN).astype(int)) if len(growth) else np.array([], int)
         series[name] = [Spot(float(place + 1), float(growth[place])) for place in places]
     drawn = lines(series, x="tries", y="neurons covered", percent=True)
     note = axis_note([spot.y for line in series.values() for spot in line])
-    return Chart(f"{tested.name}: covered by the first search of each kind", drawn, note)
+    return ChartPanel(f"{tested.name}: covered by the first search of each kind", drawn, note)

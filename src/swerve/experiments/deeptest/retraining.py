@@ -16,25 +16,25 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from swerve.analysis.statistics import Estimate, Outcome
-from swerve.campaign import Campaign
-from swerve.case import Source, group_of
-from swerve.errors import InputError
-from swerve.experiments.deeptest.printed import TABLE_9
+from swerve.core.campaign import Campaign
+from swerve.core.case import Source, group_of
+from swerve.core.errors import InputError
+from swerve.core.seeding import digest_of
+from swerve.experiments.deeptest.paper_values import TABLE_9
 from swerve.experiments.setting import RUNS, Setting
 from swerve.experiments.subjects import Subject
-from swerve.files import json_bytes, make_folder, write_whole
-from swerve.identity import identity_of
 from swerve.methods.deeptest import WEATHER, deeptest
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
-from swerve.report.experiment import Chart, Section, Sheet
-from swerve.retrain.compare import MSE, Compared, compare
-from swerve.retrain.dataset import Drawn, Examples, Joined, by_rule, prepare
-from swerve.retrain.entry import slug
-from swerve.retrain.finetune import Recipe, finetune
+from swerve.report.experiment_page import ChartPanel, Section, TablePanel
+from swerve.retrain.before_after import MSE, Compared, compare
+from swerve.retrain.dataset import DrawnFollowups, Examples, Joined, by_rule, prepare
+from swerve.retrain.finetune import FineTuning, finetune
 from swerve.retrain.split import GROUPS, RANDOM, SIDES, TRAIN, Cut, Split, split_source
-from swerve.seeding import digest_of
-from swerve.sources.some import Some
+from swerve.sources.subset import Subset
+from swerve.sources.written_case import slug
+from swerve.store.files import json_bytes, make_folder, write_whole
+from swerve.store.fingerprint import identity_of
 
 TEST, VAL = 0.34, 0.1  # of the paper's 66% that train, a tenth of all says when to stop here: 56% train
 RATE, PATIENCE = 3e-5, 5  # small steps: so few images are soon learnt by heart
@@ -72,9 +72,9 @@ def section(setting: Setting, asked: Retraining | None) -> Section:
     rows = tuple(_row(name, one) for name, compared in told.items() for one in compared)
     csv = setting.table("table9", COLUMNS, rows)
     formats = {"before": ".4f", "after": ".4f", "change": "+.1%", "low": "+.4f", "high": "+.4f", "p": ".2g"}
-    sheet = Sheet("Table 9", COLUMNS, rows, _note(asked), printed=COLUMNS[-2:], csv=csv, formats=formats)
+    sheet = TablePanel("Table 9", COLUMNS, rows, _note(asked), printed=COLUMNS[-2:], csv=csv, formats=formats)
     believed = [way for way in (LEAK_FREE, MORE) if way in told]
-    charts = tuple(Chart(f"MSE before and after, {way}", bars(_bars(told[way]), axis="rad²")) for way in believed[:1])
+    charts = tuple(ChartPanel(f"MSE before and after, {way}", bars(_bars(told[way]), axis="rad²")) for way in believed[:1])
     answer = ". ".join(f"{way}: {_answer(told[way])}" for way in believed) or f"there is no {LEAK_FREE} figure"
     return Section(title, short, (sheet, *charts), answer)
 
@@ -137,11 +137,11 @@ def _retrained(setting: Setting, asked: Retraining, way: str) -> Iterator[Compar
     campaign = _wet(asked.source, asked, setting)
     how = RANDOM if way == PRINTED else None
     split = split_source(campaign.source, Cut(how, TEST, VAL, gap=_gap(asked.source), seed=setting.seed))
-    followups = Drawn(campaign, campaign.rules, setting.seed, setting.watch)
+    followups = DrawnFollowups(campaign, campaign.rules, setting.seed, setting.watch)
     held = by_rule(campaign, seed=setting.seed, progress=setting.watch)
     base = _more(asked.base, asked, setting) if way == MORE and asked.base else asked.base
     prepared = prepare(campaign, split, followups, mix=MIX, held=held, base=base)
-    recipe = Recipe(passes=asked.passes, rate=RATE, patience=PATIENCE, seed=setting.seed)
+    recipe = FineTuning(passes=asked.passes, rate=RATE, patience=PATIENCE, seed=setting.seed)
     tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, progress=setting.watch)
     rows = compare(campaign.system, tuned.system, prepared.tested(), seed=setting.seed, progress=setting.watch)
     yield from (row for row in rows if row.measure == MSE)
@@ -150,7 +150,7 @@ def _retrained(setting: Setting, asked: Retraining, way: str) -> Iterator[Compar
 def _gap(source: Source) -> int:
     """Cases left free beside a block: three seconds of the drive before it was thinned, a third of a block at most."""
     keys = source.keys()
-    whole = len(source.source.keys()) if isinstance(source, Some) else len(keys)
+    whole = len(source.source.keys()) if isinstance(source, Subset) else len(keys)
     shortest = min(Counter(group_of(source, key) for key in keys).values())
     return min(math.ceil(Cut.gap * len(keys) / whole), shortest // (3 * Cut.blocks))
 
@@ -171,7 +171,7 @@ def _more(base: Source, asked: Retraining, setting: Setting) -> Source:
     """Frames of the training split with fog and rain versions of their own."""
     campaign, keys = _wet(base, asked, setting), base.keys()
     everything = Split(GROUPS, dict.fromkeys(keys, TRAIN), {key: group_of(base, key) for key in keys})
-    drawn = Drawn(campaign, campaign.rules, setting.seed, setting.watch).of(keys, MIX)
+    drawn = DrawnFollowups(campaign, campaign.rules, setting.seed, setting.watch).of(keys, MIX)
     return Joined((base, Examples(base, drawn, everything)))
 
 

@@ -10,17 +10,17 @@ from typing import Any
 from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
 from swerve.analysis.tables import TABLES
-from swerve.experiments.deeptest.printed import FALSE_BY_CHANGE, FALSE_POSITIVES
-from swerve.experiments.deeptest.tested import Tested
+from swerve.experiments.deeptest.paper_values import FALSE_BY_CHANGE, FALSE_POSITIVES
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns
 from swerve.experiments.deeptest.violations import ALL, EPSILON, FACTOR
 from swerve.experiments.setting import Setting
-from swerve.files import make_folder, write_whole
 from swerve.report.cells import Row
-from swerve.report.experiment import Section, Sheet
-from swerve.retrain.entry import slug
+from swerve.report.experiment_page import Section, TablePanel
 from swerve.review.agreement import verdicts
 from swerve.review.marks import Mark
-from swerve.store import Run
+from swerve.sources.written_case import slug
+from swerve.store.files import make_folder, write_whole
+from swerve.store.view import Run
 
 COLUMNS = (
     *("model", "changes", "violations", "marked", "true", "false", "unnatural", "false share", "low", "high"),
@@ -33,7 +33,7 @@ NOTE = (
 )
 
 
-def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
     """What people have marked so far, with the share of false positives and its interval."""
     judged = [tested for tested in all_tested if tested.oracle]
     rows = (*(row for tested in judged for row in _rows(setting, tested)), *_totals(judged))
@@ -41,11 +41,11 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     formats = {"false share": ".1%", "low": ".1%", "high": ".1%"}
     marked = sum(number for row in rows if row[1] == "all" and row[0] != ALL and isinstance(number := row[3], int))
     answer = f"{marked:,} violations are marked so far" if marked else "nobody has marked a violation yet"
-    sheet = Sheet("False positives", COLUMNS, rows, NOTE, printed=COLUMNS[-1:], csv=csv, formats=formats)
+    sheet = TablePanel("False positives", COLUMNS, rows, NOTE, printed=COLUMNS[-1:], csv=csv, formats=formats)
     return Section("RQ4: how many of them are false?", parts=(sheet,), answer=answer)
 
 
-def _rows(setting: Setting, tested: Tested) -> Iterator[Row]:
+def _rows(setting: Setting, tested: DeepTestRuns) -> Iterator[Row]:
     total: Counter[Mark] = Counter()
     found = 0
     for name, ids, run in _violations(tested):
@@ -64,7 +64,7 @@ def _command(setting: Setting, model: str, name: str, ids: Collection[str], run:
     return shlex.join(["swerve", "review", str(run.folder), "--only", str(file)]) if ids else None
 
 
-def _totals(judged: Sequence[Tested]) -> Iterator[Row]:
+def _totals(judged: Sequence[DeepTestRuns]) -> Iterator[Row]:
     """Each kind of change over all models, beside what the paper prints."""
     found: dict[str, list[tuple[int, Counter[Mark]]]] = {}
     for tested in judged:
@@ -82,7 +82,7 @@ def _row(model: str, name: str, found: int, counts: Counter[Mark], where: str | 
     return (model, name, found, marked, counts[Mark.TRUE], false, counts[Mark.UNNATURAL], *share, where, printed)
 
 
-def _violations(tested: Tested) -> Iterator[tuple[str, set[str], Run]]:
+def _violations(tested: DeepTestRuns) -> Iterator[tuple[str, set[str], Run]]:
     """The ids of the violations that count, run by run."""
     oracle = tested.oracle
     assert oracle

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from swerve.analysis.angles import Angles
-from swerve.experiments.deeptest.tested import Tested
+from swerve.core.values import Array
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns
 from swerve.experiments.setting import Setting
 from swerve.methods.deeptest import OWN, WITHIN
 from swerve.report.cells import Row
-from swerve.report.experiment import Sheet
-from swerve.values import Array
+from swerve.report.experiment_page import TablePanel
 
 TOLERANCES = (2, 5, 10, 20, 30)  # degrees of the wheel
 SLACK = 1e-9  # degrees, that turning them into radians and back may cost
@@ -23,14 +23,14 @@ NOTE = (
 )
 
 
-def sheet(setting: Setting, all_tested: Sequence[Tested]) -> Sheet:
+def sheet(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> TablePanel:
     """How many follow-ups moved the answer by more than each tolerance, by model and change."""
     rows = tuple(row for tested in all_tested for row in _rows(tested))
     csv = setting.table("shifts", COLUMNS, rows)
-    return Sheet("By how much changes move the answer", COLUMNS, rows, NOTE, csv=csv)
+    return TablePanel("By how much changes move the answer", COLUMNS, rows, NOTE, csv=csv)
 
 
-def told(all_tested: Sequence[Tested]) -> str:
+def told(all_tested: Sequence[DeepTestRuns]) -> str:
     """How many follow-ups of each kind moved the answer by more than the usual tolerance."""
     found: dict[str, list[Array]] = {"simple": [_moved(tested.angles) for tested in all_tested]}
     for tested in all_tested:
@@ -41,14 +41,14 @@ def told(all_tested: Sequence[Tested]) -> str:
     return f"{', '.join(parts)} follow-ups move the model's own answer by more than {WITHIN:g}°"
 
 
-def _rows(tested: Tested) -> Iterator[Row]:
+def _rows(tested: DeepTestRuns) -> Iterator[Row]:
     simple = ((_plain(rule), tested.angles.of(rule)) for rule in tested.angles.rules)
     for name, angles in (*simple, *_others(tested)):
         moved = _moved(angles)
         yield (tested.name, name, len(moved), *(int((moved > degrees + SLACK).sum()) for degrees in TOLERANCES))
 
 
-def _others(tested: Tested) -> Iterator[tuple[str, Angles]]:
+def _others(tested: DeepTestRuns) -> Iterator[tuple[str, Angles]]:
     """What is not simple: fog, rain, and what the guided search kept."""
     for rule in tested.weather_angles.rules:
         yield _plain(rule), tested.weather_angles.of(rule)

@@ -10,15 +10,15 @@ import numpy as np
 from swerve.analysis.angles import Angles
 from swerve.analysis.oracle import EPSILONS, LAMBDAS, RMSE, Oracle
 from swerve.analysis.statistics import BoxPlot, box_plot, signed_rank
+from swerve.core.values import Array
 from swerve.experiments.deeptest import shifts
-from swerve.experiments.deeptest.printed import FIGURE_6, TABLE_7, TABLE_8
-from swerve.experiments.deeptest.tested import Tested, related
+from swerve.experiments.deeptest.paper_values import FIGURE_6, TABLE_7, TABLE_8
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns, related
 from swerve.experiments.setting import Setting
 from swerve.experiments.subjects import LIKE
 from swerve.report.cells import Row
 from swerve.report.charts import box_plots
-from swerve.report.experiment import Chart, Part, Section, Sheet
-from swerve.values import Array
+from swerve.report.experiment_page import ChartPanel, Part, Section, TablePanel
 
 FACTOR, EPSILON = 5, 0.03  # the authors' operating point (DT-28)
 LABEL, INTRODUCED, OWN = "label", "label, introduced", "own answer"
@@ -41,7 +41,7 @@ GROUPS, TOTAL = ("simple", "rain", "fog", "guided"), "all changes"
 Counts = Mapping[str, list[int]]
 
 
-def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
     """The whole λ×ε table, violations by change and model, and deviations of violating images."""
     judged = [tested for tested in all_tested if tested.oracle]
     tables = {tested.name: counts_of(tested) for tested in judged}
@@ -56,22 +56,22 @@ def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
     formats = dict.fromkeys(("low", "first", "median", "third", "high"), ".2f")
     formats |= {"MSE, rad²": ".4f", "p": ".2g", "rank-biserial": "+.2f"}
     parts: tuple[Part, ...] = (
-        Sheet("Table 7: violations by λ and ε, all models", ("λ", *COLUMNS, *PRINTED), _all(rows, LABEL), NOTE_7,
+        TablePanel("Table 7: violations by λ and ε, all models", ("λ", *COLUMNS, *PRINTED), _all(rows, LABEL), NOTE_7,
               printed=PRINTED, csv=csv_7),
-        Sheet("Table 7, introduced: of these, the untouched image was answered within the limit", ("λ", *COLUMNS[:-1]),
+        TablePanel("Table 7, introduced: of these, the untouched image was answered within the limit", ("λ", *COLUMNS[:-1]),
               tuple(row[: len(COLUMNS)] for row in _all(rows, INTRODUCED)), "the rest was wrong before the change"),
-        Sheet("Table 7, second reading: against the model's own answer on the untouched image", ("λ", *COLUMNS[:-1]),
+        TablePanel("Table 7, second reading: against the model's own answer on the untouched image", ("λ", *COLUMNS[:-1]),
               tuple(row[: len(COLUMNS)] for row in _all(rows, OWN)),
               "(said before - said after)² above λ·MSE_orig; Eq. 3 chooses changes by their labels all the same",
               main=False),
-        Sheet(f"Table 8: violations at λ = {FACTOR}, ε = {EPSILON:g}", head_8, rows_8, NOTE_8,
+        TablePanel(f"Table 8: violations at λ = {FACTOR}, ε = {EPSILON:g}", head_8, rows_8, NOTE_8,
               printed=tuple(name for name in head_8 if name.startswith("printed")), csv=csv_8),
-        Sheet("Guided violations", GUIDED, guided, GUIDED_NOTE, csv=csv_guided),
+        TablePanel("Guided violations", GUIDED, guided, GUIDED_NOTE, csv=csv_guided),
         shifts.sheet(setting, all_tested),
-        Sheet("Fig. 6: how far violating images and their originals are off", FIG_6, figure,
+        TablePanel("Fig. 6: how far violating images and their originals are off", FIG_6, figure,
               NOTE_6 + related(judged),
               printed=("printed MSE",), csv=csv_6, formats=formats),
-        Chart("Fig. 6: deviation from the label, radians of the wheel", box_plots(_boxes(judged), axis="rad")),
+        ChartPanel("Fig. 6: deviation from the label, radians of the wheel", box_plots(_boxes(judged), axis="rad")),
     )  # fmt: skip
     return Section("RQ4: how many wrong answers?", (_errors(judged),), parts, _answer(all_tested, tables))
 
@@ -99,7 +99,7 @@ def _all(rows: Sequence[Row], reading: str) -> tuple[Row, ...]:
     return tuple(row[2:] for row in rows if row[:2] == (reading, ALL))
 
 
-def _errors(judged: Sequence[Tested]) -> str:
+def _errors(judged: Sequence[DeepTestRuns]) -> str:
     oracles = {tested.name: tested.oracle for tested in judged if tested.oracle}
     told = ", ".join(f"{name} {oracle.mse:.4f}" for name, oracle in oracles.items())
     line = f"MSE_orig in rad² of the wheel: {told or 'no labels, so Eq. 2 cannot be applied'}."
@@ -107,7 +107,7 @@ def _errors(judged: Sequence[Tested]) -> str:
     return f"{line} RMSE_orig in rad, which Eq. 3 takes here: {roots}." if roots else line
 
 
-def _answer(all_tested: Sequence[Tested], tables: Mapping[str, Mapping[str, Counts]]) -> str:
+def _answer(all_tested: Sequence[DeepTestRuns], tables: Mapping[str, Mapping[str, Counts]]) -> str:
     judged = [tested for tested in all_tested if tested.oracle]
     if not judged:
         return f"no case has a label, so Eq. 2 cannot be applied; {shifts.told(all_tested)}"
@@ -124,7 +124,7 @@ def _answer(all_tested: Sequence[Tested], tables: Mapping[str, Mapping[str, Coun
     return f"at λ = {FACTOR}, ε = {EPSILON:g}: {told} violations; untouched {every['untouched'][0]:,} of {images:,} images"
 
 
-def sets_of(tested: Tested) -> dict[str, Angles]:
+def sets_of(tested: DeepTestRuns) -> dict[str, Angles]:
     """The follow-ups of every column but the untouched."""
     assert tested.oracle
     sets = {f"ε {epsilon:g}": tested.oracle.admitted(tested.angles, epsilon) for epsilon in EPSILONS}
@@ -139,7 +139,7 @@ def introduced(oracle: Oracle, angles: Angles, factor: float) -> Array:
     return np.asarray(oracle.violated(angles.squared_errors(), factor) & ~oracle.violated(before, factor))
 
 
-def counts_of(tested: Tested) -> dict[str, dict[str, list[int]]]:
+def counts_of(tested: DeepTestRuns) -> dict[str, dict[str, list[int]]]:
     """Violations by λ for every column, in the three readings."""
     oracle, sets, nothing = tested.oracle, sets_of(tested), [0] * len(LAMBDAS)
     assert oracle
@@ -167,7 +167,7 @@ def _table_7(tables: Mapping[str, Mapping[str, Counts]]) -> Iterator[Row]:
                 yield (reading, model, factor, *(table[reading][name][place] for name in COLUMNS), *(None for _ in TABLE_7))
 
 
-def _table_8(judged: Sequence[Tested]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+def _table_8(judged: Sequence[DeepTestRuns]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     alike = [tested for tested in judged if tested.subject.like]
     names = [column for tested in judged for column in (tested.name, f"{tested.name}, introduced", f"{tested.name}, of")]
     head = (
@@ -196,13 +196,13 @@ def _printed(name: str, model: str = "") -> int | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def _sum(tested: Tested) -> tuple[int, int, int]:
+def _sum(tested: DeepTestRuns) -> tuple[int, int, int]:
     """The last row: simple changes, rain, fog and guided together."""
     wrong, new, count = (sum(column) for column in zip(*(_cells(tested, name) for name in GROUPS), strict=True))
     return wrong, new, count
 
 
-def _cells(tested: Tested, name: str) -> tuple[int, int, int]:
+def _cells(tested: DeepTestRuns, name: str) -> tuple[int, int, int]:
     """Violations of a row of Table 8, those introduced, and of how many."""
     oracle = tested.oracle
     assert oracle
@@ -215,7 +215,7 @@ def _cells(tested: Tested, name: str) -> tuple[int, int, int]:
     return wrong, int(introduced(oracle, angles, FACTOR).sum()), angles.count
 
 
-def _guided(tested: Tested) -> Row:
+def _guided(tested: DeepTestRuns) -> Row:
     """Of how many originals the guided violations are, and how many have only steps that pass Eq. 3 alone."""
     oracle, angles = tested.oracle, tested.guided_angles
     assert oracle
@@ -229,7 +229,7 @@ def _guided(tested: Tested) -> Row:
     return tested.name, wrong.count, new, len({*wrong.case.tolist()}), sum(passing[change] for change in wrong.change)
 
 
-def _violating(tested: Tested) -> dict[str, Array]:
+def _violating(tested: DeepTestRuns) -> dict[str, Array]:
     """For each original, its violating follow-ups x 2: |label - said| of the follow-up and of the original, all changes."""
     oracle = tested.oracle
     assert oracle
@@ -242,7 +242,7 @@ def _violating(tested: Tested) -> dict[str, Array]:
     return {case: np.array(pairs) for case, pairs in found.items()}
 
 
-def _deviations(tested: Tested) -> tuple[Array, Array]:
+def _deviations(tested: DeepTestRuns) -> tuple[Array, Array]:
     """Mean |label - said| of each original's violating follow-ups, and its own."""
     both = np.array([pairs.mean(axis=0) for pairs in _violating(tested).values()]).reshape(-1, 2)
     return both[:, 0], both[:, 1]
@@ -255,7 +255,7 @@ def _mse(violating: Mapping[str, Array], side: int) -> tuple[int, float | None]:
     return len(every), float(every.mean()) if len(every) else None
 
 
-def _figure_6(judged: Sequence[Tested]) -> Iterator[Row]:
+def _figure_6(judged: Sequence[DeepTestRuns]) -> Iterator[Row]:
     """The rows of each model, then one of all models, which is what the paper prints."""
     for tested in judged:
         parts, found = _deviations(tested), _violating(tested)
@@ -270,7 +270,7 @@ def _figure_6(judged: Sequence[Tested]) -> Iterator[Row]:
         yield (ALL, name, len(every), *_mse(every, side), *(None,) * 7, FIGURE_6[side])
 
 
-def _boxes(judged: Sequence[Tested]) -> dict[str, BoxPlot | None]:
+def _boxes(judged: Sequence[DeepTestRuns]) -> dict[str, BoxPlot | None]:
     return {
         f"{tested.name}, {name}": box_plot(part.tolist())
         for tested in judged

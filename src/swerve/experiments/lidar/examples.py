@@ -6,19 +6,19 @@ from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from itertools import chain
 
-from swerve.codec import decode_values
+from swerve.core.encode import decode_values
+from swerve.core.values import Array
 from swerve.experiments.lidar.fewest import pictured
-from swerve.experiments.lidar.tested import Tested, Trial, boxes_of
+from swerve.experiments.lidar.subject_runs import LidarRuns, Trial, boxes_of
 from swerve.relations.obstacles import in_region
 from swerve.report.birdseye import before_after
-from swerve.report.experiment import Pictures, Section
-from swerve.rows import record_of
-from swerve.values import Array
+from swerve.report.experiment_page import PicturePanel, Section
+from swerve.store.record_json import record_of
 
 EACH = 4  # of a system
 
 
-def section(all_tested: Sequence[Tested]) -> Section:
+def section(all_tested: Sequence[LidarRuns]) -> Section:
     """Of each system the frames in which most vanished."""
     parts = tuple(made for tested in all_tested if (made := _pictures(tested)).items)
     return Section("What lost obstacles look like", (TEXT,), parts, "" if parts else "no obstacle was lost")
@@ -32,9 +32,9 @@ TEXT = (
 )
 
 
-def _pictures(tested: Tested) -> Pictures:
+def _pictures(tested: LidarRuns) -> PicturePanel:
     rows = chosen(row for run in tested.runs.values() for row in run.trials())
-    return Pictures(tested.name, tuple((_caption(row), _drawn(tested, row)) for row in rows), across=1)
+    return PicturePanel(tested.name, tuple((_caption(row), _drawn(tested, row)) for row in rows), across=1)
 
 
 def chosen(rows: Iterable[Trial], most: int = EACH) -> list[Trial]:
@@ -62,7 +62,7 @@ def _caption(row: Trial) -> str:
     return f"{row['rule']}: {row['why']}, {row['facts']['vanished']:.0f} of the lost vanished; {row['case']}"
 
 
-def _drawn(tested: Tested, row: Trial) -> Array:
+def _drawn(tested: LidarRuns, row: Trial) -> Array:
     record = record_of(dict(row))
     assert record.change
     case = tested.subject.source[record.trial.case]

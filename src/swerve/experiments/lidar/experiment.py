@@ -6,20 +6,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swerve.case import Source
+from swerve.core.case import Source
+from swerve.core.system import System
 from swerve.experiments.estimate import SAMPLED, Cost, trial_cost
 from swerve.experiments.lidar import examples, fewest, losses, reach, retraining, subset
 from swerve.experiments.lidar.fewest import Hunt, hunt
 from swerve.experiments.lidar.retraining import Lessons
-from swerve.experiments.lidar.sweeps import zoo
-from swerve.experiments.lidar.tested import PLACEMENTS, Tested, is_safe
+from swerve.experiments.lidar.subject_runs import PLACEMENTS, LidarRuns, is_safe
+from swerve.experiments.lidar.subjects import zoo
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject, given
 from swerve.methods.lidar import BOTH, INDEPENDENT, PAIRED, SERIES, lidar
-from swerve.report.experiment import Page, write_page
+from swerve.report.experiment_page import Page, write_page
 from swerve.search.fuzz import Fuzz
-from swerve.sources.some import Some
-from swerve.system import System
+from swerve.sources.subset import Subset
 from swerve.transformations.points import clouds_of
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.lidar import Lidar, LidarGlobal
@@ -31,7 +31,7 @@ PICTURE = 0.5e6  # bytes of a frame's picture
 
 
 @dataclass(frozen=True)
-class Size:
+class LidarSize:
     """How much is run: frames of a series, frames that the search for the fewest points begins with, and lessons."""
 
     frames: int
@@ -41,9 +41,9 @@ class Size:
 
 
 SIZES = {
-    QUICK: Size(40, 20, Fuzz(targets=8, tries=40), Lessons(20, 4, 1, 20, 5)),
-    USUAL: Size(500, 200, Fuzz(), Lessons(200, 20, 4, 200, 50)),
-    FULL: Size(1000, 400, Fuzz(targets=48, tries=128), Lessons(400, 40, 6, 500, 100)),
+    QUICK: LidarSize(40, 20, Fuzz(targets=8, tries=40), Lessons(20, 4, 1, 20, 5)),
+    USUAL: LidarSize(500, 200, Fuzz(), Lessons(200, 20, 4, 200, 50)),
+    FULL: LidarSize(1000, 400, Fuzz(targets=48, tries=128), Lessons(400, 40, 6, 500, 100)),
 }
 BATCHES = (8, 4)  # of the two runs: a follow-up has other neighbours than its source, and A/A should have too
 
@@ -80,7 +80,7 @@ def experiment(
     return page
 
 
-def _frames(size: Size, independent: bool) -> int:
+def _frames(size: LidarSize, independent: bool) -> int:
     return size.frames * (len(SERIES) if independent else 1)
 
 
@@ -91,7 +91,7 @@ LEAD = (
 )
 
 
-def _lead(tested: Sequence[Tested]) -> tuple[str, ...]:
+def _lead(tested: Sequence[LidarRuns]) -> tuple[str, ...]:
     safe = [one.name for one in tested if one.safe]
     full = [one.name for one in tested if isinstance(one.subject.system, Lidar) and one.name not in safe]
     told = (f"{', '.join(full)}: the network sees the whole sweep and the region says whose points count, as in the code of "
@@ -100,13 +100,13 @@ def _lead(tested: Sequence[Tested]) -> tuple[str, ...]:
                       "outside can change its answer, which is checked here.",) if safe else ()))  # fmt: skip
 
 
-def _facts(setting: Setting, tested: Sequence[Tested], hunts: Sequence[Hunt], design: str) -> dict[str, object]:
+def _facts(setting: Setting, tested: Sequence[LidarRuns], hunts: Sequence[Hunt], design: str) -> dict[str, object]:
     frames = {one.name: f"{len(one.baseline):,} frames, {one.unjudged:,} trials not judged" for one in tested}
     tries = {f"{one.subject.name}, fewest points": f"{one.tries:,} tries" for one in hunts}
     return {"level": setting.level, "seed": setting.seed, "series": design, **frames, **tries}
 
 
-def _tested(setting: Setting, subject: Subject, independent: bool) -> Tested:
+def _tested(setting: Setting, subject: Subject, independent: bool) -> LidarRuns:
     """The series of one system, points anywhere and points near the border."""
     series = INDEPENDENT if independent else PAIRED
     runs = {}
@@ -115,7 +115,7 @@ def _tested(setting: Setting, subject: Subject, independent: bool) -> Tested:
             subject.source, subject.system, near=near, check=BOTH, series=series, seed=setting.seed, inference_batch=batch
         )
         runs[placement] = setting.run(f"{subject.name}/{placement}", campaign)
-    return Tested(subject, runs)
+    return LidarRuns(subject, runs)
 
 
 def estimate(
@@ -131,7 +131,7 @@ def estimate(
     frames = _frames(size, independent)
     if system is not None and source is not None:
         passes = _passes(size, min(frames, len(source.keys())), independent)
-        return _trial(system, Some(source, SAMPLED)) * (passes + _searching(size))
+        return _trial(system, Subset(source, SAMPLED)) * (passes + _searching(size))
     some, (sweep, points) = LidarWorld(drives=SAMPLED, seed=1), _sweep()
     total = sweep * frames + Cost(0, points * frames)
     systems = (Lidar(), LidarGlobal(), Lidar(roi_first=True))
@@ -157,13 +157,13 @@ def _trial(system: System, source: Source) -> Cost:
     return trial_cost(lidar(source, system, n=SERIES[-1], check=BOTH), source)
 
 
-def _passes(size: Size, frames: int, independent: bool) -> int:
+def _passes(size: LidarSize, frames: int, independent: bool) -> int:
     """How often one system answers in the series: the frames once in each run, and every follow-up."""
     del size
     return len(PLACEMENTS) * frames * (2 if independent else 1 + len(SERIES))
 
 
-def _searching(size: Size) -> float:
+def _searching(size: LidarSize) -> float:
     """About how often one system answers in the search for the fewest points."""
     search = size.search
     return size.searched * (1 + search.per_case) + search.targets * (search.tries + HIDDEN * SHRINKING)

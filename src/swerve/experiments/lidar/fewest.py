@@ -8,30 +8,32 @@ from itertools import islice
 
 import numpy as np
 
-from swerve.campaign import Campaign, Plan
-from swerve.case import Case
-from swerve.engine import Here
-from swerve.errors import StoreError
-from swerve.evaluation import answer_all
-from swerve.experiments.lidar.tested import NEAR, boxes_of
+from swerve.config.toml import build_change
+from swerve.core.campaign import Campaign, Plan
+from swerve.core.case import Case
+from swerve.core.errors import StoreError
+from swerve.core.region import region_of
+from swerve.core.relation import Verdict
+from swerve.core.values import Array, Boxes3D, Region, find
+from swerve.experiments.lidar.subject_runs import NEAR, boxes_of
 from swerve.experiments.setting import Setting
 from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import lidar
-from swerve.region import region_of
-from swerve.relation import Verdict
 from swerve.relations.obstacles import Changes, changes, in_region, labelled
 from swerve.report.birdseye import around, before_after
 from swerve.report.cells import Row
-from swerve.report.experiment import Pictures, Section, Sheet
-from swerve.rows import Finding, finding_of, record_of
+from swerve.report.experiment_page import PicturePanel, Section, TablePanel
+from swerve.run.evaluator import answer_all
+from swerve.run.executors.in_process import InProcess
+from swerve.run.shrink import shrink
 from swerve.search.fuzz import Fuzz, FuzzSession, Siege
-from swerve.shrink import Shrunk, shrink, shrunk_of
-from swerve.sources.some import Some
-from swerve.spec import build_change
-from swerve.store import Run, locked
+from swerve.sources.subset import Subset
+from swerve.store.artifacts import Shrunk, shrunk_of
+from swerve.store.folder import locked
+from swerve.store.record_json import Finding, finding_of, record_of
+from swerve.store.view import Run
 from swerve.transformations.offer import OfferPoints
 from swerve.transformations.scatter import PlacePoints
-from swerve.values import Array, Boxes3D, Region, find
 
 RUN = "fewest"
 SHOWN = 6
@@ -46,7 +48,7 @@ SUMMARY = (
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class AnsweredPair:
     """A case and its follow-up, answered once more in passes of their own."""
 
     case: Case
@@ -68,7 +70,7 @@ class Besieged:
     kind: str
     shrunk: Shrunk | None = None
     points: PlacePoints | None = None
-    seen: Seen | None = None
+    seen: AnsweredPair | None = None
     real: bool | None = None  # whether a label knows it; None without labels
 
     @property
@@ -116,12 +118,12 @@ class Hunt:
 
 def hunt(setting: Setting, subject: Subject, frames: int, search: Fuzz) -> Hunt:
     """Search, shrink what was found, and confirm it."""
-    some = Some(subject.source, frames)
+    some = Subset(subject.source, frames)
     campaign = lidar(some, subject.system, n=search.points, near=NEAR, search=search, seed=setting.seed)
     run = setting.run(f"{subject.name}/{RUN}", campaign)
     session = told(campaign, run)
     rows = {row["draw"]: finding_of(row) for row in run.trials() if row["status"] == "violated"}
-    hands = Here(campaign)
+    hands = InProcess(campaign)
     hands.begin({seen.case: seen for seen in run.baseline()})
     demanded = _demanded(campaign, run, session.scouted)
     besieged = [siege for siege in session.besieged if (siege.case, siege.row) in demanded]
@@ -162,7 +164,7 @@ def told(campaign: Campaign, run: Run) -> FuzzSession:
     return session
 
 
-def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | None, hands: Here) -> Besieged:
+def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | None, hands: InProcess) -> Besieged:
     said = next(seen for seen in run.baseline() if seen.case == siege.case)
     kind, truth = boxes_of(said.said).kinds[siege.row], find(said.truth, Boxes3D.slot)
     real = bool(labelled(boxes_of(said.said), truth)[siege.row]) if truth else None
@@ -176,7 +178,7 @@ def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | Non
     return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)), real)
 
 
-def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, hands: Here) -> Shrunk | None:
+def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, hands: InProcess) -> Shrunk | None:
     """The fewest points with which this very obstacle is still lost; None where a system that flickers has it back."""
 
     def still_lost(_: Finding, one: Finding) -> bool:
@@ -190,11 +192,11 @@ def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, hands: 
     return made
 
 
-def _seen(campaign: Campaign, case: Case, followup: Case) -> Seen | None:
+def _seen(campaign: Campaign, case: Case, followup: Case) -> AnsweredPair | None:
     before, after = (answer_all(campaign.system, [one])[0] for one in (case, followup))
     if isinstance(before, Verdict) or isinstance(after, Verdict):
         return None
-    return Seen(case, followup, boxes_of(before), boxes_of(after))
+    return AnsweredPair(case, followup, boxes_of(before), boxes_of(after))
 
 
 def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
@@ -206,8 +208,8 @@ def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
     summary = tuple(_summary(one) for one in hunts)
     csv = setting.table("fewest", COLUMNS, rows)
     sheets = (
-        Sheet("The search", SUMMARY, summary, NOTE, formats={"median": ".1f"}),
-        Sheet("Besieged obstacles", COLUMNS, rows, csv=csv, main=False,
+        TablePanel("The search", SUMMARY, summary, NOTE, formats={"median": ".1f"}),
+        TablePanel("Besieged obstacles", COLUMNS, rows, csv=csv, main=False,
               formats={"x": ".1f", "y": ".1f", "score": ".2f", "metres to the nearest": ".1f"}),
     )  # fmt: skip
     pictures = tuple(made for one in hunts if (made := _pictures(one)).items)
@@ -249,9 +251,9 @@ def shown(one: Hunt) -> list[Besieged]:
     return sorted((item for item in one.hidden if item.confirmed), key=lambda item: not item.vanished)[:SHOWN]
 
 
-def _pictures(one: Hunt) -> Pictures:
+def _pictures(one: Hunt) -> PicturePanel:
     items = tuple((_caption(item), _drawn(one, item)) for item in shown(one))
-    return Pictures(f"{one.subject.name}: before and after the fewest points", items, across=1)
+    return PicturePanel(f"{one.subject.name}: before and after the fewest points", items, across=1)
 
 
 def _caption(item: Besieged) -> str:

@@ -13,14 +13,14 @@ from itertools import islice
 import numpy as np
 import torch
 
-from swerve.case import Case
-from swerve.experiments.lidar.tested import Tested, boxes_of
+from swerve.core.case import Case
+from swerve.core.region import outside, region_of
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array, Boxes3D, PointCloud
+from swerve.experiments.lidar.subject_runs import LidarRuns, boxes_of
 from swerve.experiments.setting import Setting
-from swerve.region import outside, region_of
 from swerve.report.cells import Row
-from swerve.report.experiment import Sheet
-from swerve.seeding import rng_for
-from swerve.values import Array, Boxes3D, PointCloud
+from swerve.report.experiment_page import TablePanel
 from swerve.zoo.grid import FILLED
 from swerve.zoo.lidar import Lidar, Swept
 from swerve.zoo.lidar_network import HEADS
@@ -45,7 +45,7 @@ class Reach:
     metres: tuple[float | None, ...]  # by REACHES
 
 
-def sheets(setting: Setting, all_tested: Sequence[Tested]) -> tuple[Sheet, ...]:
+def sheets(setting: Setting, all_tested: Sequence[LidarRuns]) -> tuple[TablePanel, ...]:
     """How far single points reach in each of the zoo's networks; nothing where there is none."""
     found = [(tested.name, list(reaches(tested, setting.seed))) for tested in all_tested]
     measured = [(name, some) for name, some in found if some]
@@ -55,10 +55,10 @@ def sheets(setting: Setting, all_tested: Sequence[Tested]) -> tuple[Sheet, ...]:
     summary = tuple((name, len(some), *farthest(some)) for name, some in measured)
     csv = setting.table("field", COLUMNS, rows)
     title = "The farthest that one added point changes anything, in metres"
-    return (Sheet(title, SUMMARY, summary, _told(summary), csv=csv, formats=dict.fromkeys(REACHES, ".1f")),)
+    return (TablePanel(title, SUMMARY, summary, _told(summary), csv=csv, formats=dict.fromkeys(REACHES, ".1f")),)
 
 
-def reaches(tested: Tested, seed: int) -> Iterator[Reach]:
+def reaches(tested: LidarRuns, seed: int) -> Iterator[Reach]:
     """Single points at some places outside the region of some frames; none for a system that is not the zoo's."""
     system = tested.subject.system
     if not isinstance(system, Lidar):

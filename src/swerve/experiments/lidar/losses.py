@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from swerve.analysis.statistics import sign_test, wilson
-from swerve.experiments.lidar.printed import FRAMES, RANKING, TABLE
-from swerve.experiments.lidar.tested import ANYWHERE, NOTHING, Frame, Tested
+from swerve.experiments.lidar.paper_values import FRAMES, RANKING, TABLE
+from swerve.experiments.lidar.subject_runs import ANYWHERE, NOTHING, Frame, LidarRuns
 from swerve.experiments.setting import Setting
 from swerve.relations.obstacles import ALL
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars, stacked
-from swerve.report.experiment import Chart, Section, Sheet
+from swerve.report.experiment_page import ChartPanel, Section, TablePanel
 
 OUTCOMES = ("lost", "equal", "gained")
 PRINTED = tuple(f"printed {name}" for name in OUTCOMES)
@@ -25,17 +25,17 @@ FORMATS = {"rate": ".1%", "low": ".1%", "high": ".1%", "A/A rate": ".1%"}
 MOST = max(TABLE)
 
 
-def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+def section(setting: Setting, all_tested: Sequence[LidarRuns]) -> Section:
     """The three columns for every system, placement and n; and per type."""
     rows = tuple(row for tested in all_tested for row in _table(tested))
     types = tuple(row for tested in all_tested for row in _figure_3(tested))
     parts = (
-        Sheet("Table: frames with fewer, as many and more obstacles than before", COLUMNS, rows, NOTE, printed=PRINTED,
+        TablePanel("Table: frames with fewer, as many and more obstacles than before", COLUMNS, rows, NOTE, printed=PRINTED,
               csv=setting.table("table", COLUMNS, rows), formats={**FORMATS, "sign test p": ".2g"}),
-        Chart("Frames that lost obstacles, by counting", bars(_bars(all_tested), percent=True), "95% Wilson intervals"),
-        Chart(f"Fig. 3: lost, equal and gained, {MOST:,} points anywhere", stacked(_shares(all_tested))),
-        Sheet("Fig. 3: the same per type", FIG_3, types, NOTE_3, csv=setting.table("fig3", FIG_3, types), formats=FORMATS,
-              main=False),
+        ChartPanel("Frames that lost obstacles, by counting", bars(_bars(all_tested), percent=True), "95% Wilson intervals"),
+        ChartPanel(f"Fig. 3: lost, equal and gained, {MOST:,} points anywhere", stacked(_shares(all_tested))),
+        TablePanel("Fig. 3: the same per type", FIG_3, types, NOTE_3, csv=setting.table("fig3", FIG_3, types),
+              formats=FORMATS, main=False),
     )  # fmt: skip
     return Section("Do points outside the region hide obstacles within it?", TEXT, parts, _answer(all_tested))
 
@@ -78,7 +78,7 @@ def _row(frames: Sequence[Frame], kind: str = ALL) -> Row:
     return (len(frames), *(told[name] for name in OUTCOMES), rate(frames, kind), *_interval(told["lost"], len(frames)))
 
 
-def _table(tested: Tested) -> Iterator[Row]:
+def _table(tested: LidarRuns) -> Iterator[Row]:
     floor = rate(tested.again)
     yield (tested.name, NOTHING, 0, *_row(tested.again), floor, _p(tested.again), changed(tested.again), None, None, None)
     for (placement, n), frames in tested.series.items():
@@ -91,7 +91,7 @@ def _p(frames: Sequence[Frame]) -> float | None:
     return sign_test(told["lost"], told["gained"]).p
 
 
-def _figure_3(tested: Tested) -> Iterator[Row]:
+def _figure_3(tested: LidarRuns) -> Iterator[Row]:
     every = {(NOTHING, 0): tested.again, **tested.series}
     for (placement, n), frames in every.items():
         for kind in kinds_of(tested):
@@ -100,14 +100,14 @@ def _figure_3(tested: Tested) -> Iterator[Row]:
             yield (tested.name, placement, n, kind, *_row(frames, kind), rate(tested.again, kind), *totals)
 
 
-def kinds_of(tested: Tested) -> list[str]:
+def kinds_of(tested: LidarRuns) -> list[str]:
     """The types that occur: the paper's in their order, then others."""
     frames = [frame for series in (tested.again, *tested.series.values()) for frame in series]
     found = {kind for frame in frames for kind in frame.counts if kind != ALL}
     return [*(kind for kind in RANKING if kind in found), *sorted(found - {*RANKING})]
 
 
-def _bars(all_tested: Sequence[Tested]) -> dict[str, dict[str, Bar]]:
+def _bars(all_tested: Sequence[LidarRuns]) -> dict[str, dict[str, Bar]]:
     return {
         f"{tested.name}, {placement}": {
             f"{n:,} points": _bar(frames, TABLE[n][0] / FRAMES if placement == ANYWHERE and n in TABLE else None)
@@ -123,7 +123,7 @@ def _bar(frames: Sequence[Frame], printed: float | None) -> Bar:
     return Bar.rate(outcomes(frames)["lost"], len(frames), printed=printed)
 
 
-def _shares(all_tested: Sequence[Tested]) -> dict[str, dict[str, float]]:
+def _shares(all_tested: Sequence[LidarRuns]) -> dict[str, dict[str, float]]:
     found = {}
     for tested in all_tested:
         frames = tested.series[ANYWHERE, MOST]
@@ -133,11 +133,11 @@ def _shares(all_tested: Sequence[Tested]) -> dict[str, dict[str, float]]:
     return found
 
 
-def _answer(all_tested: Sequence[Tested]) -> str:
+def _answer(all_tested: Sequence[LidarRuns]) -> str:
     return "; ".join(_told(tested) for tested in all_tested)
 
 
-def _told(tested: Tested) -> str:
+def _told(tested: LidarRuns) -> str:
     """Such as `lidar: 0%, 1%, 6% of 500 frames for 10, 100, 1,000 points anywhere, …; A/A 0%`."""
     parts = []
     for placement in tested.runs:
@@ -150,7 +150,7 @@ def _told(tested: Tested) -> str:
     return f"{told}, {_untouched(tested)}" if tested.safe else told
 
 
-def _untouched(tested: Tested) -> str:
+def _untouched(tested: LidarRuns) -> str:
     """What a system that nothing outside can reach makes of points outside: no bit may differ."""
     frames = [frame for series in tested.series.values() for frame in series]
     count = changed(frames)

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 
 from swerve.analysis.statistics import wilson
-from swerve.case import Case
-from swerve.codec import decode_values
-from swerve.errors import NotApplicable
+from swerve.config.toml import build_change
+from swerve.core.case import Case
+from swerve.core.encode import decode_values
+from swerve.core.errors import NotApplicable
+from swerve.core.region import region_of
+from swerve.core.values import Array
 from swerve.experiments.lidar import field
-from swerve.experiments.lidar.tested import JUDGED, PLACEMENTS, Tested, Trial, boxes_of
+from swerve.experiments.lidar.subject_runs import JUDGED, PLACEMENTS, LidarRuns, Trial, boxes_of
 from swerve.experiments.setting import Setting
 from swerve.methods.lidar import SERIES, rule_name
-from swerve.region import region_of
 from swerve.relations.obstacles import changes, in_region
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
-from swerve.report.experiment import Chart, Section, Sheet
-from swerve.spec import build_change
+from swerve.report.experiment_page import ChartPanel, Section, TablePanel
 from swerve.transformations.points import clouds_of
-from swerve.values import Array
 from swerve.zoo.grid import Grid
 
 SAMPLED = 60  # frames of every series that are made again
@@ -63,19 +63,19 @@ class Landed:
         return int((self.gaps < BESIDE).any(axis=0).sum())
 
 
-def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+def section(setting: Setting, all_tested: Sequence[LidarRuns]) -> Section:
     """Shares of points that the network's grid takes in, and losses by distance to the nearest point."""
     sampled = [(tested, landed(tested)) for tested in all_tested]
     where = tuple(row for tested, found in sampled for row in _landed_rows(tested, found))
     apart = tuple(row for tested, found in sampled for row in _distance_rows(tested, found))
     note = f"of at most {SAMPLED} frames a series; near: within {BESIDE:g} m of an obstacle that the system had seen"
     parts = (
-        Sheet("Where the added points land", LANDED, where, note, csv=setting.table("landed", LANDED, where),
+        TablePanel("Where the added points land", LANDED, where, note, csv=setting.table("landed", LANDED, where),
               formats={"share": ".1%", "near share": ".2%"}),
-        Sheet("Missing obstacles by the distance to the nearest added point", DISTANCE, apart,
+        TablePanel("Missing obstacles by the distance to the nearest added point", DISTANCE, apart,
               f"{MOST:,} points; lost, of another type or moved", csv=setting.table("distance", DISTANCE, apart),
               formats={"rate": ".1%", "low": ".1%", "high": ".1%"}, main=False),
-        Chart("Missing, by metres to the nearest of 1,000 points", bars(_bars(sampled), percent=True)),
+        ChartPanel("Missing, by metres to the nearest of 1,000 points", bars(_bars(sampled), percent=True)),
     )  # fmt: skip
     return Section(TITLE, (TEXT,), (*parts, *field.sheets(setting, all_tested)), _answer(sampled))
 
@@ -87,7 +87,7 @@ TEXT = (
 )
 
 
-def landed(tested: Tested) -> Mapping[tuple[str, int], list[Landed]]:
+def landed(tested: LidarRuns) -> Mapping[tuple[str, int], list[Landed]]:
     """The follow-ups of some frames, the same frames for every series where they are paired, made again from the journal."""
     rules = {rule_name(n, near): (placement, n) for placement, near in PLACEMENTS.items() for n in SERIES}
     chosen: dict[str, list[tuple[tuple[str, int], Trial]]] = {}
@@ -122,7 +122,7 @@ def added_by(case: Case, change: Any) -> Array:
     return next(clouds_of(followup)).xyzi[len(cloud.xyzi) :]
 
 
-def _landed_rows(tested: Tested, found: Mapping[tuple[str, int], Sequence[Landed]]) -> Iterator[Row]:
+def _landed_rows(tested: LidarRuns, found: Mapping[tuple[str, int], Sequence[Landed]]) -> Iterator[Row]:
     grid = getattr(tested.subject.system, "grid", None)
     for (placement, n), frames in found.items():
         points = sum(len(one.added) for one in frames)
@@ -132,7 +132,7 @@ def _landed_rows(tested: Tested, found: Mapping[tuple[str, int], Sequence[Landed
         yield (tested.name, placement, n, len(frames), points, held, share, beside, beside / points if points else None)
 
 
-def _distance_rows(tested: Tested, found: Mapping[tuple[str, int], Sequence[Landed]]) -> Iterator[Row]:
+def _distance_rows(tested: LidarRuns, found: Mapping[tuple[str, int], Sequence[Landed]]) -> Iterator[Row]:
     for placement in PLACEMENTS:
         for words, (there, missing) in by_distance(found.get((placement, MOST), ())).items():
             share = (missing / there, *wilson(missing, there)) if there else (None, None, None)
@@ -148,7 +148,7 @@ def by_distance(frames: Sequence[Landed]) -> dict[str, tuple[int, int]]:
     return {name: (int((place == bin).sum()), int((gone & (place == bin)).sum())) for bin, name in enumerate(names)}
 
 
-def _bars(sampled: Sequence[tuple[Tested, Mapping[tuple[str, int], Sequence[Landed]]]]) -> dict[str, dict[str, Bar]]:
+def _bars(sampled: Sequence[tuple[LidarRuns, Mapping[tuple[str, int], Sequence[Landed]]]]) -> dict[str, dict[str, Bar]]:
     told = {tested.name: by_distance(_densest(found)) for tested, found in sampled}
     bins = next(iter(told.values()), {})
     return {f"{name} m": {system: Bar.rate(some[name][1], some[name][0]) for system, some in told.items()} for name in bins}
@@ -158,11 +158,11 @@ def _densest(found: Mapping[tuple[str, int], Sequence[Landed]]) -> list[Landed]:
     return [one for (_, n), frames in found.items() if n == MOST for one in frames]
 
 
-def _answer(sampled: Sequence[tuple[Tested, Mapping[tuple[str, int], Sequence[Landed]]]]) -> str:
+def _answer(sampled: Sequence[tuple[LidarRuns, Mapping[tuple[str, int], Sequence[Landed]]]]) -> str:
     return "; ".join(_told(tested, _densest(found)) for tested, found in sampled)
 
 
-def _told(tested: Tested, frames: Sequence[Landed]) -> str:
+def _told(tested: LidarRuns, frames: Sequence[Landed]) -> str:
     """Such as `lidar: 12 of 140 obstacles within 4 m of an added point are missing, 1 of 300 farther away`."""
     near = np.concatenate([np.zeros(0, bool), *(one.nearest < BESIDE for one in frames)])
     missing = np.concatenate([np.zeros(0, bool), *(one.missing for one in frames)])

@@ -17,34 +17,34 @@ import torch
 from torch import Tensor
 
 from swerve.analysis.statistics import mcnemar, wilson
-from swerve.case import Case, Source
-from swerve.errors import InputError
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError
+from swerve.core.seeding import rng_for
+from swerve.core.values import Array, Boxes3D, Calibration, find
 from swerve.experiments.lidar.fewest import pictured
+from swerve.experiments.lidar.subject_runs import CLOSE, PLACEMENTS, Frame, LidarRuns, Trial, boxes_of, frames_of
+from swerve.experiments.lidar.subjects import kept
 from swerve.experiments.lidar.subset import MISSING, fates
-from swerve.experiments.lidar.sweeps import kept
-from swerve.experiments.lidar.tested import CLOSE, PLACEMENTS, Frame, Tested, Trial, boxes_of, frames_of
 from swerve.experiments.setting import DATA, RUNS, Setting
 from swerve.experiments.subjects import Subject
-from swerve.files import make_folder
 from swerve.methods.lidar import SERIES, lidar
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
-from swerve.report.experiment import Chart, Section, Sheet
-from swerve.retrain.export import export
-from swerve.rows import record_of
-from swerve.seeding import rng_for
-from swerve.sources.some import Some
-from swerve.store import Run
+from swerve.report.experiment_page import ChartPanel, Section, TablePanel
+from swerve.sources.export import export
+from swerve.sources.subset import Subset
+from swerve.store.files import make_folder
+from swerve.store.record_json import record_of
+from swerve.store.view import Run
 from swerve.transformations.photometric import images_of
 from swerve.transformations.scatter import AddPoints
-from swerve.values import Array, Boxes3D, Calibration, find
 from swerve.zoo.grid import Grid
 from swerve.zoo.learn import Lesson, Recipe, fit
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.lidar_data import labelled
 from swerve.zoo.lidar_learn import Labelled, Pieces, Target, loss, target
 from swerve.zoo.lidar_network import BirdNet
-from swerve.zoo.lidar_score import GOAL, Tally, compared
+from swerve.zoo.lidar_score import GOAL, DetectionTally, compared
 from swerve.zoo.train import save_weights
 
 TITLE = "Does training with such points help?"
@@ -105,7 +105,7 @@ class Twice(Sequence[Labelled]):
         return AddPoints(int(rng.choice(SERIES)), int(rng.integers(2**31)), near=near)
 
 
-def section(setting: Setting, all_tested: Sequence[Tested], lessons: Lessons, *, retrain: bool) -> Section:
+def section(setting: Setting, all_tested: Sequence[LidarRuns], lessons: Lessons, *, retrain: bool) -> Section:
     """What is exported, and the losses before and after retraining, on frames that never trained."""
     said = tuple(_exported(setting, tested, lessons.exported) for tested in all_tested)
     if not retrain:
@@ -118,11 +118,11 @@ def section(setting: Setting, all_tested: Sequence[Tested], lessons: Lessons, *,
     rows = tuple(row for placement, frames in again.items() for row in _compared(chosen, placement, frames))
     scores = tuple(_scores(setting, chosen))
     parts = (
-        Sheet("Frames with an obstacle missing, before and after", COLUMNS, rows, NOTE, formats=FORMATS,
+        TablePanel("Frames with an obstacle missing, before and after", COLUMNS, rows, NOTE, formats=FORMATS,
               csv=setting.table("retrained", COLUMNS, rows)),
-        Sheet("What it finds in untouched frames", SCORES, scores, "within the region and 30 m",
+        TablePanel("What it finds in untouched frames", SCORES, scores, "within the region and 30 m",
               formats=dict.fromkeys(SCORES[2:], ".1%")),
-        Chart("Frames with an obstacle missing", bars(_bars(again), percent=True)),
+        ChartPanel("Frames with an obstacle missing", bars(_bars(again), percent=True)),
     )  # fmt: skip
     return Section(TITLE, said, parts, _answer(chosen, again))
 
@@ -133,7 +133,7 @@ NOTE = (
 )
 
 
-def _chosen(all_tested: Sequence[Tested]) -> Tested | None:
+def _chosen(all_tested: Sequence[LidarRuns]) -> LidarRuns | None:
     """The network with the most losses; one that shows the region alone has none to lose."""
     able = [one for one in all_tested if isinstance(one.subject.system, Lidar) and not one.subject.system.roi_first]
     return max(able, key=lambda one: sum(_missing(frame) for frame in one.series[CLOSE, MOST]), default=None)
@@ -143,9 +143,9 @@ def _missing(frame: Frame) -> bool:
     return fates(frame, MISSING) > 0
 
 
-def _again(setting: Setting, chosen: Tested, lessons: Lessons) -> Again:
+def _again(setting: Setting, chosen: LidarRuns, lessons: Lessons) -> Again:
     """The frames of the longest series, by placement and by training; those that were judged every time."""
-    some = Some(chosen.subject.source, lessons.frames)
+    some = Subset(chosen.subject.source, lessons.frames)
     systems = {arm: retrained(setting, chosen.subject, lessons, arm) for arm in ARMS}
     found: dict[str, dict[str, list[Frame]]] = {}
     for placement, near in PLACEMENTS.items():
@@ -158,7 +158,7 @@ def _again(setting: Setting, chosen: Tested, lessons: Lessons) -> Again:
     return found
 
 
-def _run(chosen: Tested, arm: str, placement: str) -> str:
+def _run(chosen: LidarRuns, arm: str, placement: str) -> str:
     return f"{chosen.name}/{ARMS[arm]}, {placement}"
 
 
@@ -205,7 +205,7 @@ def _error_on(net: BirdNet, aside: Sequence[Labelled], grid: Grid) -> Callable[[
     return of
 
 
-def _compared(chosen: Tested, placement: str, again: Mapping[str, list[Frame]]) -> Iterator[Row]:
+def _compared(chosen: LidarRuns, placement: str, again: Mapping[str, list[Frame]]) -> Iterator[Row]:
     """A row for each training, with tests against those before it."""
     missing = {arm: [_missing(frame) for frame in frames] for arm, frames in again.items()}
     for arm, flags in missing.items():
@@ -223,13 +223,13 @@ def _p(one: Sequence[bool], other: Sequence[bool]) -> float | None:
     return mcnemar(pairs.count((True, False)), pairs.count((False, True))).p
 
 
-def _scores(setting: Setting, chosen: Tested) -> Iterator[Row]:
+def _scores(setting: Setting, chosen: LidarRuns) -> Iterator[Row]:
     """Recall and precision on the same untouched frames, from the answers in the journals."""
     first = next(iter(PLACEMENTS))
     runs = {arm: Run(setting.into / RUNS / _run(chosen, arm, first)) for arm in ARMS}
     keys = {seen.case for seen in runs[NOISE].baseline()}
     for arm, run in {BEFORE: chosen.runs[first], **runs}.items():
-        total = Tally()
+        total = DetectionTally()
         for seen in run.baseline():
             truth = find(seen.truth, Boxes3D.slot)
             if seen.case in keys and not seen.fault and isinstance(truth, Boxes3D):
@@ -244,7 +244,7 @@ def _bars(again: Again) -> dict[str, dict[str, Bar]]:
     }
 
 
-def _answer(chosen: Tested, again: Again) -> str:
+def _answer(chosen: LidarRuns, again: Again) -> str:
     """Such as `lidar, 1,000 points, …: 30 → 28 → 12 of 200 frames anywhere`."""
     counts = {
         placement: " → ".join(str(sum(map(_missing, frames))) for frames in arms.values())
@@ -254,7 +254,7 @@ def _answer(chosen: Tested, again: Again) -> str:
     return f"{chosen.name}, {MOST:,} points, frames with an obstacle missing ({TOLD}): {', '.join(told)}"
 
 
-def _exported(setting: Setting, tested: Tested, most: int) -> str:
+def _exported(setting: Setting, tested: LidarRuns, most: int) -> str:
     """Write violating frames as training data in KITTI's form, unless they are there, and say where."""
     folder = setting.into / DATA / VIOLATING / tested.name
     rows = sorted(_violating(tested), key=lambda row: -row["margin"])[:most]
@@ -270,11 +270,11 @@ def _exported(setting: Setting, tested: Tested, most: int) -> str:
     return f"{tested.name}: its {len(rows):,} worst violating frames lie in {where}, in KITTI's form with the true boxes."
 
 
-def _violating(tested: Tested) -> Iterator[Trial]:
+def _violating(tested: LidarRuns) -> Iterator[Trial]:
     return (row for run in tested.runs.values() for row in run.trials() if row["status"] == "violated")
 
 
-def _followup(tested: Tested, row: Trial) -> Case:
+def _followup(tested: LidarRuns, row: Trial) -> Case:
     """A violating frame with its true boxes, the camera's frame and how the two are tied."""
     record = record_of(dict(row))
     assert record.change

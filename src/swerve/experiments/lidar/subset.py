@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from swerve.analysis.statistics import wilson
 from swerve.experiments.lidar.losses import kinds_of, outcomes
-from swerve.experiments.lidar.tested import NOTHING, Frame, Tested
+from swerve.experiments.lidar.subject_runs import NOTHING, Frame, LidarRuns
 from swerve.experiments.setting import Setting
 from swerve.relations.obstacles import ALL, BESIDE, COVERED, OBSTACLES, PIECE
 from swerve.report.cells import Row
 from swerve.report.charts import Bar, bars
-from swerve.report.experiment import Chart, Section, Sheet
+from swerve.report.experiment_page import ChartPanel, Section, TablePanel
 
 MISSING = "missing"  # lost, renamed or moved: what the subset forbids
 REAL = "lost_real"  # only a label knows
@@ -24,14 +24,14 @@ SHORT = ("system", "placement", "n", "obstacles", *FATES, "rate", "frame rate", 
 FORMATS = {"rate": ".2%", "frame rate": ".1%", "low": ".1%", "high": ".1%"}
 
 
-def section(setting: Setting, all_tested: Sequence[Tested]) -> Section:
+def section(setting: Setting, all_tested: Sequence[LidarRuns]) -> Section:
     """Every fate of every type, per obstacle and per frame."""
     rows = tuple(row for tested in all_tested for row in _rows(tested))
     csv = setting.table("subset", COLUMNS, rows)
     short = tuple(row for tested in all_tested for row in _short(tested))
     parts = (
-        Sheet("What became of the obstacles, all types", SHORT, short, NOTE, csv=csv, formats=FORMATS),
-        Chart("Frames in which an obstacle is not the same any more", bars(_bars(all_tested), percent=True)),
+        TablePanel("What became of the obstacles, all types", SHORT, short, NOTE, csv=csv, formats=FORMATS),
+        ChartPanel("Frames in which an obstacle is not the same any more", bars(_bars(all_tested), percent=True)),
     )
     return Section("Are they the same obstacles?", (TEXT,), parts, _answer(all_tested))
 
@@ -84,14 +84,14 @@ def _share(successes: int, trials: int) -> Row:
     return (successes / trials, *wilson(successes, trials)) if trials else (None, None, None)
 
 
-def _rows(tested: Tested) -> Iterator[Row]:
+def _rows(tested: LidarRuns) -> Iterator[Row]:
     for (placement, n), frames in {(NOTHING, 0): tested.again, **tested.series}.items():
         for kind in (ALL, *kinds_of(tested)):
             for fate in FATES:
                 yield (tested.name, placement, n, kind, fate, *_counts(tested, frames, fate, kind))
 
 
-def _counts(tested: Tested, frames: Sequence[Frame], fate: str, kind: str) -> Row:
+def _counts(tested: LidarRuns, frames: Sequence[Frame], fate: str, kind: str) -> Row:
     """Obstacles and frames, each with the share that had the fate; a gained obstacle is told per obstacle there was."""
     frames, again, had = known(frames, fate), known(tested.again, fate), total(frames, fate, kind)
     if had is None:
@@ -104,7 +104,7 @@ def _counts(tested: Tested, frames: Sequence[Frame], fate: str, kind: str) -> Ro
     return (there, had, *share, floor, len(frames), with_it, *_share(with_it, len(frames)), frame_floor)
 
 
-def _short(tested: Tested) -> Iterator[Row]:
+def _short(tested: LidarRuns) -> Iterator[Row]:
     for (placement, n), frames in {(NOTHING, 0): tested.again, **tested.series}.items():
         told = {fate: total(frames, fate) for fate in FATES}
         there, missing = obstacles(frames), sum(fates(frame, MISSING) for frame in frames)
@@ -114,7 +114,7 @@ def _short(tested: Tested) -> Iterator[Row]:
         yield (tested.name, placement, n, there, *told.values(), share, *of_frames, unseen)
 
 
-def _bars(all_tested: Sequence[Tested]) -> dict[str, dict[str, Bar]]:
+def _bars(all_tested: Sequence[LidarRuns]) -> dict[str, dict[str, Bar]]:
     return {
         f"{tested.name}, {placement}": {
             f"{n:,} points": Bar.rate(struck(frames, MISSING), len(frames))
@@ -126,7 +126,7 @@ def _bars(all_tested: Sequence[Tested]) -> dict[str, dict[str, Bar]]:
     }
 
 
-def _answer(all_tested: Sequence[Tested]) -> str:
+def _answer(all_tested: Sequence[LidarRuns]) -> str:
     frames = [frame for tested in all_tested for series in tested.series.values() for frame in series]
     missing, fewer = struck(frames, MISSING), outcomes(frames)["lost"]
     vanished, floor = struck(frames, "vanished"), sum(struck(tested.again, MISSING) for tested in all_tested)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swerve import limits
+from swerve.config import limits
 
 PIECES = 200_000  # chunks of a PNG, segments of a JPEG, strips of a TIFF
 

@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from swerve import limits
+from swerve.config import limits
 from swerve.sources.pictures.container import PIECES, Container, Unsound, check_size, cut_off, several
 from swerve.sources.pictures.tiff import orientation
 

@@ -1,0 +1,1 @@
+"""The `swerve` command, one module per verb."""

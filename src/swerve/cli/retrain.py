@@ -1,0 +1,269 @@
+"""The verb `swerve retrain`: split, mix in follow-ups, train or export, and measure before and after."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from swerve.core.errors import InputError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swerve.core.campaign import Campaign
+    from swerve.core.relation import Rule
+    from swerve.core.system import System
+    from swerve.retrain.before_after import Compared
+    from swerve.retrain.dataset import Followups, Prepared
+    from swerve.retrain.finetune import Tuned
+    from swerve.run.engine import Progress
+    from swerve.store.view import Run
+
+ABOUT = "train the model of a campaign on follow-ups too, and measure it before and after on cases that never trained"
+WEIGHTS, DATA, OUT, LOG, SUMMARY = "weights.safetensors", "data", "out", "command.log", "retrain.json"
+DONE = 0
+
+
+def add_parser(verbs: Any) -> argparse.ArgumentParser:
+    """Add `retrain` to the verbs of the command line."""
+    made: argparse.ArgumentParser = verbs.add_parser("retrain", help=ABOUT, description=ABOUT[0].upper() + ABOUT[1:] + ".")
+    made.set_defaults(verb=retrain_verb)
+    made.add_argument("target", metavar="FILE|RUN", help="a campaign: follow-ups are drawn; a run folder: its findings")
+    made.add_argument("--into", type=Path, required=True, metavar="DIR", help="new folder for everything that is written")
+    made.add_argument(
+        "--mix", type=_number, default=0.2, metavar="X", help="follow-ups for each case (default: %(default)s)"
+    )
+    made.add_argument("--rule", action="append", default=[], metavar="NAME", help="only this rule's; may be repeated")
+    made.add_argument(
+        "--seed", type=_whole, default=0, metavar="N", help="of split, mix and training (default: %(default)s)"
+    )
+    _add_split(made.add_argument_group("the split"))
+    _add_training(made.add_argument_group("the training: torch fine-tuning, or an export with a command of yours"))
+    made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
+    made.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return made
+
+
+def _add_split(group: Any) -> None:
+    ways = (
+        "groups: whole drives (default from 3 up); blocks: pieces of a drive with gaps; random: as printed, leaks neighbours"
+    )
+    group.add_argument("--split", choices=("groups", "blocks", "random"), help=ways)
+    group.add_argument("--test", type=_number, default=0.2, metavar="SHARE", help="kept for testing (default: %(default)s)")
+    group.add_argument("--val", type=_number, default=0.1, metavar="SHARE", help="for early stopping (default: %(default)s)")
+    group.add_argument("--blocks", type=_whole, default=10, metavar="N", help="pieces of a drive (default: %(default)s)")
+    group.add_argument("--gap", type=_whole, default=60, metavar="N", help="unused frames beside (default: %(default)s)")
+
+
+def _add_training(group: Any) -> None:
+    group.add_argument("--epochs", type=_whole, default=20, metavar="N", help="passes at most (default: %(default)s)")
+    group.add_argument("--rate", type=_number, default=1e-4, metavar="X", help="learning rate (default: %(default)s)")
+    forms = ("coco", "yolo", "voc", "kitti", "udacity")
+    group.add_argument("--export", choices=forms, help="write the sets to DIR/data instead of fine-tuning")
+    places = "{train}, {val}, {test}, {data} and {out} stand for places; no shell"
+    group.add_argument("--command", metavar="LINE", help=f"run this on the export: {places}")
+    group.add_argument("--limit", type=_number, metavar="SECONDS", help="stop the command after so long")
+    group.add_argument("--after", metavar="FILE", help="a campaign file whose system is the retrained one, to compare")
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got '{text}'")
+    return number
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, got '{text}'")
+    return int(text)
+
+
+def retrain_verb(options: argparse.Namespace) -> int:
+    """Carry out `swerve retrain`."""
+    from swerve.report.terminal import RichProgress
+    from swerve.run.executors.threads import settle_threads
+    from swerve.sources.export import refuse_occupied
+
+    if options.command and not options.export:
+        raise InputError("--command runs on an exported set: say --export coco, yolo, voc, kitti or udacity as well")
+    if options.after and not options.command:
+        raise InputError("--after is the model that --command trained: give the command, or leave both to fine-tuning")
+    refuse_occupied(options.into)
+    campaign, run = _campaign(options)
+    console = Console()
+    with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as progress:
+        settle_threads()  # the campaign has imported torch by now, if it ever does
+        prepared = _prepared(campaign, run, options, progress)
+        options.into.mkdir(parents=True, exist_ok=True)
+        _write_split(prepared, options.into)
+        after, facts = (_exported if options.export else _tuned)(campaign, prepared, options, progress)
+        rows = _compared(campaign, after, prepared, options, progress)
+    _write_summary(prepared, options, facts)
+    _print(prepared, rows, options, console)
+    return DONE
+
+
+def _campaign(options: argparse.Namespace) -> tuple[Campaign, Run | None]:
+    from swerve.config.toml import load_campaign
+    from swerve.run.replay import rebuild
+    from swerve.store.view import Run
+
+    if Path(options.target).is_dir():
+        run = Run(Path(options.target))
+        return rebuild(run, options.trust), run
+    return load_campaign(options.target, options.trust).campaign, None
+
+
+def _chosen(campaign: Campaign, names: Sequence[str]) -> tuple[Rule, ...]:
+    known = {rule.name: rule for rule in campaign.rules}
+    for name in names:
+        if name not in known:
+            raise InputError(f"--rule {printable(name, 40)}: the campaign has no such rule; {did_you_mean(name, known)}")
+    return tuple(known[name] for name in dict.fromkeys(names)) or campaign.rules
+
+
+def _prepared(campaign: Campaign, run: Run | None, options: argparse.Namespace, progress: Progress) -> Prepared:
+    from swerve.retrain.dataset import DrawnFollowups, FoundFollowups, by_rule, prepare
+    from swerve.retrain.split import Cut, split_source
+
+    cut = Cut(options.split, options.test, options.val, options.blocks, options.gap, options.seed)
+    rules = _chosen(campaign, options.rule)
+    followups: Followups = DrawnFollowups(campaign, rules, options.seed, progress)
+    held: dict[str, Followups] = by_rule(campaign, rules, seed=options.seed, progress=progress)
+    if run is not None:
+        followups = FoundFollowups(run, options.seed, options.trust, tuple(rule.name for rule in rules))
+        held["findings"] = followups
+    return prepare(campaign, split_source(campaign.source, cut), followups, mix=options.mix, held=held)
+
+
+def _write_split(prepared: Prepared, folder: Path) -> None:
+    """Write `tables/split.csv`: the side of every case, so that anybody can check it."""
+    from swerve.analysis.tables import TABLES
+    from swerve.store.files import make_folder, write_csv
+
+    make_folder(folder / TABLES)
+    split = prepared.split
+    rows = ((key, split.groups[key], side) for key, side in split.sides.items())
+    write_csv(folder / TABLES / "split.csv", ("case", "group", "side"), rows)
+
+
+def _tuned(
+    campaign: Campaign, prepared: Prepared, options: argparse.Namespace, progress: Progress
+) -> tuple[System | None, dict[str, Any]]:
+    from swerve.retrain.finetune import FineTuning, finetune
+
+    recipe = FineTuning(passes=options.epochs, rate=options.rate, seed=options.seed)
+    tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, progress=progress)
+    _save(tuned, options.into / WEIGHTS)
+    errors = [error if math.isfinite(error) else None for error in tuned.errors]
+    told = {"validation_mse_rad2": errors, "best_pass": tuned.best, "ended": tuned.ended}
+    return tuned.system, {**told, "skipped": len(tuned.skipped)}
+
+
+def _save(tuned: Tuned, path: Path) -> None:
+    from safetensors.torch import save
+
+    from swerve.store.files import write_whole
+
+    write_whole(path, save({name: part.contiguous() for name, part in tuned.system.net.state_dict().items()}))
+
+
+def _exported(
+    campaign: Campaign, prepared: Prepared, options: argparse.Namespace, progress: Progress
+) -> tuple[System | None, dict[str, Any]]:
+    from swerve.retrain.command import arguments_of, run_command
+    from swerve.retrain.dataset import Skips, stream
+    from swerve.sources.export import export, form_named
+
+    del campaign
+    data, skips = options.into / DATA, Skips()
+    sides = {"train": prepared.training, "val": prepared.val, "test": prepared.test}
+    places = {side: form_named(options.export).place(data.absolute(), side) for side in sides}
+    everything = {**places, "data": data.absolute(), "out": (options.into / OUT).absolute()}
+    arguments = arguments_of(options.command, everything) if options.command else []
+    progress.begin("exporting", sum(len(source.keys()) for source in sides.values()))
+    streams = {side: stream(source, skips) for side, source in sides.items()}
+    counts = export(streams, data, options.export, watch=lambda: progress.advance(1, 0))
+    if arguments:
+        (options.into / OUT).mkdir()
+        progress.begin("the command", 1)
+        run_command(arguments, options.into / LOG, seconds=options.limit)
+        progress.advance(1, 0)
+    return _after(options), {"exported": counts, "skipped": len(skips)}
+
+
+def _after(options: argparse.Namespace) -> System | None:
+    from swerve.config.toml import load_campaign
+
+    return load_campaign(options.after, options.trust).campaign.system if options.after else None
+
+
+def _compared(
+    campaign: Campaign, after: System | None, prepared: Prepared, options: argparse.Namespace, progress: Progress
+) -> list[Compared]:
+    from swerve.retrain.before_after import compare, write_comparison
+
+    if after is None:
+        return []
+    rows = compare(campaign.system, after, prepared.tested(), seed=options.seed, progress=progress)
+    write_comparison(rows, options.into)
+    return rows
+
+
+def _write_summary(prepared: Prepared, options: argparse.Namespace, facts: dict[str, Any]) -> None:
+    from swerve.store.files import json_bytes, write_whole
+
+    given = {name: getattr(options, name) for name in ("mix", "seed", "test", "val", "blocks", "gap", "rule")}
+    counts = {side: getattr(prepared, side).followups for side in ("train", "val")}
+    held = {name: made.followups for name, made in prepared.synthetic.items()}
+    told = {"split": prepared.split.way, "cases": prepared.split.counts(), "followups": counts, "held_out": held}
+    write_whole(options.into / SUMMARY, json_bytes({**told, "notes": prepared.split.notes, **given, **facts}))
+
+
+def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Namespace, console: Console) -> None:
+    counts = prepared.split.counts()
+    gaps = f", {counts['guard']:,} unused in gaps" if counts["guard"] else ""
+    console.print(
+        Text(
+            f"split by {prepared.split.way}: {counts['train']:,} cases train with {prepared.train.followups:,} follow-ups, "
+            f"{counts['val']:,} say when to stop, {counts['test']:,} test{gaps}"
+        )
+    )
+    for note in prepared.split.notes:
+        console.print(Text(note))
+    if prepared.split.way == "random":
+        console.print(Text("a random split puts neighbours of one drive on both sides: these figures flatter"))
+    if rows:
+        console.print(_table(rows))
+    for why in dict.fromkeys(row.change.why for row in rows if row.change.why):
+        console.print(Text(f"no interval and no p: {why}"))
+    console.print(Text(str(options.into)))
+
+
+def _table(rows: Sequence[Compared]) -> Table:
+    head = ("data", "measure", "cases", "groups", "skipped", "before", "after", "change, 95%", "p")
+    table = Table(*head, box=SIMPLE, pad_edge=False)
+    for row in rows:
+        interval = (
+            "" if row.change.low is None else f"{row.change.value:+.2g} ({row.change.low:+.2g} to {row.change.high:+.2g})"
+        )
+        p = "" if row.test.p is None else f"{row.test.p:.2g}"
+        counts = f"{row.cases:,}", f"{row.groups:,}", f"{row.skipped:,}"
+        table.add_row(printable(row.data), row.measure, *counts, _cell(row.before), _cell(row.after), interval, p)
+    return table
+
+
+def _cell(number: float | None) -> str:
+    return "" if number is None else f"{number:.3g}"

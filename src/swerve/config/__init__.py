@@ -1,0 +1,1 @@
+"""Campaign files, names to classes, and limits."""

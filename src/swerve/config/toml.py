@@ -1,0 +1,316 @@
+"""Campaigns as data: a TOML file or the JSON of a run folder builds the same objects as Python does.
+
+Each table is one constructor call: `use` names the class or function, the other keys are its arguments.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import inspect
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from swerve.config.limits import CONFIG
+from swerve.config.registry import resolve
+from swerve.core.campaign import CUSTOM, Campaign
+from swerve.core.encode import JSON, SPEC, decode_value, encode, options
+from swerve.core.errors import InputError, SpecError, did_you_mean, printable
+from swerve.core.names import names
+from swerve.core.relation import Rule
+from swerve.core.space import Choices, Over, Range, Sequenced, Space, as_space
+from swerve.core.transformation import Transformation, remembered
+
+TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")
+RULE = ("name", "change", "expect")
+DEFAULT_SEARCH = "sweep"
+
+
+# Paths of a Python campaign are told from the root: they mean the same wherever the command is given.
+ANYWHERE = Path("/")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A campaign and where it came from: `base` is what its paths are relative to."""
+
+    campaign: Campaign
+    base: Path
+    factory: str | None = None
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Builds components from tables; `where` leads every message."""
+
+    where: str = ""
+    base: Path = field(default_factory=Path)
+    trusted: Collection[Path] = ()
+
+    def at(self, key: str) -> Builder:
+        """The same builder, one key deeper."""
+        joint = " " if self.where.endswith(":") else "." if self.where else ""
+        return Builder(f"{self.where}{joint}{key}", self.base, self.trusted)
+
+    def fail(self, why: object) -> NoReturn:
+        """Stop, naming the place."""
+        raise SpecError(f"{self.where.rstrip(':')}: {why}" if self.where else str(why))
+
+    def campaign(self, table: Mapping[str, JSON]) -> Campaign:
+        """The campaign a whole file describes."""
+        method = table.get("method", CUSTOM)
+        if method != CUSTOM and "rule" not in table:
+            return self._by_method(method, table)
+        self._known_keys(table, (*TOP, "method"))
+        for key in ("source", "system", "rule"):
+            if key not in table:
+                self.fail(
+                    f"there is no [{key}] table; a campaign needs source, system and [[rule]], or source, system and method"
+                )
+        if not isinstance(table["rule"], list) or not table["rule"]:
+            self.fail("rule must be written [[rule]], once for each rule")
+        gate, coverage = table.get("gate"), table.get("coverage")
+        parts = {
+            "source": self.at("source").component(table["source"]),
+            "system": self.at("system").component(table["system"]),
+            "rules": tuple(self.rule(index, item) for index, item in enumerate(table["rule"])),
+            "search": self.at("search").component(table.get("search", DEFAULT_SEARCH)),
+            "gate": None if gate is None else self.at("gate").component(gate),
+            "coverage": None if coverage is None else self.at("coverage").component({"use": "meter", **coverage}),
+        }
+        if method not in (CUSTOM, *names("methods")):
+            self.fail(f"method = {printable(repr(method), 40)} is not known; {did_you_mean(str(method), names('methods'))}")
+        numbers = {key: table[key] for key in ("method", "seed", "inference_batch") if key in table}
+        return typing.cast(Campaign, self._call(Campaign, {**parts, **numbers}))
+
+    def _by_method(self, method: object, table: Mapping[str, JSON]) -> Campaign:
+        """The campaign of a published method: source, system, and the method's own keywords."""
+        known = names("methods")
+        if method not in known:
+            self.fail(f"method = {printable(repr(method), 40)} is not known; {did_you_mean(str(method), known)}")
+        for key in ("source", "system"):
+            if key not in table:
+                self.fail(f"there is no [{key}] table; method = '{method}' needs source and system")
+        given = {key: value for key, value in table.items() if key != "method"}
+        target = self._resolve(known[str(method)])
+        return typing.cast(Campaign, self._call(target, self._arguments(target, given)))
+
+    def rule(self, index: int, table: JSON) -> Rule:
+        """One [[rule]] table."""
+        here = self.at(f"rule[{index}]")
+        if not isinstance(table, Mapping):
+            here.fail(f"expected a table, got {_told(table)}")
+        here._known_keys(table, RULE)
+        for key in RULE:
+            if key not in table:
+                here.fail(f"'{key}' is missing; a rule has name, change and expect")
+        named = self.at(f"rule '{printable(str(table['name']), 40)}'")
+        space = named.at("change").space(table["change"])
+        expect = named.at("expect").component(table["expect"])
+        return typing.cast(Rule, named._call(Rule, {"name": table["name"], "change": space, "expect": expect}))
+
+    def component(self, table: JSON) -> Any:
+        """The object a table with `use` describes."""
+        if isinstance(table, str):
+            table = {"use": table}
+        if not isinstance(table, Mapping) or "use" not in table:
+            self.fail(f"expected a table with 'use', got {_told(table)}")
+        target = self._resolve(table["use"])
+        given = {key: value for key, value in table.items() if key != "use"}
+        return _remember(self._call(target, self._arguments(target, given)), table)
+
+    def change(self, table: JSON) -> Transformation:
+        """A transformation with every number fixed."""
+        made = self.component(table)
+        if not isinstance(made, Transformation):
+            self.fail(f"expected a transformation, got {_told(made)}")
+        return made
+
+    def space(self, table: JSON) -> Space:
+        """A space: one change with ranges, a list of changes made in order, or a named space."""
+        if isinstance(table, list):
+            if not table:
+                self.fail("expected one or more changes, got an empty list")
+            return Sequenced(tuple(self.at(f"[{index}]").space(item) for index, item in enumerate(table)))
+        if isinstance(table, str):
+            table = {"use": table}
+        if not isinstance(table, Mapping) or "use" not in table:
+            self.fail(f"expected a table with 'use', got {_told(table)}")
+        target = self._resolve(table["use"])
+        if not (isinstance(target, type) and issubclass(target, Transformation)):
+            made = self.component(table)
+            if not isinstance(made, Space):
+                self.fail(f"'{table['use']}' is not a change but {_told(made)}")
+            return made
+        hints = _signature(target)[1]
+        if any(_holds_changes(value) for value in table.values()):
+            return as_space(self.change(table))
+        domains = {key: self.at(key)._domain(value, hints.get(key)) for key, value in table.items() if key != "use"}
+        try:
+            return Over(target, **domains)
+        except (TypeError, ValueError) as error:
+            self.fail(error)
+
+    def _domain(self, value: JSON, hint: Any) -> Any:
+        try:
+            if isinstance(value, list) and any(item is tuple or typing.get_origin(item) is tuple for item in options(hint)):
+                return self._convert(value, hint)
+            if isinstance(value, list):
+                if len(value) != 2:
+                    self.fail(f"a range is a pair [low, high], got {_told(value)}; for a set write {{choices = [...]}}")
+                return Range(*value)
+            if isinstance(value, Mapping):
+                self._known_keys(value, ("choices",))
+                return Choices(tuple(value.get("choices", ())))
+        except (TypeError, ValueError) as error:
+            self.fail(error)
+        return value
+
+    def _resolve(self, use: object) -> Any:
+        try:
+            return resolve(use, self.base, trusted=self.trusted)
+        except SpecError as error:
+            self.fail(error)
+
+    def _arguments(self, target: Any, given: Mapping[str, JSON]) -> dict[str, Any]:
+        try:
+            parameters, hints = _signature(target)
+        except TypeError as error:
+            self.fail(error)
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            self._known_keys(given, parameters)
+        return {key: self.at(key)._convert(value, hints.get(key)) for key, value in given.items()}
+
+    def _convert(self, value: JSON, hint: Any) -> Any:
+        """`value` as the annotated type asks for it."""
+        if typing.get_origin(hint) in (types.UnionType, typing.Union):
+            options = [item for item in typing.get_args(hint) if item is not type(None)]
+            if value is None or len(options) != 1:
+                return value
+            hint = options[0]
+        if hint is tuple or typing.get_origin(hint) is tuple:
+            return self._items(value, [item for item in typing.get_args(hint) if item is not Ellipsis] or [None])
+        if hint is Space:
+            return self.space(value)
+        if hint is Transformation:
+            return self.change(value)
+        if isinstance(value, Mapping) and "use" in value:
+            return self.component(value)
+        if isinstance(value, str) and getattr(hint, "_is_protocol", False):
+            return self.component(value)
+        if isinstance(value, str) and typing.get_origin(hint) is collections.abc.Callable:
+            return self._resolve(value)
+        if isinstance(value, Mapping) and "slot" in value:
+            return decode_value(value)
+        if hint is Path:
+            return self.base / self._plain(value, str)
+        if hint is float and value in ("nan", "inf", "-inf"):  # as `encode` writes what JSON has no word for
+            return float(value)
+        return self._plain(value, hint) if hint in (int, float, str, bool) else value
+
+    def _items(self, value: JSON, hints: Sequence[Any]) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            self.fail(f"expected a list, got {_told(value)}")
+        last = len(hints) - 1
+        return tuple(self.at(f"[{index}]")._convert(item, hints[min(index, last)]) for index, item in enumerate(value))
+
+    def _plain(self, value: JSON, kind: type) -> Any:
+        wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
+        accepted: Any = (int, float) if kind is float else kind
+        wrong = not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool)
+        if wrong or (kind is float and not math.isfinite(value)):
+            self.fail(f"expected {wanted}, got {_told(value)}")
+        return float(value) if kind is float else value
+
+    def _call(self, target: Any, arguments: Mapping[str, Any]) -> Any:
+        try:
+            return target(**arguments)
+        except SpecError:
+            raise
+        except (TypeError, ValueError, InputError) as error:
+            self.fail(str(error).replace(f"{getattr(target, '__name__', '')}.__init__() ", ""))
+        except (Exception, SystemExit) as error:  # a constructor of the user's
+            self.fail(f"{type(error).__name__}: {error}")
+
+    def _known_keys(self, table: Mapping[str, JSON], known: Collection[str]) -> None:
+        for key in table:
+            if key not in known:
+                self.fail(f"unknown key '{printable(str(key), 40)}'; {did_you_mean(str(key), known)}")
+
+
+def _remember(made: Any, table: Mapping[str, JSON]) -> Any:
+    """`made`, with the table it was made from where nothing else would tell its arguments again."""
+    if not dataclasses.is_dataclass(made) and hasattr(made, "__dict__"):
+        made.__dict__.setdefault(SPEC, dict(table))
+    return made
+
+
+@remembered
+def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
+    called = getattr(target, "__init__", target) if isinstance(target, type) else target
+    try:
+        # A dataclass's own hints are resolved where each of its fields was written, those of its __init__ in one place.
+        hints = typing.get_type_hints(target if dataclasses.is_dataclass(target) else called)
+    except (NameError, TypeError, AttributeError):  # an annotation that only a type checker can resolve
+        hints = {}
+    try:
+        return inspect.signature(target).parameters, hints
+    except ValueError:
+        raise TypeError("it cannot be called with named arguments") from None
+
+
+def _holds_changes(value: JSON) -> bool:
+    """Whether an argument of a change holds changes itself, as a chain's steps do."""
+    return isinstance(value, list) and any(isinstance(item, Mapping) and "use" in item for item in value)
+
+
+def _told(value: object) -> str:
+    return printable(f"{type(value).__name__} {value!r}", 80)
+
+
+def load_campaign(target: str, trusted: Collection[Path] = ()) -> Loaded:
+    """The campaign of a TOML file, or of a `module:factory` that returns one."""
+    if target.endswith(".toml") or ":" not in target:
+        path = Path(target)
+        builder = Builder(f"{path.name}:", path.resolve().parent, trusted)
+        return Loaded(builder.campaign(read_toml(path)), builder.base)
+    try:
+        made = resolve(target, Path.cwd(), trusted=trusted)()
+    except (Exception, SystemExit) as error:  # the user's own code
+        raise error if isinstance(error, SpecError) else SpecError(f"{target}: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Campaign):
+        raise SpecError(f"{target} must return a Campaign, it returned {_told(made)}")
+    return Loaded(made, ANYWHERE, target)
+
+
+def read_toml(path: Path) -> dict[str, JSON]:
+    """The tables of a TOML file; errors say line and column."""
+    try:
+        if path.exists() and not path.is_file():
+            raise SpecError(f"{path}: is not a file")
+        if path.stat().st_size > CONFIG:
+            raise SpecError(f"{path}: larger than {CONFIG} bytes (swerve list limits)")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError(f"{path}: {error}") from error
+
+
+def describe(campaign: Campaign, base: Path) -> dict[str, JSON]:
+    """The campaign as the JSON that `Builder.campaign` reads back."""
+    rules = [{key: encode(getattr(rule, key), base) for key in RULE} for rule in campaign.rules]
+    parts = {key: encode(getattr(campaign, key), base) for key in ("source", "system", "search", "gate", "coverage")}
+    numbers = {key: getattr(campaign, key) for key in ("method", "seed", "inference_batch")}
+    return {**numbers, **parts, "rule": rules}
+
+
+def build_change(row: JSON, base: Path | None = None, trusted: Collection[Path] = ()) -> Transformation:
+    """The transformation that `encode` wrote."""
+    return Builder("change", base or Path(), trusted).change(row)

@@ -1,0 +1,218 @@
+"""Values and components as plain JSON, and back. Exact: a float that goes in comes out."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import math
+import os
+import types
+import typing
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from swerve.core.errors import InputError, StoreError
+from swerve.core.names import name_of
+from swerve.core.space import Choices, Over, Range
+from swerve.core.transformation import Transformation, check_declared, remembered
+from swerve.core.values import KINDS, Calibration, Depth, Group, Image, Masks, PointCloud, Region, Value
+
+JSON = Any
+PLAIN = frozenset({type(None), bool, int, str})
+ENCODED = "_encoded"
+SPEC = "_swerve_spec"  # on an object that is no dataclass: the table it was built from
+CLOSE, CLOSE_RELATIVE = 1e-4, 1e-5  # degrees, and a share of anything else
+# Too large for a journal line, and never an answer: the record keeps their hash.
+BY_HASH: tuple[type[Value], ...] = (Image, PointCloud, Masks, Depth, Calibration, Region)
+
+
+def encode(thing: Any, base: Path | None = None) -> JSON:
+    """Plain JSON for a number, a value, a transformation or any component made of dataclass fields.
+
+    Paths are told relative to `base`, so that a campaign reads the same wherever its folder lies.
+    """
+    if type(thing) in PLAIN:
+        return thing
+    if isinstance(thing, Value):
+        return encode_value(thing)
+    if isinstance(thing, Over):
+        return {"use": name_of(thing.kind), **encode(dict(thing.domains), base)}
+    if isinstance(thing, Range):
+        return [thing.low, thing.high]
+    if isinstance(thing, Choices):
+        return {"choices": encode(thing.values, base)}
+    if (spec := getattr(thing, SPEC, None)) is not None:
+        return spec
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        return {"use": name_of(type(thing)), **_fields(thing, base)}
+    return _plain(thing, base)
+
+
+def encode_change(change: Transformation | None) -> JSON:
+    """`encode`, remembered: one change of a grid is made to every case."""
+    return None if change is None else _once(change, _change_row)
+
+
+def _change_row(change: Transformation) -> JSON:
+    check_declared(type(change))
+    row = encode(change)
+    if is_live(row):
+        raise InputError(
+            f"{type(change).__name__} holds something that JSON cannot: its fields must be numbers, texts, tuples or values"
+        )
+    return row
+
+
+def _once(thing: Any, make: Callable[[Any], JSON]) -> JSON:
+    """What `make` makes of an immutable `thing`, remembered on the thing itself; nobody may write to the result."""
+    made = vars(thing).get(ENCODED)
+    if made is None:
+        made = make(thing)
+        object.__setattr__(thing, ENCODED, made)
+    return made
+
+
+def _fields(thing: Any, base: Path | None = None) -> dict[str, JSON]:
+    floats, functions = _float_fields(type(thing)), _function_fields(type(thing))
+    given = {name: getattr(thing, name) for name in _field_names(type(thing))}
+    named = {name: name_of(given[name]) for name in functions if _is_importable(given[name])}
+    plain = {name: float(item) if name in floats and _is_whole(item) else item for name, item in given.items()}
+    return {name: named[name] if name in named else encode(item, base) for name, item in plain.items()}
+
+
+@remembered
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(item.name for item in dataclasses.fields(kind) if item.init)
+
+
+@remembered
+def _float_fields(kind: type[Any]) -> frozenset[str]:
+    """Fields declared as floats: 15 and 15.0 mean the same there, and must read the same."""
+    try:
+        hints = typing.get_type_hints(kind)
+    except (NameError, TypeError):  # an annotation that only a type checker can resolve
+        return frozenset()
+    return frozenset(name for name, hint in hints.items() if hint is float)
+
+
+@remembered
+def _function_fields(kind: type[Any]) -> frozenset[str]:
+    """Fields declared as functions: one that can be imported is told by its name, and found again by it."""
+    try:
+        hints = typing.get_type_hints(kind)
+    except (NameError, TypeError):
+        return frozenset()
+    return frozenset(name for name in _field_names(kind) if any(map(_is_callable, options(hints.get(name)))))
+
+
+def options(hint: Any) -> tuple[Any, ...]:
+    """The types that an annotation allows: those of a union, or the one."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+
+
+def _is_callable(hint: Any) -> bool:
+    return typing.get_origin(hint) is collections.abc.Callable
+
+
+def _is_importable(thing: object) -> bool:
+    name = getattr(thing, "__qualname__", "")
+    return callable(thing) and name.isidentifier() and getattr(thing, "__module__", "__main__") != "__main__"
+
+
+def _is_whole(item: object) -> bool:
+    return isinstance(item, int) and not isinstance(item, bool)
+
+
+def _plain(thing: Any, base: Path | None) -> JSON:
+    if isinstance(thing, float):
+        # JSON has no word for the others; the string says it plainly and reads back with float().
+        return float(thing) if math.isfinite(thing) else str(float(thing))
+    if isinstance(thing, Enum):
+        return thing.value
+    if isinstance(thing, bool | str | int):
+        return thing
+    if isinstance(thing, np.ndarray | np.generic):
+        return encode(thing.tolist(), base)
+    if isinstance(thing, Mapping):
+        return {str(key): encode(item, base) for key, item in thing.items()}
+    if isinstance(thing, tuple | list):
+        return [encode(item, base) for item in thing]
+    if isinstance(thing, Path):
+        return Path(os.path.relpath(thing, base) if base else thing).as_posix()
+    # A function, class or live object: named, so that two campaigns can be told apart, but not rebuilt.
+    return {"live": name_of(thing) if hasattr(thing, "__qualname__") else name_of(type(thing))}
+
+
+def light(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The values that a journal line can hold: what a run remembers must not depend on whether it was resumed."""
+    return tuple(value for value in values if not _heavy(value))
+
+
+def _heavy(value: Value) -> bool:
+    return isinstance(value, BY_HASH) or (isinstance(value, Group) and any(map(_heavy, value.values)))
+
+
+def close(one: JSON, other: JSON) -> bool:
+    """Whether two encoded answers agree but for the last bits of their numbers, which another batch size may move (R16)."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=CLOSE_RELATIVE, abs_tol=CLOSE)
+    return bool(one == other)
+
+
+def is_live(spec: JSON) -> bool:
+    """Whether a described component holds something that JSON cannot rebuild."""
+    if isinstance(spec, Mapping):
+        return "live" in spec or any(is_live(item) for item in spec.values())
+    return isinstance(spec, list) and any(is_live(item) for item in spec)
+
+
+def encode_value(value: Value) -> JSON:
+    """A value as `{slot: ..., field: ...}`; sensor-sized ones by hash."""
+    return _once(value, _value_row)
+
+
+def _value_row(value: Value) -> JSON:
+    if _heavy(value):
+        return {"slot": value.slot, "sha": value.digest}
+    return {"slot": value.slot, **_fields(value)}
+
+
+def decode_value(row: Mapping[str, JSON]) -> Value | None:
+    """The value that `encode_value` wrote, or None for one kept by hash."""
+    if "sha" in row:
+        return None
+    given = {name: item for name, item in row.items() if name != "slot"}
+    if "values" in given:
+        given["values"] = decode_values(given["values"])
+    try:
+        kind = KINDS[row["slot"]]
+        names = {"degrees", "value"} & given.keys()
+        return _built(kind, {**given, **{name: float(given[name]) for name in names}})
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"a value does not read: {error}") from error
+
+
+def _built(kind: type[Value], given: Mapping[str, Any]) -> Value:
+    try:
+        return kind(**given)
+    except TypeError:  # numbers that JSON has no word for stand there as texts
+        return kind(**{name: _numbers_of(item) for name, item in given.items()})
+
+
+def _numbers_of(item: JSON) -> JSON:
+    if isinstance(item, list):
+        return [_numbers_of(part) for part in item]
+    return float(item) if item in ("nan", "inf", "-inf") else item
+
+
+def decode_values(rows: list[Mapping[str, JSON]]) -> tuple[Value, ...]:
+    """The values of a record that were not kept by hash."""
+    return tuple(value for value in map(decode_value, rows) if value is not None)

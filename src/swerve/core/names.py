@@ -1,0 +1,199 @@
+"""The short names of all parts, ours and those of installed packages, as data: nothing is imported by looking one up."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+# Nothing is imported until it is asked for: a campaign without torch never loads torch.
+OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "sources": {
+            "world": "swerve.world.source:World",
+            "lidar-world": "swerve.world.lidar_source:LidarWorld",
+            "regions": "swerve.sources.regions:Regions",
+            "windows": "swerve.sources.windows:Windows",
+            "some": "swerve.sources.subset:Subset",
+            "folder": "swerve.sources.folder:Folder",
+            "video": "swerve.sources.video:Video",
+            "udacity": "swerve.sources.udacity:Udacity",
+            "cityscapes": "swerve.sources.cityscapes:Cityscapes",
+            "coco": "swerve.sources.coco:Coco",
+            "yolo": "swerve.sources.yolo:Yolo",
+            "voc": "swerve.sources.voc:Voc",
+            "bdd100k": "swerve.sources.bdd:Bdd100k",
+            "lisa": "swerve.sources.lisa:Lisa",
+            "bosch": "swerve.sources.bosch:Bosch",
+            "kitti": "swerve.sources.kitti:Kitti",
+            "kitti-raw": "swerve.sources.kitti:KittiRaw",
+            "clouds": "swerve.sources.clouds:Clouds",
+        },
+        "systems": {
+            "torch": "swerve.systems.torch:Torch",
+            "onnx": "swerve.systems.onnx:Onnx",
+            "keras": "swerve.systems.keras:Keras",
+            "process": "swerve.systems.process:Process",
+            "function": "swerve.systems.function:FunctionSystem",
+            "ensemble": "swerve.systems.ensemble:Ensemble",
+            "epoch": "swerve.zoo.steering:Epoch",
+            "dave-orig": "swerve.zoo.steering:DaveOrig",
+            "dave-dropout": "swerve.zoo.steering:DaveDropout",
+            "chauffeur": "swerve.zoo.steering:Chauffeur",
+            "rambo": "swerve.zoo.steering:Rambo",
+            "lidar": "swerve.zoo.lidar:Lidar",
+            "lidar-global": "swerve.zoo.lidar:LidarGlobal",
+        },
+        "steps": {
+            "grey": "swerve.systems.steps:Grey",
+            "yuv": "swerve.systems.steps:Yuv",
+            "hsv": "swerve.systems.steps:Hsv",
+            "bgr": "swerve.systems.steps:Bgr",
+            "resize": "swerve.systems.steps:Resize",
+            "crop": "swerve.systems.steps:Crop",
+            "crop-to": "swerve.systems.steps:CropTo",
+            "letterbox": "swerve.systems.steps:Letterbox",
+            "float": "swerve.systems.steps:Float",
+            "multiply": "swerve.systems.steps:Multiply",
+            "divide": "swerve.systems.steps:Divide",
+            "normalise": "swerve.systems.steps:Normalise",
+        },
+        "decoders": {
+            "steering": "swerve.systems.saying:SaySteering",
+            "signal": "swerve.systems.saying:SaySignal",
+            "yolox": "swerve.systems.detections:Yolox",
+            "yolov5": "swerve.systems.detections:YoloV5",
+            "yolov8": "swerve.systems.detections:YoloV8",
+            "ssd": "swerve.systems.detections:Ssd",
+            "detections": "swerve.systems.detections:Dicts",
+            "end-to-end": "swerve.systems.detections:EndToEnd",
+        },
+        "transformations": {
+            "rerender": "swerve.transformations.rerender:Rerender",
+            "unchanged": "swerve.core.transformation:Unchanged",
+            "chain": "swerve.core.transformation:Chain",
+            "brighten": "swerve.transformations.photometric:Brighten",
+            "contrast": "swerve.transformations.photometric:Contrast",
+            "translate": "swerve.transformations.affine:Translate",
+            "scale": "swerve.transformations.affine:Scale",
+            "shear": "swerve.transformations.affine:Shear",
+            "rotate": "swerve.transformations.affine:Rotate",
+            "average-blur": "swerve.transformations.blur:AverageBlur",
+            "gaussian-blur": "swerve.transformations.blur:GaussianBlur",
+            "median-blur": "swerve.transformations.blur:MedianBlur",
+            "bilateral-blur": "swerve.transformations.blur:BilateralBlur",
+            "motion-blur": "swerve.transformations.blur:MotionBlur",
+            "zoom-out": "swerve.transformations.affine:ZoomOut",
+            "fog": "swerve.transformations.weather:Fog",
+            "rain": "swerve.transformations.weather:Rain",
+            "snow": "swerve.transformations.weather:Snow",
+            "lens-flare": "swerve.transformations.flare:LensFlare",
+            "enlarge": "swerve.transformations.resize:Enlarge",
+            "over-expose": "swerve.transformations.exposure:OverExpose",
+            "under-expose": "swerve.transformations.exposure:UnderExpose",
+            "yaw": "swerve.transformations.lidar:Yaw",
+            "shift": "swerve.transformations.lidar:Shift",
+            "mirror": "swerve.transformations.lidar:MirrorScene",
+            "drop-points": "swerve.transformations.dropout:DropPoints",
+            "drop-sector": "swerve.transformations.dropout:DropSector",
+            "drop-beams": "swerve.transformations.dropout:DropBeams",
+            "jitter": "swerve.transformations.dropout:Jitter",
+            "insert-object": "swerve.transformations.insert:InsertObject",
+            "add-points": "swerve.transformations.scatter:AddPoints",
+            "place-points": "swerve.transformations.scatter:PlacePoints",
+            "offer-points": "swerve.transformations.offer:OfferPoints",
+            "raise-value": "swerve.transformations.exposure:RaiseValue",
+        },
+        "criteria": {
+            "nc": "swerve.coverage.neuron:NC",
+            "top-k": "swerve.coverage.neuron:TopK",
+            "kmnc": "swerve.coverage.sections:KMNC",
+            "nbc": "swerve.coverage.boundary:NBC",
+            "snac": "swerve.coverage.boundary:SNAC",
+            "meter": "swerve.coverage.meter:Meter",
+        },
+        "spaces": {
+            "one-of": "swerve.core.space:OneOf",
+            "in-sequence": "swerve.core.space:Sequenced",
+            "table": "swerve.core.space:Table",
+            "blurs": "swerve.transformations.blur:blurs",
+            "skies": "swerve.transformations.rerender:skies",
+            "motion-blurs": "swerve.transformations.blur:motion_blur",
+            "tigaug-weather": "swerve.transformations.weather:tigaug_weather",
+            "tigaug-fog": "swerve.transformations.weather:fog",
+            "tigaug-rain": "swerve.transformations.weather:rain",
+            "tigaug-snow": "swerve.transformations.weather:snow",
+            "flares": "swerve.transformations.flare:lens_flare",
+            "exposures": "swerve.transformations.exposure:exposures",
+            "scattered": "swerve.transformations.scatter:scattered",
+            "insertions": "swerve.transformations.insert:Insertions",
+        },
+        "relations": {
+            "same-angle": "swerve.relations.steering:same_angle",
+            "lambda-mse": "swerve.relations.steering:lambda_mse",
+            "equivariant": "swerve.core.relation:Equivariant",
+            "correct": "swerve.core.relation:Correct",
+            "agreement": "swerve.core.relation:Agreement",
+            "both": "swerve.core.relation:Both",
+            "either": "swerve.core.relation:Either",
+            "angle-within": "swerve.relations.steering:AngleWithin",
+            "squared-error": "swerve.relations.steering:SquaredError",
+            "signal-within": "swerve.relations.steering:SignalWithin",
+            "decrease": "swerve.relations.steering:Decrease",
+            "no-fewer": "swerve.relations.sets:NoFewer",
+            "superset": "swerve.relations.sets:Superset",
+            "boxes-alike": "swerve.relations.boxes:BoxesAlike",
+            "same-boxes": "swerve.relations.boxes:same_boxes",
+            "right-boxes": "swerve.relations.boxes:right_boxes",
+            "placed-boxes": "swerve.relations.boxes:PlacedBoxes",
+        },
+        "searches": {
+            "sweep": "swerve.search.sweep:Sweep",
+            "greedy": "swerve.search.greedy:Greedy",
+            "series": "swerve.search.series:Series",
+            "fuzz": "swerve.search.fuzz:Fuzz",
+        },
+        "methods": {
+            "deeptest": "swerve.methods.deeptest:deeptest",
+            "lidar": "swerve.methods.lidar:lidar",
+        },
+        "gates": {
+            "max-fill": "swerve.relations.gates:MaxFill",
+            "legible": "swerve.relations.gates:Legible",
+        },
+    }
+)
+KINDS = tuple(OURS)
+GIVEN_AS = "__swerve_file__"
+# What this process has called by name it finds again by that name, even a class made inside a function.
+_NAMED: dict[str, Any] = {}
+
+
+@cache
+def names(kind: str) -> Mapping[str, str]:
+    """Short name to `module:Name` for one kind; an installed package cannot take a name of ours."""
+    theirs = {point.name: point.value for point in importlib.metadata.entry_points(group=f"swerve.{kind}")}
+    return MappingProxyType({**theirs, **OURS[kind]})
+
+
+def all_names() -> dict[str, str]:
+    """Every short name of every kind; a method is named by `method = `, never by `use = `, so its name yields to others."""
+    kinds = sorted(KINDS, key=lambda kind: kind != "methods")
+    return {name: target for kind in kinds for name, target in names(kind).items()}
+
+
+@cache
+def _targets() -> Mapping[str, str]:
+    return MappingProxyType({target: name for name, target in all_names().items()})
+
+
+def name_of(part: Any) -> str:
+    """The short name of a class or function, or its `module:Name`."""
+    module = getattr(sys.modules.get(part.__module__), GIVEN_AS, part.__module__)
+    target = f"{module}:{part.__qualname__}"
+    if target not in _targets() and not module.endswith(".py"):  # a file's code is found again through its trust
+        _NAMED[target] = part
+    return _targets().get(target, target)

@@ -1,0 +1,258 @@
+"""Where changes come from: a space proposes transformations with every number fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from swerve.core.case import Case
+from swerve.core.errors import did_you_mean
+from swerve.core.transformation import Chain, Transformation, check_declared, params_of, plain_name
+
+if TYPE_CHECKING:
+    from swerve.core.system import System
+
+T = TypeVar("T")
+SEED = "seed"
+LARGEST_SEED = 2**31
+GRID = "grid"
+
+
+@runtime_checkable
+class Space(Protocol):
+    """A set of changes one can draw from."""
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        """One change for `case`; raises `NotApplicable` where none can be made."""
+
+    def grid(self) -> Sequence[Transformation]:
+        """Every change, in order, or () where there are too many to list."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number anywhere from `low` to `high`."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (self.low, self.high))
+        if not numbers or not math.isfinite(self.high - self.low) or self.low >= self.high:
+            raise ValueError(f"a range needs two numbers in rising order, got [{self.low!r}, {self.high!r}]")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of a few values."""
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.values:
+            raise ValueError("choices must hold at least one value")
+
+
+Domain = float | int | str | bool | Range | Choices
+
+
+@dataclass(frozen=True, init=False)
+class Over:
+    """All changes of one kind: a number fixes a parameter, `Range` frees it, `Choices` lists it, "grid" is the paper's.
+
+    A parameter that is not named is free over its usual range, or neutral beside a grid; grids advance together,
+    as in the papers' tables.
+    """
+
+    kind: type[Transformation]
+    domains: Mapping[str, Domain]
+
+    def __init__(self, kind: type[Transformation], /, **domains: Domain) -> None:
+        object.__setattr__(self, "kind", kind)
+        check_declared(kind)
+        object.__setattr__(self, "domains", MappingProxyType(_completed(kind, domains)))
+        for sample in self.samples():
+            self.kind(**sample)  # a value the class refuses is refused now, not in the middle of a campaign
+
+    def samples(self) -> Iterator[dict[str, Any]]:
+        """Arguments that between them hold every listed value and both ends of every range."""
+        listed = {name: _ends(domain) for name, domain in self.domains.items() if name not in self._grids()}
+        rows = self._grid_rows()
+        for index in range(max([len(rows), *map(len, listed.values())], default=1)):
+            row = {name: values[min(index, len(values) - 1)] for name, values in listed.items()}
+            yield {**row, **rows[min(index, len(rows) - 1)]}
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        del case, system
+        row = _pick(self._grid_rows(), rng)
+        free = {name: domain for name, domain in self.domains.items() if name not in row}
+        return self.kind(**row, **{name: self._draw(name, domain, rng) for name, domain in free.items()})
+
+    def grid(self) -> Sequence[Transformation]:
+        if any(isinstance(domain, Range) for domain in self.domains.values()):
+            return ()
+        lists = {n: d.values if isinstance(d, Choices) else (d,) for n, d in self.domains.items() if n not in self._grids()}
+        rows = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+        return tuple(self.kind(**row, **table) for row in rows for table in self._grid_rows())
+
+    def _grids(self) -> dict[str, tuple[float, ...]]:
+        declared = params_of(self.kind)
+        return {name: declared[name].grid for name, domain in self.domains.items() if domain == GRID and name in declared}
+
+    def _grid_rows(self) -> list[dict[str, float]]:
+        grids = self._grids()
+        if len({len(grid) for grid in grids.values()}) > 1:
+            raise ValueError(f"the grids of {', '.join(grids)} differ in length and cannot advance together")
+        return [dict(zip(grids, row, strict=True)) for row in zip(*grids.values(), strict=True)] if grids else [{}]
+
+    def _draw(self, name: str, domain: Domain, rng: np.random.Generator) -> Any:
+        if isinstance(domain, Choices):
+            return _pick(domain.values, rng)
+        if not isinstance(domain, Range):
+            return domain
+        facts = params_of(self.kind).get(name)
+        if facts is None and _hint(self.kind, name) is not int:
+            return float(rng.uniform(domain.low, domain.high))
+        if facts is None or facts.integer:
+            step = facts.step if facts else 1
+            return int(domain.low + step * rng.integers(int(domain.high - domain.low) // step, endpoint=True))
+        return min(max(facts.tidy(rng.uniform(domain.low, domain.high)), domain.low), domain.high)
+
+
+def _completed(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[str, Domain]:
+    """`given` checked against the class, with what it leaves out filled in."""
+    declared = params_of(kind)
+    names = {item.name: item for item in dataclasses.fields(kind)}
+    for name in given:
+        if name not in names:
+            raise ValueError(f"{plain_name(kind)} has no parameter '{name}'; {did_you_mean(name, names)}")
+    domains: dict[str, Domain] = {}
+    for name, item in names.items():
+        if name in given:
+            domains[name] = given[name]
+        elif name in declared and GRID in given.values():
+            domains[name] = declared[name].neutral
+        elif name in declared:
+            domains[name] = Range(*declared[name].usual)
+        elif name == SEED:
+            domains[name] = Range(0, LARGEST_SEED)
+        elif item.default is not dataclasses.MISSING:
+            domains[name] = item.default
+        else:
+            raise ValueError(f"{plain_name(kind)} needs a value for '{name}'")
+    return {name: _tidied(kind, name, domain) for name, domain in domains.items()}
+
+
+def _tidied(kind: type[Transformation], name: str, domain: Domain) -> Domain:
+    """`domain` checked against what the class declares, its numbers of the declared type."""
+    facts = params_of(kind).get(name)
+    if facts is None:
+        return _untabled(kind, name, domain)
+    if domain == GRID:
+        if not facts.grid:
+            raise ValueError(f"{plain_name(kind)}.{name} has no grid; give a number, a range or choices")
+        return domain
+    if isinstance(domain, Range):
+        return Range(facts.take(name, domain.low), facts.take(name, domain.high))
+    if isinstance(domain, Choices):
+        return Choices(tuple(facts.take(name, value) for value in domain.values))
+    return facts.take(name, domain)
+
+
+def _ends(domain: Domain) -> tuple[Any, ...]:
+    if isinstance(domain, Range):
+        return domain.low, domain.high
+    return domain.values if isinstance(domain, Choices) else (domain,)
+
+
+def _untabled(kind: type[Transformation], name: str, domain: Domain) -> Domain:
+    """A field without declared numbers: only a plain number may be drawn from a range."""
+    if isinstance(domain, Range) and _hint(kind, name) not in (int, float):
+        raise ValueError(f"{plain_name(kind)}.{name} is no number; give a value or choices, not a range")
+    return domain
+
+
+def _hint(kind: type[Transformation], name: str) -> Any:
+    return typing.get_type_hints(kind).get(name)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The changes listed, and no others."""
+
+    changes: tuple[Transformation, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts("changes", self.changes, Transformation)
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        del case, system
+        return _pick(self.changes, rng)
+
+    def grid(self) -> Sequence[Transformation]:
+        return self.changes
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A change from any of several spaces, each space as likely as the next."""
+
+    spaces: tuple[Space, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts("spaces", self.spaces, Space)
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        return _pick(self.spaces, rng).propose(case, rng, system)
+
+    def grid(self) -> Sequence[Transformation]:
+        grids = [space.grid() for space in self.spaces]
+        return tuple(itertools.chain(*grids)) if all(grids) else ()
+
+
+@dataclass(frozen=True)
+class Sequenced:
+    """One change from each space, made in order."""
+
+    spaces: tuple[Space, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts("spaces", self.spaces, Space)
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        return Chain(tuple(space.propose(case, rng, system) for space in self.spaces))
+
+    def grid(self) -> Sequence[Transformation]:
+        grids = [space.grid() for space in self.spaces]
+        return tuple(Chain(steps) for steps in itertools.product(*grids)) if all(grids) else ()
+
+
+def _check_parts(name: str, parts: Sequence[object], kind: type) -> None:
+    if not parts or not all(isinstance(part, kind) for part in parts):
+        raise ValueError(f"{name} must be one or more {kind.__name__.lower()}s, got {parts!r}")
+
+
+def as_space(change: Space | Transformation | type[Transformation]) -> Space:
+    """A fixed change, or a class of changes, as the space it stands for."""
+    if isinstance(change, Chain):
+        return Sequenced(tuple(map(as_space, change.steps)))
+    if isinstance(change, Transformation):
+        return Over(type(change), **{item.name: getattr(change, item.name) for item in dataclasses.fields(change)})
+    if isinstance(change, type) and issubclass(change, Transformation):
+        return Over(change)
+    if isinstance(change, Space):
+        return change
+    raise TypeError(f"expected a space, a transformation or a class of them, got {type(change).__name__}")
+
+
+def _pick(items: Sequence[T], rng: np.random.Generator) -> T:
+    return items[int(rng.integers(len(items)))]

@@ -1,1 +1,0 @@
-"""Where campaigns run."""

@@ -1,0 +1,50 @@
+"""The embedded world written down as a data set in a format of the field, with a contact sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.progress import track
+
+from swerve.core.case import Case
+from swerve.core.values import Array, Image
+from swerve.report.contact_sheet import contact_sheet
+from swerve.sources.export import export
+from swerve.store.files import png_bytes, write_whole
+from swerve.world.scene import LABELLED
+from swerve.world.source import World
+
+NEEDED = {
+    "udacity": ("steering",),
+    "coco": ("boxes2d", "masks"),
+    "yolo": ("boxes2d",),
+    "voc": ("boxes2d",),
+    "kitti": ("boxes2d", "boxes3d", "calibration"),
+}
+SHEET = "contact.png"
+ON_SHEET, ACROSS, WIDE = 24, 4, 320
+
+
+def write_world(world: World, folder: Path, form: str) -> dict[str, int]:
+    """Write every frame of `world` as `form` to a new folder, and `contact.png` beside them; returns the counts."""
+    few: list[Array] = []
+    counts = export({world.split: _watched(world, few)}, folder, form, kinds=LABELLED)
+    rows = [few[start : start + ACROSS] for start in range(0, len(few), ACROSS)]
+    rows[-1] += [few[0] * 0] * (len(rows[0]) - len(rows[-1]))
+    write_whole(folder / SHEET, png_bytes(contact_sheet(rows)))
+    return counts
+
+
+def _watched(world: World, few: list[Array]) -> Iterator[Case]:
+    import cv2
+
+    keys = world.keys()
+    shown = {keys[place * len(keys) // ON_SHEET] for place in range(ON_SHEET)}
+    for key in track(keys, "rendering", transient=True):
+        case = world[key]
+        image = case.inputs["camera"]
+        if key in shown and isinstance(image, Image):
+            high = WIDE * image.size[1] // image.size[0]
+            few.append(cv2.resize(image.pixels, (WIDE, high), interpolation=cv2.INTER_AREA))
+        yield case

@@ -1,0 +1,172 @@
+"""Before and after a retraining, on the same cases: original ones and follow-ups of cases that never trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from swerve.analysis.detection import average_precision
+from swerve.analysis.statistics import Estimate, Outcome, group_means, paired_bootstrap, signed_rank
+from swerve.analysis.tables import TABLES
+from swerve.core.case import Case, Source
+from swerve.core.errors import InputError
+from swerve.core.system import Answer, System
+from swerve.core.values import Boxes2D, Steering, Value, find
+from swerve.retrain.dataset import Skips, stream
+from swerve.run.engine import NoProgress, Progress
+from swerve.run.evaluator import answer_all
+from swerve.store.files import make_folder, write_csv
+
+MSE, RMSE, MAP, AP = "MSE, rad²", "RMSE, degrees", "mAP", "AP per picture"
+COLUMNS = ("data", "measure", "cases", "groups", "skipped", "before", "after", "change", "low", "high", "p")
+BATCH = 16
+V = TypeVar("V", bound=Value)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One measure on one set before and after; the change's interval and `p` come from the same cases in pairs.
+
+    Cases of one drive or scene are alike, so that whole groups are resampled for the interval, and `p` is Wilcoxon's
+    signed-rank test of the groups' means.
+    """
+
+    data: str
+    measure: str
+    cases: int
+    groups: int  # drives or scenes that the cases are of
+    skipped: int  # cases that did not read, whose label is no number, or that one of the two systems had no answer to
+    before: float | None
+    after: float | None
+    change: Estimate = field(default_factory=lambda: Estimate(0))
+    test: Outcome = field(default_factory=lambda: Outcome(0))
+
+    def row(self) -> tuple[object, ...]:
+        """The cells of `tables/retrain.csv`."""
+        change = None if self.before is None or self.after is None else self.after - self.before
+        told = (self.data, self.measure, self.cases, self.groups, self.skipped, self.before, self.after, change)
+        return (*told, self.change.low, self.change.high, self.test.p)
+
+
+def compare(
+    before: System, after: System, sets: Mapping[str, Source], *, seed: int = 0, progress: Progress | None = None
+) -> list[Compared]:
+    """Every measure that labels and answers allow, on every set: squared steering errors, average precision of boxes."""
+    seen = {name: _asked(before, after, source, progress or NoProgress(), name) for name, source in sets.items()}
+    found = [row for name, shown in seen.items() for row in _rows(name, shown, seed)]
+    if not found:
+        lost = sum(shown.lost for shown in seen.values())
+        raise InputError(
+            f"before and after cannot be compared: {lost} cases did not read, have a broken label or were not answered by "
+            "both systems, and no other has a label of the kind that both say"
+        )
+    return found
+
+
+def write_comparison(rows: Sequence[Compared], folder: Path) -> Path:
+    """Write `tables/retrain.csv`."""
+    make_folder(folder / TABLES)
+    path = folder / TABLES / "retrain.csv"
+    write_csv(path, COLUMNS, (row.row() for row in rows))
+    return path
+
+
+@dataclass
+class _Seen:
+    """What a set has shown so far: numbers and boxes, never pictures."""
+
+    errors: list[tuple[str, float, float]] = field(default_factory=list)  # group; rad², before and after
+    boxes: list[tuple[str, Boxes2D, Boxes2D, Boxes2D]] = field(default_factory=list)  # group; truth, before, after
+    lost: int = 0
+
+    def add(self, case: Case, before: object, after: object) -> None:
+        """One case and both answers; one without both answers, or with a broken label of what they say, is lost."""
+        if not (isinstance(before, tuple) and isinstance(after, tuple)):
+            self.lost += 1
+            return
+        angles, boxes = _both(Steering, case, before, after), _both(Boxes2D, case, before, after)
+        if any(found[0].fault() for found in (angles, boxes) if found):
+            self.lost += 1
+            return
+        if angles:
+            self.errors.append((_group(case), _rad2(angles[1], angles[0]), _rad2(angles[2], angles[0])))
+        if boxes:
+            self.boxes.append((_group(case), *boxes))
+
+
+def _asked(before: System, after: System, source: Source, watch: Progress, name: str) -> _Seen:
+    """Both systems' answers to every case, weighed and thrown away."""
+    watch.begin(f"comparing, {name}", len(source.keys()))
+    skips: Skips = []
+    seen = _Seen()
+    for cases in _batched(stream(source, skips)):
+        for case, one, two in zip(cases, answer_all(before, cases), answer_all(after, cases), strict=True):
+            seen.add(case, one, two)
+        watch.advance(len(cases), 0)
+    seen.lost += len(skips)
+    return seen
+
+
+def _rows(name: str, seen: _Seen, seed: int) -> Iterator[Compared]:
+    if seen.errors:
+        yield from _steering_rows(name, seen.errors, seen.lost, seed)
+    if seen.boxes:
+        yield from _box_rows(name, seen.boxes, seen.lost, seed)
+
+
+def _batched(cases: Iterator[Case]) -> Iterator[list[Case]]:
+    while batch := list(islice(cases, BATCH)):
+        yield batch
+
+
+def _both(kind: type[V], case: Case, before: Answer, after: Answer) -> tuple[V, V, V] | None:
+    """The label and both answers of one kind, if all three are there."""
+    label, one, two = (find(values, kind.slot) for values in (case.truth, before, after))
+    return (label, one, two) if isinstance(label, kind) and isinstance(one, kind) and isinstance(two, kind) else None
+
+
+def _group(case: Case) -> str:
+    """The drive or scene of a case; one without is a group of its own, with its follow-ups."""
+    return case.group or case.parent or case.key
+
+
+def _rad2(said: Steering, truth: Steering) -> float:
+    return math.radians(said.degrees - truth.degrees) ** 2
+
+
+def _steering_rows(name: str, errors: Sequence[tuple[str, float, float]], lost: int, seed: int) -> Iterator[Compared]:
+    groups, was, now = zip(*errors, strict=True)
+    counts = len(errors), len(set(groups)), lost
+    means = float(np.mean(was)), float(np.mean(now))
+    yield Compared(name, MSE, *counts, *means, *_paired(was, now, groups, seed))
+    before, after = (math.degrees(math.sqrt(mean)) for mean in means)
+    yield Compared(name, RMSE, *counts, before, after)
+
+
+def _box_rows(name: str, boxes: Sequence[tuple[str, Boxes2D, Boxes2D, Boxes2D]], lost: int, seed: int) -> Iterator[Compared]:
+    groups, truth, *said = zip(*boxes, strict=True)
+    was, now = (average_precision(truth, answers).mean for answers in said)
+    yield Compared(name, MAP, len(boxes), len(set(groups)), lost, was, now)
+    # mAP has no value per picture to pair; the precision on each picture alone has.
+    alone = [[average_precision([label], [one]).mean for one in answers] for _, label, *answers in boxes]
+    both = zip(groups, alone, strict=True)
+    pairs = [(group, one, two) for group, (one, two) in both if one is not None and two is not None]
+    if pairs:
+        owners, first, second = zip(*pairs, strict=True)
+        means = float(np.mean(first)), float(np.mean(second))
+        told = _paired(first, second, owners, seed)
+        yield Compared(name, AP, len(pairs), len(set(owners)), lost, *means, *told)
+
+
+def _paired(before: Sequence[float], after: Sequence[float], groups: Sequence[str], seed: int) -> tuple[Estimate, Outcome]:
+    """The change with its interval, and the test of the groups' means; neither where one group is all there is."""
+    change = paired_bootstrap(before, after, seed=seed, groups=groups)
+    if change.why:
+        return change, Outcome(len(set(groups)), why=change.why)
+    return change, signed_rank(group_means(before, groups), group_means(after, groups))

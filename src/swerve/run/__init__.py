@@ -1,0 +1,1 @@
+"""Running campaigns: engine, evaluator, checks, replay and shrinking."""

@@ -1,0 +1,385 @@
+"""Whether a campaign can find anything, asked before hours are spent on it (RELIABILITY, design rule 9).
+
+A concern is a note, a warning, or a refusal: what is refused cannot find anything, or would find what is not there.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from swerve.analysis.baseline import angles, baseline_error
+from swerve.core.campaign import Campaign, Observation, Plan, Record, Trial
+from swerve.core.case import Case
+from swerve.core.encode import close, encode
+from swerve.core.errors import InputError, printable
+from swerve.core.region import region_of
+from swerve.core.relation import Pair, Rule, Status
+from swerve.core.system import Answer
+from swerve.core.transformation import Transformation, Unchanged
+from swerve.core.values import Array, Boxes2D, Boxes3D, Steering, find
+from swerve.relations.obstacles import in_region
+from swerve.relations.sets import DEMANDED
+from swerve.run.evaluator import Evaluator, checked, read_case
+from swerve.run.executors.in_process import Executor
+from swerve.run.finding_pictures import files_of
+from swerve.store.journal import seal
+from swerve.store.record_json import record_row
+from swerve.store.view import KEPT_PER_RULE
+from swerve.systems.child import cpu_seconds
+
+NO_EFFECT, NOTHING = "no effect", "nothing to find"
+FEWEST_FOR_CONSTANT = 3  # different inputs to refuse by; fewer are warned of
+NOISE_CASES, NOISE_ROUNDS = 8, 2
+SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
+MOST_SKIPPED = 0.5
+LOOKED_AT = 16  # cases whose region is read to see whether anybody is demanded there
+MOST_EMPTY = 0.5
+FEWEST_FOR_SIGN, ENOUGH_FOR_SIGN = 10, 30  # labels to warn by, and to refuse by
+EXPLAINED = 0.5  # of the error is left at most if a sign or unit is to be held for wrong
+TOGETHER = 0.5  # correlation at least, with or against the labels
+OTHERWISE = (
+    ("sign", -1.0, "turned round (`positive` the other way)"),
+    ("unit", math.degrees(1), "radians (`unit`) where degrees are declared"),
+    ("unit", math.radians(1), "degrees (`unit`) where radians are declared"),
+    ("sign", -math.degrees(1), "radians, and turned round"),
+    ("sign", -math.radians(1), "degrees, and turned round"),
+)
+FAINT = 0.1  # of the system's own error is no effect to speak of
+SPARE = 1.2  # times the estimate must be free on the disk
+T = TypeVar("T")
+
+
+class Level(StrEnum):
+    """How grave a concern is."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One thing a user should know before the run."""
+
+    name: str
+    level: Level
+    why: str
+    rule: str = ""  # the one it is about, if it is about one
+
+    def as_dict(self) -> dict[str, str]:
+        """The concern as plain JSON."""
+        return {key: str(item) for key, item in asdict(self).items() if item or key != "rule"}
+
+
+@dataclass(frozen=True)
+class Health:
+    """The system's own error, what is to be expected of the run, and every concern."""
+
+    baseline: Mapping[str, Any]
+    concerns: tuple[Concern, ...]
+    trials: int | None
+    seconds: float | None  # of CPU
+    megabytes: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of `swerve check --json`."""
+        estimate = {"trials": self.trials, "cpu_seconds": self.seconds, "megabytes": self.megabytes}
+        concerns = [concern.as_dict() for concern in self.concerns]
+        return {"baseline": dict(self.baseline), "estimate": estimate, "concerns": concerns, "healthy": not self.refusals}
+
+    @property
+    def refusals(self) -> tuple[Concern, ...]:
+        """The concerns that stop a run."""
+        return tuple(concern for concern in self.concerns if concern.level is Level.REFUSAL)
+
+    def without_effect(self, rule: str) -> Concern | None:
+        """The concern that the changes of a rule do not reach the system, if there is one."""
+        return next((one for one in self.concerns if (one.name, one.rule) == (NO_EFFECT, rule)), None)
+
+    def refuse(self) -> None:
+        """Raise `InputError` for the first refusal."""
+        for concern in self.refusals:
+            raise InputError(f"{concern.why}; to run it nevertheless: --anyway")
+
+
+def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Executor, folder: Path | None = None) -> Health:
+    """Look at the baseline, ask a few cases again, and try a few changes of every rule; `folder` is where the run goes."""
+    usable = [seen for seen in baseline.values() if not seen.fault]
+    telling = [seen for seen in usable if not _says_nothing(seen.said)]
+    sample = _spread(telling or usable, SAMPLED_CASES)
+    asked = [list(_questions(rule, sample)) for rule in campaign.rules]
+    hands.warm(asked)
+    started = cpu_seconds()
+    records = {rule.name: batch for rule, batch in zip(campaign.rules, hands.evaluate(asked), strict=True)}
+    seconds = cpu_seconds() - started
+    trials = campaign.search.start(
+        Plan(
+            [seen.case for seen in usable],
+            campaign.rules,
+            campaign.seed,
+            baseline,
+            campaign.inference_batch,
+            campaign.coverage,
+        )
+    ).total
+    tried = [record for some in records.values() for record in some]
+    share = None if trials is None or not tried else trials / len(tried)
+    megabytes = None if share is None else _megabytes(campaign, tried, share, len(usable))
+    concerns = (
+        *_skipped(baseline.values()),
+        *_repeated(usable),
+        *_constant(usable, tried),
+        *_blind(campaign, usable, tried),
+        *_unit_and_sign(usable),
+        *_noise(campaign, hands, baseline, _spread(usable, NOISE_CASES)),
+        *_idle(campaign, records),
+        *_faint(usable, records),
+        *_disk(folder, megabytes),
+    )
+    error = baseline_error(campaign.source, list(baseline.values()))
+    return Health(error, concerns, trials, None if share is None else seconds * share, megabytes)
+
+
+def _spread(items: Sequence[T], count: int) -> list[T]:
+    """Up to `count` of them, evenly from first to last."""
+    places = np.unique(np.linspace(0, len(items) - 1, min(count, len(items))).astype(int))
+    return [items[place] for place in places]
+
+
+def _questions(rule: Rule, sample: Sequence[Observation]) -> Iterator[Trial]:
+    """Trials over a whole grid's spread, or the first draws of an endless space: the very ones the run will ask."""
+    grid = rule.change.grid()
+    places = (
+        np.unique(np.linspace(0, len(grid) - 1, min(SAMPLED_DRAWS, len(grid))).astype(int)) if grid else range(SAMPLED_DRAWS)
+    )
+    for seen in sample:
+        yield from (Trial(seen.case, rule.name, int(place), grid[place] if grid else None) for place in places)
+
+
+def _skipped(baseline: Sequence[Observation] | Any) -> Iterator[Concern]:
+    seen = list(baseline)
+    unusable = [item for item in seen if item.fault]
+    unread = [
+        item for item in unusable if not item.readable
+    ]  # a model that fails is a result; a file that does not read is none
+    if unusable:
+        level = Level.REFUSAL if len(unread) > MOST_SKIPPED * len(seen) else Level.WARNING
+        first = printable(unusable[0].fault, 120)
+        yield Concern("unusable cases", level, f"{len(unusable)} of {len(seen)} cases cannot be used; first: {first}")
+
+
+def _repeated(usable: Sequence[Observation]) -> Iterator[Concern]:
+    """R37: the same input under two names, whatever the format of its file."""
+    names: dict[str, list[str]] = {}
+    for seen in usable:
+        names.setdefault(seen.input_sha, []).append(seen.case)
+    if groups := [keys for keys in names.values() if len(keys) > 1]:
+        first = " and ".join(printable(key, 60) for key in groups[0][:2])
+        yield Concern("same input twice", Level.NOTE, f"{len(groups)} inputs are there more than once; first: {first}")
+
+
+def _constant(usable: Sequence[Observation], tried: Sequence[Record]) -> Iterator[Concern]:
+    """R28: a model that says one thing of everything cannot contradict itself."""
+    inputs, told = {seen.input_sha for seen in usable}, {str(encode(seen.said)) for seen in usable}
+    after = {str(encode(record.after)) for record in tried if record.after and not isinstance(record.change, Unchanged)}
+    few, moved = len(inputs) < FEWEST_FOR_CONSTANT, not after <= told
+    if len(told) > 1 or (few and (moved or not after)):
+        return
+    why = f"the system says the same of all {len(usable)} cases"
+    check = "check its preprocessing and weights"
+    if moved:
+        yield Concern("constant answers", Level.WARNING, f"{why}, though not of all follow-ups")
+    elif few or _violated(tried):
+        yield Concern("constant answers", Level.WARNING, f"{why} and of the follow-ups tried: {check}")
+    else:
+        why += ", and of the follow-ups tried; no change can make it contradict itself"
+        yield Concern("constant answers", Level.REFUSAL, f"{why}: {check}")
+
+
+def _blind(campaign: Campaign, usable: Sequence[Observation], tried: Sequence[Record]) -> Iterator[Concern]:
+    """R28 for sets of objects: a system that sees none, or none where one demands them, cannot lose any."""
+    judged = [record for record in tried if record.verdict.status in (Status.HELD, Status.VIOLATED)]
+    of_sets = [record for record in judged if DEMANDED in record.facts]
+    if not of_sets:
+        return
+    looked = _spread(usable, LOOKED_AT)
+    empty = sum(not _demands(campaign, seen) for seen in looked)
+    placed = any(record.facts[DEMANDED] for record in of_sets)  # a change may bring its own object
+    if empty == len(looked) and not placed and not any(_demands(campaign, seen) for seen in usable):
+        looked, empty = list(usable), len(usable)
+    if not empty:
+        return
+    some = " looked at" if len(looked) < len(usable) else ""
+    why = f"no object is seen, or none in the region, in {empty} of {len(looked)} cases{some}"
+    if empty < len(usable) or placed or len(of_sets) < len(judged):
+        yield Concern("nobody there", Level.WARNING if empty > MOST_EMPTY * len(looked) else Level.NOTE, why)
+    else:
+        why += ": who is not seen cannot be lost; check the system's weights and limits, and the region"
+        yield Concern("nobody there", Level.REFUSAL, why)
+
+
+def _demands(campaign: Campaign, seen: Observation) -> bool:
+    """Whether an answer holds an object that one cares about, in the case's region if it has one."""
+    boxes = [value for value in seen.said if isinstance(value, Boxes2D | Boxes3D) and np.any(value.care)]
+    if not boxes or any(isinstance(value, Boxes2D) for value in boxes):
+        return bool(boxes)
+    region = region_of(read_case(campaign, seen.case))
+    return any(np.any(in_region(value, region).care) for value in boxes if isinstance(value, Boxes3D))
+
+
+def _unit_and_sign(usable: Sequence[Observation]) -> Iterator[Concern]:
+    """R42: answers that would be right the other way round, or in another unit.
+
+    A poor model is no reason: one of `OTHERWISE` must explain most of the labels, and halve the error besides.
+    """
+    labels, said = (np.array(numbers) for numbers in angles(usable))
+    if len(labels) < FEWEST_FOR_SIGN or not np.std(labels) or not np.std(said):
+        return
+    together = float(np.corrcoef(labels, said)[0, 1])  # a mere offset is neither
+    wrong, still = float(np.mean((said - labels) ** 2)), float(np.mean(labels**2))
+    level = Level.REFUSAL if len(labels) >= ENOUGH_FOR_SIGN else Level.WARNING
+    for name, factor, hint in OTHERWISE:
+        other = float(np.mean((factor * said - labels) ** 2))
+        if other < EXPLAINED * min(wrong, still) and together * math.copysign(1, factor) > TOGETHER:
+            better = f"their squared error against {len(labels)} labels would be {other:.3g}, not {wrong:.3g}"
+            yield Concern(name, level, f"were the answers {hint}, {better}")
+            return
+
+
+def _noise(
+    campaign: Campaign, hands: Executor, baseline: Mapping[str, Observation], sample: Sequence[Observation]
+) -> Iterator[Concern]:
+    """X-12, R17: the same input twice must lead to the same answer."""
+    keys = [seen.case for seen in sample]
+    again = [seen for batch in hands.observe([keys] * NOISE_ROUNDS) for seen in batch]
+    pairs = list(zip([*sample] * NOISE_ROUNDS, again, strict=True))
+    moved = [pair for pair in pairs if pair[1].fault or not close(encode(pair[0].said), encode(pair[1].said))]
+    if not moved:
+        return
+    rules = Evaluator(campaign, baseline).rules.values()
+    broken = [rule.name for rule in rules if any(_breaks(rule, *pair) for pair in moved)]
+    floor = _floor([(first.said, second.said) for first, second in moved])
+    told = f"asked again, the system answers {len(moved)} of {len(pairs)} times differently{floor}"
+    if broken:
+        named = ", ".join(f"'{printable(name, 40)}'" for name in broken[:3])
+        yield Concern("noise", Level.REFUSAL, f"{told}: enough to violate {named} with no change at all")
+    else:
+        yield Concern("noise", Level.WARNING, f"{told}; findings nearer to their limit than that may not replay")
+
+
+def _breaks(rule: Rule, first: Observation, second: Observation) -> bool:
+    """Whether the other answer alone turns a rule that holds into one that is violated."""
+    if second.fault:
+        return True
+    case = Case(first.case, {}, first.truth, first.group)
+    before, after = (checked(rule, Pair(case, case, Unchanged(), first.said, seen.said)).status for seen in (first, second))
+    return before is Status.HELD and after is Status.VIOLATED
+
+
+def _floor(answers: Sequence[tuple[Answer, Answer]]) -> str:
+    pairs = [(find(one, Steering.slot), find(other, Steering.slot)) for one, other in answers]
+    apart = [abs(a.degrees - b.degrees) for a, b in pairs if isinstance(a, Steering) and isinstance(b, Steering)]
+    return f" (up to {max(apart):.3g}°)" if apart else ""
+
+
+def _idle(campaign: Campaign, records: Mapping[str, Sequence[Record]]) -> Iterator[Concern]:
+    """R29, D-9: rules whose changes cannot be made, or do not reach the system."""
+    dead: list[str] = []
+    for name, some in records.items():
+        told = f"rule '{printable(name, 60)}'"
+        made = [record for record in some if record.verdict.status in (Status.HELD, Status.VIOLATED)]
+        if not made and some:
+            # What fails in the sample may work elsewhere, and a run tells failures apart; what never applies stays so.
+            why = f"{told}: none of {len(some)} changes tried could be judged: {printable(some[0].verdict.why, 120)}"
+            dead += [why] if all(record.verdict.status is Status.SKIPPED for record in some) else []
+            yield Concern("never judged", Level.WARNING, why, name)
+        elif made and not _undecided(made) and not any(_reaches(campaign, record) for record in made):
+            undone = printable(repr(made[0].change), 60)
+            shown = _shows(campaign) is not None
+            what = "sees and says" if shown else "says"
+            why = f"{told}: {len(made)} changes such as {undone} leave what the system {what} as it is"
+            # What a system that does not show what it sees says of a few changes proves nothing of the others.
+            dead += [why] if shown and not _violated(made) else []
+            yield Concern(NO_EFFECT, Level.WARNING, why, name)
+    if dead and len(dead) == len(records):
+        yield Concern(NOTHING, Level.REFUSAL, f"none of the {len(dead)} rules can find anything; {dead[0]}")
+
+
+def _violated(records: Sequence[Record]) -> bool:
+    return any(record.verdict.status is Status.VIOLATED for record in records)
+
+
+def _undecided(made: Sequence[Record]) -> bool:
+    """Whether nothing can be said: the change does nothing on purpose, or the system says nothing before and after."""
+    idle = all(isinstance(record.change, Unchanged) for record in made)
+    return idle or all(_says_nothing(record.before) and _says_nothing(record.after) for record in made)
+
+
+def _says_nothing(answer: Answer) -> bool:
+    return all(isinstance(value, Boxes2D | Boxes3D) and not value.kinds for value in answer)
+
+
+def _reaches(campaign: Campaign, record: Record) -> bool:
+    """Whether a change alters what the system says or, where the system can show it, what it sees."""
+    if encode(record.before) != encode(record.after):
+        return True
+    sees = _shows(campaign)
+    if sees is None or not isinstance(record.change, Transformation):
+        return False
+    case = read_case(campaign, record.trial.case)
+    return not np.array_equal(sees(case), sees(record.change(case)))
+
+
+def _shows(campaign: Campaign) -> Callable[[Case], Array] | None:
+    """What turns a case into what the system sees of it, where it can show that."""
+    sees: Callable[[Case], Array] | None = getattr(campaign.system, "sees", None)
+    return sees if callable(sees) else None
+
+
+def _faint(usable: Sequence[Observation], records: Mapping[str, Sequence[Record]]) -> Iterator[Concern]:
+    """D-9: rules whose changes hardly reach the system, such as a larger picture that its own resizing makes small again."""
+    labels, said = (np.array(numbers) for numbers in angles(usable))
+    error = float(np.sqrt(np.mean((said - labels) ** 2))) if len(labels) else 0.0
+    for name, some in records.items():
+        judged = [record for record in some if record.verdict.status in (Status.HELD, Status.VIOLATED)]
+        pairs = [(find(record.before, Steering.slot), find(record.after, Steering.slot)) for record in judged]
+        moved = [abs(a.degrees - b.degrees) for a, b in pairs if isinstance(a, Steering) and isinstance(b, Steering)]
+        if moved and 0 < max(moved) < FAINT * error:
+            told = f"rule '{printable(name, 60)}': {len(moved)} changes tried move the answer by {max(moved):.2g}° at most"
+            why = f"{told}, less than {FAINT:.0%} of the system's own error of {error:.3g}°"
+            yield Concern("hardly reaches the system", Level.WARNING, why, name)
+
+
+def _megabytes(campaign: Campaign, tried: Sequence[Record], share: float, cases: int) -> float:
+    """Journal lines of all trials, and what is kept of the worst findings: follow-ups, and every source once."""
+    lines = sum(len(seal(record_row(record))) for record in tried) * share
+    found = [record for record in tried if record.verdict.status is Status.VIOLATED]
+    kept = min(len(found) * share, KEPT_PER_RULE * len(campaign.rules))
+    sizes = [_kept_bytes(campaign, record) for record in _spread(found, SAMPLED_CASES)]
+    sources, followups = np.mean(sizes, axis=0) if sizes else (0.0, 0.0)
+    return float(lines + min(kept, cases) * sources + kept * followups) / 1e6
+
+
+def _kept_bytes(campaign: Campaign, record: Record) -> tuple[int, int]:
+    """The bytes of the files that hold the source of a finding, and its follow-up."""
+    assert record.change  # it was violated
+    source = read_case(campaign, record.trial.case)
+    first, second = (sum(map(len, files_of(case).values())) for case in (source, record.change(source)))
+    return first, second
+
+
+def _disk(folder: Path | None, megabytes: float | None) -> Iterator[Concern]:
+    if folder is None or megabytes is None:
+        return
+    there = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(there).free / 1e6
+    if free < SPARE * megabytes:
+        yield Concern("disk", Level.REFUSAL, f"{folder}: needs about {megabytes:,.0f} MB, {free:,.0f} MB are free")

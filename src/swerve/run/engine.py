@@ -1,0 +1,266 @@
+"""Runs a campaign: the baseline first, then ask, evaluate, commit, tell, until the search is done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from swerve.core.campaign import Campaign, CoverageMeter, Observation, Outcome, Plan, Record, Session, Trial, learns
+from swerve.core.errors import InputError, ModelError, printable
+from swerve.core.relation import Status, Verdict
+from swerve.run.evaluator import FOREIGN, Evaluator, brief, chunks, read_case, sentence
+from swerve.run.executors.in_process import Executor, InProcess
+from swerve.run.summary import Summary, Tally
+
+BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several hands
+LONGEST_FAULT = 140  # characters: a message says more than the first fault
+
+
+class Ledger(Protocol):
+    """Where results are committed: a batch found there is not computed again."""
+
+    def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
+        """The committed observations of `keys`, or those of `compute`, committed now."""
+
+    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
+        """The committed records of `trials`, or those of `compute`, committed now."""
+
+    def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
+        """How the committed `trials` ended, for a search that needs no more of them; None if they are still to be made."""
+
+
+class Progress(Protocol):
+    """Told how far a run has come."""
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """A stage starts."""
+
+    def advance(self, done: int, found: int) -> None:
+        """`done` more are through, `found` of them findings."""
+
+
+class NoProgress:
+    """Progress that nobody watches."""
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """Say nothing."""
+
+    def advance(self, done: int, found: int) -> None:
+        """Say nothing."""
+
+
+def run(
+    campaign: Campaign,
+    ledger: Ledger,
+    *,
+    progress: Progress | None = None,
+    inspect: Callable[[Mapping[str, Observation]], None] | None = None,
+    hands: Executor | None = None,
+) -> Summary:
+    """Run `campaign` to its end; what `ledger` already holds is not run again, `inspect` may refuse the baseline.
+
+    `hands` do the work, in this process unless said otherwise; whose they are changes no result.
+    """
+    watch, hands = progress or NoProgress(), hands or InProcess(campaign)
+    baseline = observe(campaign, ledger, watch, hands)
+    if inspect:
+        inspect(baseline)
+    evaluate = Evaluator(campaign, baseline)
+    usable = [key for key, seen in baseline.items() if not seen.fault]
+    plan = Plan(usable, campaign.rules, campaign.seed, baseline, campaign.inference_batch, campaign.coverage)
+    session, covered = campaign.search.start(plan), _Covered(campaign.coverage, baseline)
+    summary = _empty_summary(campaign, evaluate, baseline)
+    watch.begin("trials", session.total)
+    distinct = getattr(session, "distinct", False)  # one that never asks the same of a case twice needs no memory
+    ahead = not learns(campaign.search)
+    past = ledger.ended if distinct and ahead and not campaign.coverage else _nothing
+    made = _Made()
+    for trials, work in _asked(session, hands, campaign.inference_batch, ahead=ahead):
+        if (ended := past(trials)) is None:
+            records = ledger.recorded(trials, partial(_evaluated, work, made))
+            if not distinct:
+                made.add(records)
+            covered.add(records)
+            session.tell(records)
+            ended = [record.ended for record in records]
+        ways = Counter(ended)
+        for one, count in ways.items():
+            summary.overall.add(one, count)
+            summary.rules[one.rule].add(one, count)
+        watch.advance(len(ended), sum(count for one, count in ways.items() if one.status is Status.VIOLATED))
+    summary.coverage, summary.layers = covered.counts(), _layers(campaign, usable)
+    return summary
+
+
+def _layers(campaign: Campaign, usable: Sequence[str]) -> dict[str, int]:
+    """The layers that count, of a meter that can tell them; told beside the numbers, they must not cost a run."""
+    told = getattr(campaign.coverage, "layers", None)
+    try:
+        return dict(told(campaign.system, read_case(campaign, usable[0]))) if callable(told) else {}
+    except FOREIGN:
+        return {}
+
+
+def _nothing(trials: Sequence[Trial]) -> None:
+    del trials
+
+
+class _Made:
+    """The changes made so far, as the 64 bits of their ids: a million of them take 70 MB."""
+
+    def __init__(self) -> None:
+        self._ids: set[int] = set()
+
+    def __contains__(self, name: object) -> bool:
+        return int(str(name), 16) in self._ids
+
+    def add(self, records: Sequence[Record]) -> None:
+        self._ids.update(int(record.id, 16) for record in records if _counts(record))
+
+
+class NothingUsable(InputError):
+    """A source of which no case can be used."""
+
+
+class NothingAnswered(ModelError):
+    """A system that answers to no case."""
+
+
+class _Covered:
+    """What is covered so far, by the untouched cases and by all follow-ups, merged in the order of the trials."""
+
+    def __init__(self, meter: CoverageMeter | None, baseline: Mapping[str, Observation]) -> None:
+        self._meter = meter
+        self._first = meter.joined(seen.gain for seen in baseline.values()) if meter else {}
+        self._all = self._first
+
+    def add(self, records: Sequence[Record]) -> None:
+        if self._meter:
+            self._all = self._meter.joined([self._all, *(record.gain for record in records)])
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        if self._meter is None:
+            return {}
+        first = self._meter.counts(self._first)
+        return {name: {**told, "untouched": first[name]["covered"]} for name, told in self._meter.counts(self._all).items()}
+
+
+class _Work:
+    """The evaluation of one ask, handed out when the journal turns out not to hold it, or ahead of that."""
+
+    def __init__(self, hands: Executor, batches: Sequence[Sequence[Trial]]) -> None:
+        self._hands, self._batches = hands, batches
+        self._results: Iterable[Sequence[Record]] | None = None
+        self.next: _Work | None = None
+
+    def begin(self) -> Iterable[Sequence[Record]]:
+        if self._results is None:
+            self._results = self._hands.evaluate(self._batches)
+        return self._results
+
+    def records(self) -> Iterator[Record]:
+        """All records, in order; whatever is asked next is begun first, so that no hand rests."""
+        results = self.begin()
+        if self.next:
+            self.next.begin()
+        for batch in results:
+            yield from batch
+
+
+def _asked(session: Session, hands: Executor, size: int, *, ahead: bool) -> Iterator[tuple[Sequence[Trial], _Work]]:
+    """Every ask with its work; of a search that does not learn, the next ask is known `ahead`."""
+    trials = session.ask()
+    work = _Work(hands, list(chunks(trials, size)))
+    while trials:
+        later = session.ask() if ahead else ()
+        work.next = following = _Work(hands, list(chunks(later, size))) if later else None
+        yield trials, work
+        if not ahead:
+            later = session.ask()
+        trials, work = later, following or _Work(hands, list(chunks(later, size)))
+
+
+def observe(
+    campaign: Campaign, ledger: Ledger, watch: Progress | None = None, hands: Executor | None = None
+) -> dict[str, Observation]:
+    """What the system says of every untouched case, each computed once and committed."""
+    watch, hands = watch or NoProgress(), hands or InProcess(campaign)
+    keys = _keys(campaign)
+    if not keys:
+        raise InputError("0 cases: the source is empty")
+    if len(set(keys)) < len(keys):
+        raise InputError(f"two cases are named '{Counter(keys).most_common(1)[0][0]}'; a source must name each once")
+    watch.begin("baseline", len(keys))
+    baseline: dict[str, Observation] = {}
+    for asked in chunks(keys, campaign.inference_batch * BATCHES_PER_COMMIT):
+        batches = list(chunks(asked, campaign.inference_batch))
+        seen = ledger.observed(asked, partial(_observed, hands, batches))
+        baseline.update((item.case, item) for item in seen)
+        watch.advance(len(asked), 0)
+    _refuse_useless(baseline)
+    hands.begin(baseline)
+    return baseline
+
+
+def _observed(hands: Executor, batches: Sequence[Sequence[str]]) -> list[Observation]:
+    return [item for batch in hands.observe(batches) for item in batch]
+
+
+def _keys(campaign: Campaign) -> list[str]:
+    try:
+        keys = list(campaign.source.keys())
+    except FOREIGN as error:  # somebody else's source
+        raise InputError(f"the source cannot list its cases: {sentence(error)}") from error
+    for key in keys:
+        if not isinstance(key, str):
+            raise InputError(f"the source names a case {brief(key)}; a key must be a text")
+    return keys
+
+
+def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
+    faults = [seen for seen in baseline.values() if seen.fault]
+    if len(faults) < len(baseline):
+        return
+    if broken := [seen for seen in faults if seen.readable]:
+        fault = printable(broken[0].fault, LONGEST_FAULT)
+        raise NothingAnswered(f"the system failed on all {len(broken)} cases; first, {broken[0].case}: {fault}")
+    raise NothingUsable(f"0 usable cases of {len(baseline)}; first, {faults[0].case}: {faults[0].fault}")
+
+
+def _without_repeats(records: Sequence[Record], before: Container[str]) -> list[Record]:
+    """A change made twice to one case under one rule would be counted twice: the second is skipped."""
+    seen: set[str] = set()
+    return [_skip_repeat(record, before, seen) for record in records]
+
+
+def _skip_repeat(record: Record, before: Container[str], seen: set[str]) -> Record:
+    if not _counts(record):
+        return record
+    if record.id in before or record.id in seen:
+        return replace(record, verdict=Verdict.skipped("the same change as in an earlier trial"))
+    seen.add(record.id)
+    return record
+
+
+def _counts(record: Record) -> bool:
+    return record.change is not None and record.verdict.status is not Status.SKIPPED
+
+
+def _evaluated(work: _Work, before: Container[str]) -> list[Record]:
+    return _without_repeats(list(work.records()), before)
+
+
+def _empty_summary(campaign: Campaign, evaluate: Evaluator, baseline: Mapping[str, Observation]) -> Summary:
+    usable = [seen for seen in baseline.values() if not seen.fault]
+    untouched = {name: Tally() for name in evaluate.rules}
+    for seen in usable:
+        for name in evaluate.rules:
+            if (alone := evaluate.untouched(name, seen)) is not None:
+                untouched[name].counts[alone.status] += 1
+    tallies = {name: Tally() for name in evaluate.rules}
+    failed = sum(bool(seen.fault) and seen.readable for seen in baseline.values())
+    unusable = len(baseline) - len(usable)
+    return Summary(campaign.method, campaign.seed, len(usable), unusable, failed, Tally(), tallies, untouched)

@@ -1,0 +1,31 @@
+"""How many cores there are, and how many workers they can bear."""
+
+from __future__ import annotations
+
+import os
+
+from swerve.core.errors import InputError
+
+WORKERS_PER_CORE = 4  # more would only wait for each other, each with a model of its own in memory
+LOCAL = "ray"  # a cluster of this machine alone, for as long as the run takes
+CLIENT = "ray://"
+FEWEST = 8  # that are allowed on any machine
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def refuse_crowd(workers: int, on: str | None = None) -> None:
+    """Raise `InputError` for more workers than make sense on this machine; what is far away knows its own cores.
+
+    So it does for a place that nobody works at, before any file is written.
+    """
+    if on is not None and on != LOCAL and not on.startswith(CLIENT):
+        raise InputError(f"--on '{on}': must be '{LOCAL}', for a cluster on this machine, or '{CLIENT}HOST:PORT'")
+    if on and on != LOCAL:
+        return
+    most = max(FEWEST, WORKERS_PER_CORE * cores())
+    if workers > most:
+        raise InputError(f"--workers {workers}: this machine has {cores()} cores; at most {most} workers make sense on it")

@@ -1,0 +1,122 @@
+"""A process that works for another: source and system rebuilt once from a run folder, then batch after batch.
+
+    python -m swerve.run.executors.worker FOLDER [TRUSTED ...]
+
+It is asked over its stdin and answers over its stdout, in the frames of `systems.wire`; it writes no file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from swerve.config.toml import build_change
+from swerve.core.campaign import Campaign, Trial
+from swerve.core.errors import StoreError, SwerveError
+from swerve.core.relation import Fault, Verdict
+from swerve.core.transformation import Transformation
+from swerve.run.evaluator import Evaluator, observe_batch
+from swerve.run.executors.threads import settle_threads
+from swerve.run.replay import answered, changed_since, evaluator_of, rebuild, sought_in
+from swerve.run.replay_alone import answered_row
+from swerve.store.record_json import observation_row, record_row
+from swerve.store.view import Run
+from swerve.systems.child import die_with_parent
+from swerve.systems.serve import serve_frames
+
+CHANGES = 4096  # remembered: a grid asks for the same few of every case
+
+
+class Worker:
+    """What a worker can be asked for."""
+
+    def __init__(self, folder: Path, trusted: Sequence[Path] = ()) -> None:
+        self._run, self._trusted = Run(folder), tuple(trusted)
+        self._change = lru_cache(CHANGES)(self._built)
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The rows asked for, or the sentence of an error that stops the campaign."""
+        tasks: dict[str, Callable[[Any], list[Any]]] = {
+            "ready": self.ready,
+            "observe": self.observe,
+            "evaluate": self.evaluate,
+            "unanswered": self.unanswered,
+            "changed": self.changed,
+            "replay": self.replay,
+        }
+        try:
+            return {"rows": tasks[question["ask"]](question.get("items", ()))}
+        except SwerveError as error:
+            return {"stopped": str(error), "exit": error.exit_code}
+
+    def ready(self, nothing: Sequence[Any] = ()) -> list[Any]:
+        """Load the model: what comes later is held to its time."""
+        del nothing
+        _ = self._campaign
+        return []
+
+    def observe(self, keys: Sequence[str]) -> list[Any]:
+        """What the system says of untouched cases."""
+        return [observation_row(seen) for seen in observe_batch(self._campaign, keys)]
+
+    def evaluate(self, trials: Sequence[Sequence[Any]]) -> list[Any]:
+        """The records of trials."""
+        return [record_row(record) for record in self._evaluator([self._trial(*words) for words in trials])]
+
+    def unanswered(self, trials: Sequence[Sequence[Any]]) -> list[Any]:
+        """The records of trials that no worker survived, each with why and the kind of error: the system is not asked."""
+        verdicts = [Verdict.error(why, Fault(kind)) for *_, why, kind in trials]
+        asked = [self._trial(*words) for *words, _, _ in trials]
+        return [record_row(self._evaluator.unanswered(trial, said)) for trial, said in zip(asked, verdicts, strict=True)]
+
+    def changed(self, wanted: Sequence[Sequence[Any]]) -> list[Any]:
+        """How the campaign differs from what the run began with; all is made ready to replay what is wanted."""
+        self._sought = [sought_in(self._run, prefix, shrunk=shrunk) for prefix, shrunk in wanted]
+        self._again = evaluator_of(self._run, self._rebuilt)
+        return [*changed_since(self._run, self._rebuilt)]
+
+    def replay(self, nothing: Sequence[Any] = ()) -> list[Any]:
+        """What the system says now of what was wanted."""
+        del nothing
+        return [answered_row(answered(self._run, self._again, sought, self._trusted)) for sought in self._sought]
+
+    def _trial(self, case: str, rule: str, draw: int, change: str | None) -> Trial:
+        return Trial(case, rule, draw, self._change(change))
+
+    def _built(self, text: str | None) -> Transformation | None:
+        return None if text is None else build_change(json.loads(text), self._run.base, self._trusted)
+
+    @cached_property
+    def _rebuilt(self) -> Campaign:
+        """The campaign of the folder, with whatever weights there are now."""
+        campaign = rebuild(self._run, self._trusted)
+        settle_threads()
+        return campaign
+
+    @cached_property
+    def _campaign(self) -> Campaign:
+        then, now = self._run.identity["fingerprints"]["system"], self._rebuilt.system.fingerprint()
+        if then != now:  # somebody exchanged the file while the campaign ran (R47)
+            raise StoreError(f"the system is another than the run began with: weights sha {then[:8]} then, {now[:8]} now")
+        return self._rebuilt
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self._campaign, {seen.case: seen for seen in self._run.baseline()}, threads=1)
+
+
+def main() -> None:
+    """Work until stdin closes."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: sums in one order
+    die_with_parent()
+    folder, *trusted = map(Path, sys.argv[1:])
+    serve_frames(Worker(folder, trusted).answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""How a campaign ended, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from swerve.core.campaign import Outcome
+from swerve.core.relation import Fault, Status
+
+
+@dataclass
+class Tally:
+    """Counts of one rule, or of all: trials = held + violated + skipped + errors."""
+
+    counts: Counter[Status] = field(default_factory=Counter)
+    kinds: Counter[Fault] = field(default_factory=Counter)
+    introduced: int = 0
+    already_wrong: int = 0
+
+    def add(self, ended: Outcome, count: int = 1) -> None:
+        """Count so many records that ended alike."""
+        self.counts[ended.status] += count
+        if ended.kind:
+            self.kinds[ended.kind] += count
+        if ended.status is Status.VIOLATED:
+            self.introduced += count * (ended.introduced is True)
+            self.already_wrong += count * (ended.introduced is False)
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts by name."""
+        return {
+            "trials": self.counts.total(),
+            "held": self.counts[Status.HELD],
+            "violated": self.counts[Status.VIOLATED],
+            "skipped": self.counts[Status.SKIPPED],
+            "errors": self.counts[Status.ERROR],
+            "introduced": self.introduced,
+            "already_wrong": self.already_wrong,
+        }
+
+
+@dataclass
+class Summary:
+    """How a campaign ended, in numbers."""
+
+    method: str
+    seed: int
+    cases: int
+    unusable: int  # cases left out: they did not read, or
+    failed: int  # among them, the system had no answer to them
+    overall: Tally
+    rules: dict[str, Tally]
+    untouched: dict[str, Tally]
+    coverage: dict[str, dict[str, int]] = field(default_factory=dict)
+    layers: dict[str, int] = field(default_factory=dict)  # that coverage counts, with their neurons
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of `summary.json`."""
+        rules = {
+            name: {**tally.as_dict(), "untouched": _untouched(self.untouched[name])} for name, tally in self.rules.items()
+        }
+        head = {
+            "method": self.method,
+            "seed": self.seed,
+            "cases": self.cases,
+            "unusable_cases": self.unusable,
+            "failed_cases": self.failed,
+        }
+        kinds = {kind.value: self.overall.kinds[kind] for kind in Fault if self.overall.kinds[kind]}
+        covered = {"coverage": self.coverage, **({"layers": self.layers} if self.layers else {})}
+        return {**head, **self.overall.as_dict(), "error_kinds": kinds, "rules": rules, **covered}
+
+
+def _untouched(tally: Tally) -> dict[str, int]:
+    counted = tally.as_dict()
+    return {"cases": counted["held"] + counted["violated"], "violated": counted["violated"]}

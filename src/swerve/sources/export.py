@@ -1,0 +1,82 @@
+"""Cases as a data set that other programs read: pictures, labels in their format, and a manifest of where each came from."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
+from swerve.sources.kitti_writer import KittiWriter
+from swerve.sources.writers import CocoWriter, UdacityWriter, VocWriter, Writer, YoloWriter
+from swerve.sources.written_case import Spool, Spools, WrittenCase, slug
+from swerve.store.files import write_csv
+
+MANIFEST = "manifest.csv"
+COLUMNS = ("file", "split", "key", "parent", "group", "rule", "change")
+FORMS: Mapping[str, type[Writer]] = MappingProxyType(
+    {"coco": CocoWriter, "yolo": YoloWriter, "voc": VocWriter, "kitti": KittiWriter, "udacity": UdacityWriter}
+)
+
+
+def export(
+    splits: Mapping[str, Iterable[Case]],
+    folder: Path,
+    form: str,
+    *,
+    kinds: Sequence[str] = (),
+    watch: Callable[[], None] = lambda: None,
+) -> dict[str, int]:
+    """Write cases side by side as `form` to a new folder, whole or not at all; returns how many there are of each side.
+
+    `kinds` are numbered first and in this order, so that sets written one by one agree.
+    `manifest.csv` says of every picture its side, key, parent, drive and change.
+    """
+    kind = form_named(form)
+    refuse_occupied(folder)
+    partial = folder.absolute().with_name(f".{folder.absolute().name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        with Spools() as spools, Spools() as ours:
+            counts = _written(splits, partial, kind(partial, spools, kinds), ours["manifest"], watch)
+        partial.replace(folder)
+    except OSError as error:
+        raise EnvironmentFault(f"{folder}: the data set cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return counts
+
+
+def form_named(form: str) -> type[Writer]:
+    """The writer of a format."""
+    if form not in FORMS:
+        raise InputError(f"there is no export as '{form}'; {did_you_mean(form, FORMS)}")
+    return FORMS[form]
+
+
+def refuse_occupied(folder: Path) -> None:
+    """Refuse a folder in which something lies already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: {'is not empty' if folder.is_dir() else 'is a file'}; choose a new folder")
+
+
+def _written(
+    splits: Mapping[str, Iterable[Case]], folder: Path, writer: Writer, manifest: Spool, watch: Callable[[], None]
+) -> dict[str, int]:
+    counts = Counter(dict.fromkeys(splits, 0))
+    entries = ((split, case) for split, cases in splits.items() for case in cases)
+    for number, (split, case) in enumerate(entries):
+        path = writer.add(WrittenCase(case, slug(split), number))
+        told = (case.facts.get("rule", ""), case.facts.get("change", ""))
+        manifest.add((path.relative_to(folder).as_posix(), split, case.key, case.parent or "", case.group, *told))
+        counts[split] += 1
+        watch()
+    if not manifest.count:
+        raise InputError(f"there is nothing to export: {', '.join(splits) or 'no side'} has no case")
+    writer.close()
+    write_csv(folder / MANIFEST, COLUMNS, manifest.rows())
+    return dict(counts)

@@ -1,0 +1,61 @@
+"""Some cases of a source: a sample for a quick look, or the seeds of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from swerve.core.case import Case, Source, group_of
+from swerve.core.convention import Convention
+from swerve.core.seeding import digest_of, rng_for
+from swerve.sources.windows import frames_of
+
+
+@dataclass(frozen=True)
+class Subset:
+    """At most `count` cases of `source`, in its order: spread evenly, or drawn at random where a `seed` is given."""
+
+    source: Source
+    count: int
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise ValueError(f"count must be a whole number of at least 1, got {self.count!r}")
+
+    @property
+    def convention(self) -> Convention | None:
+        """How the source counts steering, if it says so."""
+        return getattr(self.source, "convention", None)
+
+    def keys(self) -> Sequence[str]:
+        return list(self._chosen)
+
+    def group(self, key: str) -> str:
+        """The drive of a case."""
+        return group_of(self.source, key)
+
+    def holds(self, key: str) -> Sequence[str]:
+        """The frames of a case."""
+        return frames_of(self.source, key)
+
+    def __getitem__(self, key: str) -> Case:
+        if key not in self._chosen:
+            raise KeyError(key)
+        return self.source[key]
+
+    def fingerprint(self) -> str:
+        return digest_of("some", self.source.fingerprint(), list(self._chosen))
+
+    @cached_property
+    def _chosen(self) -> dict[str, None]:
+        keys = self.source.keys()
+        if len(keys) <= self.count:
+            places: Sequence[int] = range(len(keys))
+        elif self.seed is None:
+            places = [place * len(keys) // self.count for place in range(self.count)]
+        else:
+            drawn = rng_for(self.seed, "some", len(keys)).choice(len(keys), self.count, replace=False)
+            places = sorted(int(place) for place in drawn)
+        return {keys[place]: None for place in places}

@@ -1,0 +1,1 @@
+"""Run folders: the journal, its records as JSON, fingerprints, and what is kept of findings."""

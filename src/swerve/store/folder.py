@@ -1,0 +1,175 @@
+"""A run folder: `campaign.json`, `journal.jsonl`, `findings/`, `tables/` and `summary.json`.
+
+The journal is the only state. Everything else follows from it and may be deleted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO, TypeVar
+
+from swerve.core.campaign import Observation, Outcome, Record, Trial
+from swerve.core.errors import EnvironmentFault, StoreError
+from swerve.store.files import PARTIAL, json_bytes, make_folder, write_whole
+from swerve.store.fingerprint import differences
+from swerve.store.journal import Journal, Repair, Row, opened, repair
+from swerve.store.record_json import (
+    BASELINE,
+    TRIAL,
+    ended_of,
+    head_of,
+    observation_of,
+    observation_row,
+    record_of,
+    record_row,
+)
+from swerve.store.view import CAMPAIGN, JOURNAL, LOCK, ORIGIN, read_identity
+
+LOOKS, GLANCE = 50, 0.01  # at the pid of whoever holds a lock, which is written a moment after it is taken; seconds
+T = TypeVar("T")
+
+
+class Store:
+    """A run folder open for writing, by one process at a time."""
+
+    def __init__(
+        self, folder: Path, identity: Mapping[str, Any], base: Path, *, trusted: Collection[Path] = (), mend: bool = False
+    ) -> None:
+        self.folder, self._base, self._trusted = folder, base, trusted
+        self._prepare()
+        self.mended: Repair | None = None  # what became of a damaged journal
+        self._lock = locked(folder)
+        try:
+            self._claim(identity, base)
+            if mend:
+                self.mended = repair(folder / JOURNAL)
+            self.journal = Journal(folder / JOURNAL)
+            self._committed: Iterator[list[bytes]] = self.journal.sealed()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._lock.truncate(0)
+        self._lock.close()
+
+    def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
+        """The committed observations of `keys`, or those of `compute`, committed now."""
+        asked = [(BASELINE, key) for key in keys]
+        if (past := self._next(asked, _case_of, observation_of)) is not None:
+            return past
+        seen = compute()
+        self.journal.append([observation_row(item) for item in seen])
+        return seen
+
+    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
+        """The committed records of `trials`, or those of `compute`, committed now."""
+        if (past := self._trials(trials, lambda row: record_of(row, self._base, self._trusted))) is not None:
+            return past
+        records = compute()
+        self.journal.append([record_row(record) for record in records])
+        return records
+
+    def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
+        """How the committed `trials` ended; None when the journal has no more."""
+        return self._trials(trials, ended_of, head_of)
+
+    def _trials(
+        self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = opened
+    ) -> list[T] | None:
+        return self._next([(TRIAL, *trial.key) for trial in trials], _trial_of, take, read)
+
+    def _next(
+        self,
+        asked: Sequence[object],
+        key: Callable[[Row], object],
+        take: Callable[[Row], T],
+        read: Callable[[bytes], Row] = opened,
+    ) -> list[T] | None:
+        """What to take of the next committed batch, which must be the one asked for; None when the journal has no more."""
+        lines = next(self._committed, None)
+        if lines is None:
+            return None
+        taken = []
+        for line, wanted in itertools.zip_longest(lines, asked):  # one row at a time: only what is taken of it stays
+            row = read(line) if line else None
+            if row is None or key(row) != wanted:
+                raise StoreError(f"{self.journal.path}: the journal holds other trials than this campaign asks for")
+            taken.append(take(row))
+        return taken
+
+    def _prepare(self) -> None:
+        make_folder(self.folder, parents=True)
+        names = {item.name for item in self.folder.iterdir()}
+        # A process killed at its very start leaves these alone behind.
+        strangers = {name for name in names - {LOCK, ORIGIN} if not name.endswith(PARTIAL)}
+        if strangers and CAMPAIGN not in names:
+            raise StoreError(f"{self.folder}: is not empty and not a run folder; choose another")
+
+    def _claim(self, identity: Mapping[str, Any], base: Path) -> None:
+        path = self.folder / CAMPAIGN
+        if path.exists():
+            then = read_identity(self.folder)
+            if changed := differences(then, json.loads(json_bytes(identity))):
+                raise DifferentCampaign(self.folder, changed)
+        write_whole(self.folder / ORIGIN, json_bytes({"base": str(base)}))
+        if not path.exists():
+            write_whole(path, json_bytes(identity))
+
+
+def _case_of(row: Row) -> tuple[object, ...]:
+    return row["kind"], row["case"]
+
+
+def _trial_of(row: Row) -> tuple[object, ...]:
+    return row["kind"], row["case"], row.get("rule"), row.get("draw")  # a row may be of another kind
+
+
+def locked(folder: Path) -> TextIO:
+    """The lock of a run folder: a flock that dies with the process; the pid inside is for the message alone."""
+    try:
+        file = (folder / LOCK).open("a+")
+    except OSError as error:
+        raise EnvironmentFault(f"{folder}: cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        with file:
+            raise EnvironmentFault(f"{folder}: another process (pid {_holder(file)}) is writing here") from None
+    told = str(os.getpid()).encode()
+    try:
+        file.truncate(0)
+        os.write(file.fileno(), told)
+    except OSError as error:
+        with file:
+            raise EnvironmentFault(f"{folder / LOCK}: cannot write {len(told)} bytes: {error.strerror}") from error
+    return file
+
+
+def _holder(file: TextIO) -> str:
+    """The pid that the holder of a lock has written into it, or is about to."""
+    for _ in range(LOOKS):
+        file.seek(0)
+        if told := file.read().strip():
+            return told
+        time.sleep(GLANCE)
+    return "unknown"
+
+
+class DifferentCampaign(StoreError):
+    """A run folder that belongs to a campaign that is not this one; `changed` lists how they differ."""
+
+    def __init__(self, folder: Path, changed: Sequence[str]) -> None:
+        self.changed = tuple(changed)
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        super().__init__(f"{folder}: holds another campaign: {changed[0]}{more}; choose another --into")

@@ -1,0 +1,167 @@
+"""Observations and records as journal rows, and the findings seen in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from swerve.config.toml import build_change
+from swerve.core.campaign import Observation, Outcome, Record, Trial
+from swerve.core.encode import decode_values, encode, encode_change
+from swerve.core.relation import Fault, Status, Verdict
+from swerve.core.system import Answer
+from swerve.core.transformation import Transformation
+from swerve.store.journal import Row, opened, opened_head
+
+BASELINE, TRIAL = "baseline", "trial"
+
+
+def observation_row(seen: Observation) -> Row:
+    """One untouched case as a row."""
+    return {
+        "kind": BASELINE,
+        "case": seen.case,
+        "group": seen.group,
+        "truth": encode(seen.truth),
+        "said": encode(seen.said),
+        "input_sha": seen.input_sha,
+        "fault": seen.fault,
+        "readable": seen.readable,
+        "gain": seen.gain,
+    }
+
+
+def observation_of(row: Row) -> Observation:
+    """The observation a row holds."""
+    return Observation(
+        row["case"],
+        row["group"],
+        decode_values(row["truth"]),
+        decode_values(row["said"]),
+        row["input_sha"],
+        row["fault"],
+        row["readable"],
+        row["gain"],
+    )
+
+
+def record_row(record: Record) -> Row:
+    """One record as a row; the change also in words, so that no code of the user's is needed to read it."""
+    verdict = record.verdict
+    return {
+        "kind": TRIAL,
+        "id": record.id,
+        "case": record.trial.case,
+        "rule": record.trial.rule,
+        "draw": record.trial.draw,
+        "fixed": record.trial.change is not None,
+        "status": verdict.status.value,
+        "margin": verdict.margin,
+        "introduced": record.introduced,
+        "error": verdict.kind.value if verdict.kind else None,
+        "words": _words(record.change),
+        "change": encode_change(record.change),
+        "before": encode(record.before),
+        "after": encode(record.after),
+        "truth": encode(record.truth),
+        "why": verdict.why,
+        "gain": record.gain,
+        "facts": encode(record.facts),
+        "source_sha": record.source_sha,
+        "input_sha": record.input_sha,
+    }
+
+
+def _words(change: Transformation | None) -> str:
+    try:
+        return str(change.words()) if change else ""
+    except Exception as error:  # a user's own words
+        return f"{type(change).__name__} (its words fail: {type(error).__name__})"
+
+
+def record_of(row: Row, base: Path | None = None, trusted: Collection[Path] = ()) -> Record:
+    """The record a row holds; `base` and `trusted` are for changes of the user's own."""
+    change = None if row["change"] is None else build_change(row["change"], base, trusted)
+    kind = None if row["error"] is None else Fault(row["error"])
+    return Record(
+        Trial(row["case"], row["rule"], row["draw"], change if row["fixed"] else None),
+        Verdict(Status(row["status"]), row["margin"], row["why"], kind),
+        change,
+        decode_values(row["before"]),
+        decode_values(row["after"]),
+        decode_values(row["truth"]),
+        row["introduced"],
+        row["gain"],
+        row["source_sha"],
+        row["input_sha"],
+        row["facts"],
+    )
+
+
+_WORDS = b',"words":'  # where what is counted ends; inside a text its quotes would be escaped
+
+
+def head_of(line: bytes) -> Row:
+    """The start of a trial's sound line, which tells how it ended, at a third of the price of the whole."""
+    end = line.find(_WORDS)
+    return opened(line) if end < 0 else opened_head(line[:end])
+
+
+def ended_of(row: Row) -> Outcome:
+    """What is counted of a trial's row or its head; nothing is built that counting does without."""
+    return _ended(row["rule"], row["status"], row["error"], row["introduced"])
+
+
+@lru_cache(1024)  # there are few ways to end, and a million trials
+def _ended(rule: str, status: str, error: str | None, introduced: bool | None) -> Outcome:
+    return Outcome(rule, Status(status), None if error is None else Fault(error), introduced)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A violated record as people see it; readable without the code that made it."""
+
+    id: str
+    rule: str
+    case: str
+    words: str
+    margin: float
+    introduced: bool | None
+    why: str
+    change: Mapping[str, Any]
+    before: Answer
+    after: Answer
+    truth: Answer
+    facts: Mapping[str, Any]
+    source_sha: str
+    input_sha: str
+
+    @property
+    def origin(self) -> str:
+        """Whether the change introduced the failure or it was there before (X-13); a rule may not go by the labels there."""
+        labelled = {value.slot for value in self.truth} & {value.slot for value in self.after}
+        unknown = "not told by labels" if labelled else "no label"
+        return {True: "introduced", False: "already wrong", None: unknown}[self.introduced]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as plain JSON."""
+        answers = {name: encode(getattr(self, name)) for name in ("before", "after", "truth")}
+        told = {name: getattr(self, name) for name in ("id", "rule", "case")}
+        numbers = {"change": self.words, "margin": self.margin, "introduced": self.introduced, "why": self.why}
+        hashes = {"source_sha": self.source_sha, "input_sha": self.input_sha}
+        return {**told, **numbers, "parameters": dict(self.change), **answers, "facts": dict(self.facts), **hashes}
+
+
+def finding_of(row: Row) -> Finding:
+    """The finding in a violated trial's row."""
+    answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
+    given: dict[str, Any] = {item.name: answers.get(item.name, row[item.name]) for item in fields(Finding)}
+    return Finding(**given)
+
+
+def is_finding(row: Row) -> bool:
+    """Whether a row is a violated trial; an ERROR never is."""
+    return bool(row["kind"] == TRIAL and row["status"] == Status.VIOLATED.value)
