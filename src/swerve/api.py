@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def run(campaign: Campaign, into: str | Path, *, report: bool = True, **how: Any) -> dict[str, Any]:
     """Run or continue `campaign` in the folder `into`, with its report, and return the content of `summary.json`.
 
-    `how` goes to `swerve.run.launch.run_into`: workers, allowance, on, anyway, trusted, mend.
+    `how` goes to `swerve.run.launch.run_into`: workers, allowance, on, force, trusted, mend.
     """
     from swerve.config.toml import ANYWHERE, Loaded
     from swerve.report.html import write_report

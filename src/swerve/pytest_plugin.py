@@ -46,13 +46,13 @@ def metamorphic(
     seed: int | None = None,
     campaign: Campaign | str | None = None,
     most_findings: int | None = 0,
-    anyway: bool = False,
+    force: bool = False,
     trust: Sequence[str] = (),
 ) -> Callable[[F], F]:
     """Make one test of every rule: of these parts, or of a whole `campaign` (a file, a `module:factory`, or an object).
 
     A rule fails with more than `most_findings`; None leaves the verdict to the body. Files are looked for from the test's
-    own folder; `trust` names the Python files that a campaign file may run. `anyway` tests what `swerve check` refuses.
+    own folder; `trust` names the Python files that a campaign file may run. `force` tests what `swerve check` refuses.
     """
     from swerve.core.campaign import Campaign
     from swerve.run.rule_tests import RuleTestRequest
@@ -68,7 +68,7 @@ def metamorphic(
         campaign = Campaign(source, system, tuple(rules), search or sweep, gate=gate, seed=seed or 0)
     elif any(part is not None for part in parts):
         raise TypeError("swerve.metamorphic wants the parts of a campaign or a whole one, not both")
-    asked = RuleTestRequest(campaign, most_findings, anyway, tuple(trust))
+    asked = RuleTestRequest(campaign, most_findings, force, tuple(trust))
 
     def marked(function: F) -> F:
         made: F = pytest.mark.usefixtures(RULE)(getattr(pytest.mark, MARK).with_args(asked)(function))

@@ -151,14 +151,14 @@ def lines_of(folder: Path) -> list[bytes]:
     return (folder / JOURNAL).read_bytes().splitlines(keepends=True)
 
 
-def go_on(bench: Bench, folder: Path, journal: bytes, *, mend: bool = False) -> None:
+def go_on(bench: Bench, folder: Path, journal: bytes, *, repair: bool = False) -> None:
     """Go on in `folder` with a run whose journal has become `journal`, in this process."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name in ("campaign.json", "origin.json", "health.json"):
         shutil.copy(bench.whole / name, folder / name)
     (folder / JOURNAL).write_bytes(journal)
-    run_into(load_campaign(str(bench.file)), folder, mend=mend)
+    run_into(load_campaign(str(bench.file)), folder, repair=repair)
 
 
 def test_every_cut_of_last_records_resumes(tmp_path: Path, bench: Bench) -> None:
@@ -193,7 +193,7 @@ def test_every_flipped_bit_is_told_and_repaired(tmp_path: Path, bench: Bench) ->
         with pytest.raises(StoreError, match=told):
             list(Journal(path).batches())
         if number % EVERY_BIT == 0:
-            go_on(bench, folder, damaged, mend=True)
+            go_on(bench, folder, damaged, repair=True)
             assert taken_away(folder / COPY) == damaged
             assert_same(content(folder), wanted)
     assert number > 2000

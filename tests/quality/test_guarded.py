@@ -172,7 +172,7 @@ def test_error_of_a_run_replays(
     tmp_path: Path, small: Path, mood: Path, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mood.write_text(how)
-    words = ["--no-report", "--workers", "1", "--timeout", "1", "--anyway"]
+    words = ["--no-report", "--workers", "1", "--timeout", "1", "--force"]
     assert main(["run", str(small), "--into", str(tmp_path / "run"), *words]) == 3
     folder = tmp_path / "run"
     rows = list(Run(folder).trials())

@@ -94,7 +94,7 @@ import os, sys, time
 from pathlib import Path
 from swerve.core.errors import EnvironmentFault
 from swerve.store.folder import Store
-identity = {"format": 1, "factory": None, "rebuildable": True, "fingerprints": {}, "campaign": {}}
+identity = {"format": 2, "factory": None, "rebuildable": True, "fingerprints": {}, "campaign": {}}
 for line in sys.stdin:
     folder, moment = line.rsplit(maxsplit=1)
     while time.time() < float(moment):

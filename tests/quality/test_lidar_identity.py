@@ -238,7 +238,7 @@ def test_one_point_is_found_to_be_enough(tmp_path: Path) -> None:
     """The whole way: a fault that one point sets off shrinks to that point, which replays and is proved to lie outside."""
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     folder = str(tmp_path / "run")
-    assert main(["run", str(tmp_path / "campaign.toml"), "--into", folder, "--workers", "0", "--anyway"]) == 1
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", folder, "--workers", "0", "--force"]) == 1
     assert main(["shrink", folder, "--all", "--workers", "0"]) == 0
     findings = list(Run(tmp_path / "run").findings())
     assert len(findings) >= 3

@@ -73,8 +73,6 @@ def run(tmp_path: Path, name: str, mood: str, on: str | None = None, **size: int
     """A finished run folder, made on Ray or in this process."""
     loaded = load_campaign(str(written(tmp_path, name, mood, **size)))
     launch.run_into(loaded, tmp_path / name, workers=2 if on else 0, on=on)
-        load_campaign(str(written(tmp_path, name, mood, **size))), tmp_path / name, workers=2 if on else 0, on=on
-    )
     return tmp_path / name
 
 

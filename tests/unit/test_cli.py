@@ -158,7 +158,7 @@ def test_nothing_judged_is_not_green(file: Path, capsys: pytest.CaptureFixture[s
     file.write_text(text + '[gate]\nuse = "max-fill"\nshare = 0.0\n')
     assert finish(file)[0] == 2
     assert "rules can find anything; rule 'brighter': none of 3 changes tried could be judged: " in capsys.readouterr().err
-    assert main(["run", str(file), "--into", str(file.parent / "again"), "--anyway"]) == 2
+    assert main(["run", str(file), "--into", str(file.parent / "again"), "--force"]) == 2
     assert "no trial could be judged: 8 skipped" in capsys.readouterr().err
 
 

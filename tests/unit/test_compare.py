@@ -375,7 +375,7 @@ def test_untouched_cases_that_fail_are_no_pass(tmp_path: Path, search: Sweep) ->
     """What is never tried has no finding."""
     runs = []
     for name, fails in (("before", "3"), ("after", "34")):
-        run_into(Loaded(brightened(Mute(fails=fails), search=search), tmp_path), tmp_path / name, anyway=True)
+        run_into(Loaded(brightened(Mute(fails=fails), search=search), tmp_path), tmp_path / name, force=True)
         runs.append(Run(tmp_path / name))
     told = "untouched cases that cannot be used in AFTER alone: 1; first, fake-00004: ValueError: no answer"
     assert told in compare(*runs).failure("worse")
@@ -401,7 +401,7 @@ def test_another_campaign_is_no_pass(tmp_path: Path, part: dict[str, Any], capsy
     assert swerve(*words) == 1
     told = capsys.readouterr().out
     assert told.splitlines()[-1].startswith("failed: the campaigns differ in more than the system: ")
-    assert [swerve(*words, "--anyway"), swerve(*words, "--fail-on", "never")] == [0, 0]
+    assert [swerve(*words, "--force"), swerve(*words, "--fail-on", "never")] == [0, 0]
     assert "failed: " not in capsys.readouterr().out
 
 

@@ -349,7 +349,7 @@ def test_fewest_points_of_a_find_are_as_many_as_it_takes(tmp_path: Path) -> None
     """An obstacle that two points hide is found by a dozen, shrunk to two, and replayed."""
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     folder = tmp_path / "run"
-    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(folder), "--workers", "0", "--anyway"]) == 1
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(folder), "--workers", "0", "--force"]) == 1
     whole = (folder / JOURNAL).read_bytes()
     findings = list(Run(folder).findings())
     told = numbers_of(Run(folder))
@@ -382,7 +382,7 @@ def test_shrunk_points_lose_the_same_obstacle(tmp_path: Path) -> None:
     text = CAMPAIGN[: CAMPAIGN.index("[system]")] + '[system]\nuse = "tests.unit.test_fuzz:Distracted"\n'
     (tmp_path / "campaign.toml").write_text(text)
     folder = tmp_path / "run"
-    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(folder), "--workers", "0", "--anyway"]) == 1
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(folder), "--workers", "0", "--force"]) == 1
     assert main(["shrink", str(folder), "--all", "--workers", "0"]) == 0
     findings = list(Run(folder).findings())
     assert len(findings) == 3
@@ -399,7 +399,7 @@ def cut_and_resumed(folder: Path, campaign_file: Path, whole: bytes) -> None:
     for share in (0.3, 0.7):
         (folder / JOURNAL).write_bytes(b"".join(lines[: int(len(lines) * share)]))
         (folder / "summary.json").unlink(missing_ok=True)
-        assert main(["run", str(campaign_file), "--into", str(folder), "--workers", "0", "--anyway"]) == 1
+        assert main(["run", str(campaign_file), "--into", str(folder), "--workers", "0", "--force"]) == 1
         assert (folder / JOURNAL).read_bytes() == whole
 
 

@@ -337,12 +337,12 @@ def test_killed_search_goes_on_to_the_same_bytes(tmp_path: Path, gate: MaxFill |
         return Campaign(FakeSource(5), network(), (turned,), search, gate, Meter(), seed=2, inference_batch=4)
 
     whole = Loaded(campaign(), tmp_path)
-    run_into(whole, tmp_path / "whole", anyway=True)
+    run_into(whole, tmp_path / "whole", force=True)
     journal = (tmp_path / "whole" / "journal.jsonl").read_bytes()
     lines = journal.splitlines(keepends=True)
-    run_into(Loaded(campaign(), tmp_path), tmp_path / "cut", anyway=True)
+    run_into(Loaded(campaign(), tmp_path), tmp_path / "cut", force=True)
     (tmp_path / "cut" / "journal.jsonl").write_bytes(b"".join(lines[: len(lines) * 2 // 3]))
-    run_into(Loaded(campaign(), tmp_path), tmp_path / "cut", anyway=True)
+    run_into(Loaded(campaign(), tmp_path), tmp_path / "cut", force=True)
     assert (tmp_path / "cut" / "journal.jsonl").read_bytes() == journal
     assert any(row["status"] == "skipped" for row in Run(tmp_path / "whole").trials()) == (gate is not None)
 
@@ -371,7 +371,7 @@ def test_journal_tells_which_images_were_kept(seeds: str, kept: list[int]) -> No
 
 
 def test_guided_run_tells_coverage_layers_and_that_it_had_no_rival(tmp_path: Path) -> None:
-    run_into(Loaded(campaign(), tmp_path), tmp_path / "run", anyway=True)
+    run_into(Loaded(campaign(), tmp_path), tmp_path / "run", force=True)
     done = Run(tmp_path / "run")
     told = json.loads((done.folder / "summary.json").read_text())
     counts, layers = told["coverage"]["NC"], told["layers"]
@@ -391,13 +391,13 @@ def test_guided_run_tells_coverage_layers_and_that_it_had_no_rival(tmp_path: Pat
 
 
 def test_run_led_by_chance_or_without_coverage_tells_of_no_guidance(tmp_path: Path) -> None:
-    run_into(Loaded(campaign(follow="chance", budget=9), tmp_path), tmp_path / "chance", anyway=True)
+    run_into(Loaded(campaign(follow="chance", budget=9), tmp_path), tmp_path / "chance", force=True)
     reached = reached_of(Run(tmp_path / "chance"))
     assert reached
     (line,) = reached.told
     assert line.endswith("of 20 neurons")
     plain = replace(campaign(), coverage=None, search=Sweep(1))
-    run_into(Loaded(plain, tmp_path), tmp_path / "plain", anyway=True)
+    run_into(Loaded(plain, tmp_path), tmp_path / "plain", force=True)
     assert reached_of(Run(tmp_path / "plain")) is None
     assert "layers" not in json.loads((tmp_path / "plain" / "summary.json").read_text())
 

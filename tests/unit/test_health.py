@@ -64,7 +64,7 @@ def campaign(**parts: object) -> Campaign:
 
 def health_of(asked: Campaign, folder: Path | None = None) -> Health:
     here = InProcess(asked)
-    return examine(asked, observe(asked, MemoryLedger(), hands=here), here, folder)
+    return examine(asked, observe(asked, MemoryLedger(), executor=here), here, folder)
 
 
 def named(health: Health) -> dict[str, Level]:
@@ -90,7 +90,7 @@ def test_sound_campaign_has_no_concern() -> None:
 def test_constant_system_is_refused() -> None:
     health = health_of(campaign(system=FunctionSystem(lambda case: Steering(0.0), "still")))
     assert named(health)["constant answers"] is Level.REFUSAL
-    with pytest.raises(InputError, match=r"says the same of all 24 cases.*--anyway"):
+    with pytest.raises(InputError, match=r"says the same of all 24 cases.*--force"):
         health.refuse()
 
 
@@ -216,7 +216,7 @@ def test_detector_that_sees_nothing_is_refused() -> None:
     blind = FunctionSystem(lambda case: Boxes2D(np.zeros((0, 4)), ()), "blind")
     health = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS,)))
     assert named(health) == {"constant answers": Level.WARNING, "nobody there": Level.REFUSAL}
-    with pytest.raises(InputError, match=r"no object is seen, or none in the region, in 2 of 2 cases: .*--anyway"):
+    with pytest.raises(InputError, match=r"no object is seen, or none in the region, in 2 of 2 cases: .*--force"):
         health.refuse()
     besides = replace(NO_LOSS, name="same", expect=same_boxes())  # may find what is seen on follow-ups alone
     some = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS, besides)))
@@ -323,7 +323,7 @@ def _key(case: Case) -> int:
 
 @pytest.mark.parametrize(("beta", "named_so"), [(3.0, True), (5.0, False)])
 def test_change_that_hardly_reaches_is_named(beta: float, named_so: bool) -> None:
-    """A system that is 40° off anyway, and changes of three and five degrees: below and above a tenth of that."""
+    """A system that is 40° off force, and changes of three and five degrees: below and above a tenth of that."""
     rules = (Rule("faint", Over(Brighten, beta=beta), same_angle(5)), Rule("plain", Over(Brighten, beta=30), same_angle(5)))
     health = health_of(campaign(system=FakeSystem(bias=40.0), rules=rules))
     found = [(one.name, one.level, one.rule) for one in health.concerns if one.name == "hardly reaches the system"]
@@ -431,7 +431,7 @@ def test_refused_run_leaves_no_trial(tmp_path: Path) -> None:
         run_into(loaded, tmp_path / "run")
     assert not (tmp_path / "run" / "summary.json").exists()
     assert json.loads((tmp_path / "run" / "health.json").read_text())["healthy"] is False
-    assert run_into(loaded, tmp_path / "run", anyway=True).overall.as_dict()["violated"] == 0
+    assert run_into(loaded, tmp_path / "run", force=True).overall.as_dict()["violated"] == 0
 
 
 def test_check_lists_what_does_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -456,7 +456,7 @@ def test_run_tells_what_check_tells(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(words) == 2
     capsys.readouterr()
     for _ in range(2):  # the second time nothing is left to do
-        assert main([*words, "--anyway"]) in (0, 1)
+        assert main([*words, "--force"]) in (0, 1)
         assert "\nrefusal: sign: were the answers turned round" in capsys.readouterr().out
 
 

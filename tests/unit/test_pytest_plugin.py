@@ -141,7 +141,7 @@ def drive(case):
     asked.append(case.parent is None)
     return FakeSystem()([case])[0]
 
-@metamorphic(**{**parts, "system": FunctionSystem(drive), "rules": [kind, brighter]}, anyway=True, most_findings=None)
+@metamorphic(**{**parts, "system": FunctionSystem(drive), "rules": [kind, brighter]}, force=True, most_findings=None)
 def test_steering(findings):
     assert sum(asked) == 6
 """,
@@ -258,8 +258,8 @@ def test_rules_that_find_nothing_are_no_success(inner: pytest.Pytester) -> None:
     write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned]}})\ndef test_idle(): ...")
     result = go(inner)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*turned: nothing to find: rule 'turned': 12 changes such as Rotate(*anyway=True*"])
-    write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned]}}, anyway=True)\ndef test_idle(): ...")
+    result.stdout.fnmatch_lines(["*turned: nothing to find: rule 'turned': 12 changes such as Rotate(*force=True*"])
+    write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned]}}, force=True)\ndef test_idle(): ...")
     go(inner).assert_outcomes(passed=1)
 
 
@@ -347,13 +347,13 @@ def test_refused(): ...
 def test_asked_once():
     assert asked.count("fake-00000") < 20
 
-@metamorphic(**parts, anyway=True)
+@metamorphic(**parts, force=True)
 def test_anyway(): ...
 """,
     )
     result = go(inner)
     result.assert_outcomes(errors=2, passed=3)
-    result.stdout.fnmatch_lines(["*says the same of all 6 cases*anyway=True*"])
+    result.stdout.fnmatch_lines(["*says the same of all 6 cases*force=True*"])
 
 
 def test_every_run_starts_anew(inner: pytest.Pytester) -> None:

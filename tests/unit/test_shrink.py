@@ -362,7 +362,7 @@ class Flips(FakeSystem):
 def test_other_failure_beyond_the_edge_is_not_said_to_hold(tmp_path: Path) -> None:
     text = CAMPAIGN.replace("swerve.testing:FakeSystem", "tests.unit.test_shrink:Flips")
     (tmp_path / "campaign.toml").write_text(text[: text.rindex("[[rule]]")])
-    main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0", "--anyway"])
+    main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0", "--force"])
     run = Run(tmp_path / "run")
     left = [item for item in run.findings() if item.after[0].degrees > 0]  # type: ignore[attr-defined]
     assert main(["shrink", str(run.folder), "--all", "--workers", "0"]) == 0

@@ -14,7 +14,7 @@ from scipy import stats
 from swerve.analysis.statistics import (
     BoxPlot,
     Estimate,
-    Outcome,
+    StatisticalTest,
     a12,
     box_plot,
     cohens_d,
@@ -115,9 +115,9 @@ def test_sign_test_sees_real_losses() -> None:
 
 
 def test_sign_test_is_exact() -> None:
-    assert sign_test(0, 3) == Outcome(3, 0.0, 0.25, 0.0)
+    assert sign_test(0, 3) == StatisticalTest(3, 0.0, 0.25, 0.0)
     assert sign_test(2, 2).p == 1.0
-    assert sign_test(0, 0) == Outcome(0, why="there is neither a loss nor a gain")
+    assert sign_test(0, 0) == StatisticalTest(0, why="there is neither a loss nor a gain")
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -126,8 +126,8 @@ def test_sign_test_is_symmetric(lost: int, won: int) -> None:
 
 
 def test_few_discordant_pairs_are_exact() -> None:
-    assert mcnemar(1, 5) == Outcome(6, 1.0, pytest.approx(7 / 32), pytest.approx(1 / 6))
-    assert mcnemar(0, 0) == Outcome(0, why="the two never differ")
+    assert mcnemar(1, 5) == StatisticalTest(6, 1.0, pytest.approx(7 / 32), pytest.approx(1 / 6))
+    assert mcnemar(0, 0) == StatisticalTest(0, why="the two never differ")
 
 
 def test_many_discordant_pairs_use_chi2() -> None:
@@ -138,7 +138,7 @@ def test_many_discordant_pairs_use_chi2() -> None:
 
 
 @pytest.mark.parametrize("test", [sign_test, mcnemar])
-def test_negative_counts_are_refused(test: Callable[[int, int], Outcome]) -> None:
+def test_negative_counts_are_refused(test: Callable[[int, int], StatisticalTest]) -> None:
     with pytest.raises(ValueError, match="must be at least 0, got -1"):
         test(-1, 3)
     with pytest.raises(TypeError, match="whole number"):
@@ -151,7 +151,7 @@ def test_spearman_agrees_with_scipy() -> None:
 
 
 def test_few_pairs_correlate_exactly() -> None:
-    assert spearman([1, 2, 3], [10, 20, 90]) == Outcome(3, pytest.approx(1), pytest.approx(2 / 6), pytest.approx(1))
+    assert spearman([1, 2, 3], [10, 20, 90]) == StatisticalTest(3, pytest.approx(1), pytest.approx(2 / 6), pytest.approx(1))
     assert spearman([1, 2, 3, 4], [4, 3, 2, 1]).p == pytest.approx(2 / 24)
 
 
@@ -173,7 +173,7 @@ def test_rank_sum_agrees_with_scipy() -> None:
 
 
 def test_small_rank_sum_is_exact() -> None:
-    assert rank_sum([1, 2, 3], [4, 5, 6]) == Outcome(6, 0.0, pytest.approx(2 / 20), 0.0, "large")
+    assert rank_sum([1, 2, 3], [4, 5, 6]) == StatisticalTest(6, 0.0, pytest.approx(2 / 20), 0.0, "large")
 
 
 @given(small, small)
@@ -193,8 +193,8 @@ def test_untied_rank_sum_agrees_with_the_exact_one_of_scipy() -> None:
 
 
 def test_equal_groups_do_not_differ() -> None:
-    assert rank_sum([7, 7], [7, 7, 7]) == Outcome(5, 3.0, 1.0, 0.5, "negligible")
-    assert signed_rank([7, 8], [7, 8]) == Outcome(2, 0.0, 1.0, 0.0)
+    assert rank_sum([7, 7], [7, 7, 7]) == StatisticalTest(5, 3.0, 1.0, 0.5, "negligible")
+    assert signed_rank([7, 8], [7, 8]) == StatisticalTest(2, 0.0, 1.0, 0.0)
 
 
 def test_signed_rank_agrees_with_scipy() -> None:
@@ -203,7 +203,7 @@ def test_signed_rank_agrees_with_scipy() -> None:
 
 
 def test_small_signed_rank_is_exact() -> None:
-    assert signed_rank([1, 2, 3, 4, 9], [0, 0, 0, 0, 9]) == Outcome(5, 0.0, pytest.approx(2 / 16), 1.0)
+    assert signed_rank([1, 2, 3, 4, 9], [0, 0, 0, 0, 9]) == StatisticalTest(5, 0.0, pytest.approx(2 / 16), 1.0)
 
 
 def test_many_pairs_agree_with_scipy() -> None:

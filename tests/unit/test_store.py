@@ -202,8 +202,8 @@ def test_not_a_run_folder_is_named(tmp_path: Path) -> None:
 def test_other_format_is_refused(tmp_path: Path) -> None:
     finish(tmp_path / "a")
     path = tmp_path / "a" / "campaign.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(StoreError, match="written in format 2, this version reads format 1"):
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(StoreError, match="written in format 1, this version reads format 2"):
         Run(tmp_path / "a")
 
 
@@ -322,7 +322,7 @@ def test_deleted_pictures_come_back(tmp_path: Path) -> None:
 
 def test_damaged_identity_is_named(tmp_path: Path) -> None:
     finish(tmp_path / "a")
-    (tmp_path / "a" / "campaign.json").write_text('{"format": 1}')
+    (tmp_path / "a" / "campaign.json").write_text('{"format": 2}')
     with pytest.raises(StoreError, match=r"campaign\.json: is damaged: factory, rebuildable, fingerprints, campaign"):
         Run(tmp_path / "a")
 

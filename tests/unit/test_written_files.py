@@ -297,7 +297,7 @@ def is_number(cell: str) -> bool:
 def test_no_cell_of_any_table_is_a_formula(tmp_path: Path) -> None:
     names = [f"{sign}cmd|' C calc'!A0.png" for sign in SIGNS]
     file, folder = pictures(tmp_path, names), tmp_path / "run"
-    assert main(command(file, folder, "--workers", "0", "--anyway")) == 1
+    assert main(command(file, folder, "--workers", "0", "--force")) == 1
     assert main(["export", str(folder), "--as", "csv"]) == 0
     tables = sorted(folder.rglob("*.csv"))
     names_of_tables = {"rules.csv", "findings.csv", "errors.csv", "groups.csv", "baseline.csv", "skipped.csv"}
@@ -328,7 +328,7 @@ def test_no_command_says_an_escape_sequence(tmp_path: Path, capsys: pytest.Captu
         assert not CONTROLS.search(out + errors), words
         return out + errors
 
-    assert "3 of 3 judged trials violated" in said(*command(file, folder, "--workers", "0", "--anyway"))
+    assert "3 of 3 judged trials violated" in said(*command(file, folder, "--workers", "0", "--force"))
     finding = next(Run(folder).findings())
     assert "\\x1b" in said("show", folder, finding.id)
     for words in (

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swerve.analysis.statistics import Outcome, holm, sign_test, wilson
+from swerve.analysis.statistics import StatisticalTest, holm, sign_test, wilson
 from swerve.core.errors import StoreError, printable
 from swerve.core.relation import Status
 from swerve.store.fingerprint import differences
@@ -135,7 +135,7 @@ class Paired:
         return self._count(made, [ABSENT]), self._count([ABSENT], made)
 
     @cached_property
-    def mcnemar(self) -> Outcome:
+    def mcnemar(self) -> StatisticalTest:
         """McNemar's exact test: are new and fixed as likely as each other?"""
         return sign_test(self.new, self.fixed)
 
@@ -186,17 +186,17 @@ class RunComparison:
         rising = zip(asked, adjusted, strict=True)
         return tuple(line.name for line, p in rising if p is not None and p < SIGNIFICANT and line.new > line.fixed)
 
-    def failure(self, on: str = "new", *, anyway: bool = False) -> str:
+    def failure(self, on: str = "new", *, force: bool = False) -> str:
         """Why a pipeline should stop, in a few words, or nothing; `on` is one of FAIL_ON.
 
         A verdict that is missing stops it either way: a model that was not asked, or fails to answer, has no findings to
         count. A search that learns asks other trials of another model, so there none is missed. Campaigns that differ in
-        more than the system stop it too, unless they are compared `anyway`.
+        more than the system stop it too, unless they are compared `force`.
         """
         if on == "never":
             return ""
         reasons = [
-            *(() if anyway else _differing(self.differing)),
+            *(() if force else _differing(self.differing)),
             *(told for told in (self.unfinished, self.unanswered) if told),
             *(_lost(self.overall) if self.after.sampled else ()),
             *_missing(self.overall),

@@ -32,7 +32,7 @@ LARGEST = 1e100  # squares of larger numbers would overflow
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StatisticalTest:
     """What a test says of `n` observations: its statistic, the two-sided `p`, and the effect's size with a label."""
 
     n: int
@@ -87,13 +87,13 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float
     return max(centre - reach, 0.0) if successes else 0.0, min(centre + reach, 1.0) if successes < trials else 1.0
 
 
-def spearman(first: Sequence[float], second: Sequence[float]) -> Outcome:
+def spearman(first: Sequence[float], second: Sequence[float]) -> StatisticalTest:
     """Spearman's rank correlation of pairs; up to 8 pairs `p` is exact, beyond it comes from Student's t."""
     ours, theirs, why = _pairs(first, second, fewest=3)
     if why:
-        return Outcome(len(ours), why=why)
+        return StatisticalTest(len(ours), why=why)
     if _constant(ours) or _constant(theirs):
-        return Outcome(len(ours), why="one of the two never changes, so nothing can go along with it")
+        return StatisticalTest(len(ours), why="one of the two never changes, so nothing can go along with it")
     if len(ours) > MOST_PERMUTED:
         found = _scipy_stats().spearmanr(ours, theirs)
         least = 2 / math.factorial(min(len(ours), 100))  # of all orders, one agrees as well and one is its reverse
@@ -102,7 +102,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> Outcome:
     return _outcome(len(ours), rho, p, effect=rho)
 
 
-def rank_sum(first: Sequence[float], second: Sequence[float]) -> Outcome:
+def rank_sum(first: Sequence[float], second: Sequence[float]) -> StatisticalTest:
     """Wilcoxon's rank-sum test of two groups (Mann and Whitney's U of the first); the effect is A12.
 
     Up to 50 numbers in all `p` is exact, tied ranks included; beyond it is SciPy's, mostly from the normal distribution.
@@ -110,10 +110,10 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> Outcome:
     ours, theirs, why = _groups(first, second, fewest=1)
     n = len(ours) + len(theirs)
     if why:
-        return Outcome(n, why=why)
+        return StatisticalTest(n, why=why)
     effect = _a12(ours, theirs)
     if _constant(np.concatenate([ours, theirs])):
-        return Outcome(n, len(ours) * len(theirs) / 2, 1.0, effect, "negligible")
+        return StatisticalTest(n, len(ours) * len(theirs) / 2, 1.0, effect, "negligible")
     if n <= MOST_SPLIT:
         p = _exact_rank_sum(_ranks(np.concatenate([ours, theirs])), len(ours))
     else:
@@ -122,17 +122,17 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> Outcome:
     return _outcome(n, effect * len(ours) * len(theirs), p, effect=effect, label=label)
 
 
-def signed_rank(first: Sequence[float], second: Sequence[float]) -> Outcome:
+def signed_rank(first: Sequence[float], second: Sequence[float]) -> StatisticalTest:
     """Wilcoxon's signed-rank test of pairs, equal ones left out; the effect is the rank-biserial one of first - second.
 
     Up to 50 pairs `p` is exact, tied ranks included; beyond it comes from the normal distribution.
     """
     ours, theirs, why = _pairs(first, second, fewest=1)
     if why:
-        return Outcome(len(ours), why=why)
+        return StatisticalTest(len(ours), why=why)
     gaps = (ours - theirs)[ours != theirs]
     if not len(gaps):
-        return Outcome(len(ours), 0.0, 1.0, 0.0)
+        return StatisticalTest(len(ours), 0.0, 1.0, 0.0)
     ranks = _ranks(np.abs(gaps))
     rise, fall = float(ranks[gaps > 0].sum()), float(ranks[gaps < 0].sum())
     exact = len(gaps) <= MOST_SIGNED
@@ -140,21 +140,21 @@ def signed_rank(first: Sequence[float], second: Sequence[float]) -> Outcome:
     return _outcome(len(ours), min(rise, fall), p, effect=(rise - fall) / (rise + fall))
 
 
-def sign_test(losses: int, gains: int) -> Outcome:
+def sign_test(losses: int, gains: int) -> StatisticalTest:
     """The exact test of whether losses and gains are as likely as each other; the effect is the share of losses."""
     _check_counts(losses=losses, gains=gains)
     n = losses + gains
     if n == 0:
-        return Outcome(0, why="there is neither a loss nor a gain")
+        return StatisticalTest(0, why="there is neither a loss nor a gain")
     return _outcome(n, losses, _scipy_stats().binomtest(losses, n).pvalue, effect=losses / n)
 
 
-def mcnemar(only_first: int, only_second: int) -> Outcome:
+def mcnemar(only_first: int, only_second: int) -> StatisticalTest:
     """McNemar's test from the pairs on which just one of two is right; exact below 25 of them, else χ² with correction."""
     _check_counts(only_first=only_first, only_second=only_second)
     n = only_first + only_second
     if n < FEWEST_FOR_CHI2:
-        return sign_test(only_first, only_second) if n else Outcome(0, why="the two never differ")
+        return sign_test(only_first, only_second) if n else StatisticalTest(0, why="the two never differ")
     statistic = max(abs(only_first - only_second) - 1, 0) ** 2 / n
     return _outcome(n, statistic, math.erfc(math.sqrt(statistic / 2)), effect=only_first / n)
 
@@ -310,8 +310,8 @@ def _scipy_stats() -> Any:
     return stats
 
 
-def _outcome(n: int, statistic: float, p: float, *, effect: float, label: str = "") -> Outcome:
-    return Outcome(n, float(statistic), min(float(p), 1.0), float(effect), label)
+def _outcome(n: int, statistic: float, p: float, *, effect: float, label: str = "") -> StatisticalTest:
+    return StatisticalTest(n, float(statistic), min(float(p), 1.0), float(effect), label)
 
 
 def _agreement(n: int, value: float, reach: float | None) -> Estimate:

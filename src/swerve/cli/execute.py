@@ -59,15 +59,15 @@ def _examined(loaded: Loaded, folder: Path, options: argparse.Namespace) -> Heal
     with (
         Store(folder, identity, loaded.base, trusted=options.trust) as store,
         RichProgress(Console(stderr=True, quiet=not sys.stderr.isatty())) as progress,
-        hands_for(loaded, folder, **how) as hands,
+        hands_for(loaded, folder, **how) as executor,
     ):
         try:
-            baseline = observe(loaded.campaign, store, progress, hands)
+            baseline = observe(loaded.campaign, store, progress, executor)
         except NothingUsable:
             for item in itertools.islice(Run(folder).untouched(), LISTED):
                 print(f"  {printable(item.case)}: {printable(item.fault)}", file=sys.stderr)
             raise
-        return examine(loaded.campaign, baseline, hands)
+        return examine(loaded.campaign, baseline, executor)
 
 
 def _allowance(options: argparse.Namespace) -> Allowance:
@@ -110,10 +110,10 @@ def shrink_findings(options: argparse.Namespace) -> int:
         on=options.on,
     )
     flaky = 0
-    with locked(run.folder), hired as hands:
-        hands.begin({seen.case: seen for seen in run.baseline()})
+    with locked(run.folder), hired as executor:
+        executor.begin({seen.case: seen for seen in run.baseline()})
         with RichProgress(Console(stderr=True)) as progress:
-            for made in shrink(run, findings, hands, same=same_fault(run), trusted=options.trust, progress=progress):
+            for made in shrink(run, findings, executor, same=same_fault(run), trusted=options.trust, progress=progress):
                 print_shrunk(made, run, console)
                 flaky += made.flaky
         write_groups(run)

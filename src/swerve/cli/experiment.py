@@ -60,7 +60,7 @@ def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default: %(default)s)")
     made.add_argument("--workers", type=int, default=workers, metavar="N", help="processes (default: one per core)")
     made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
-    made.add_argument("--anyway", action="store_true", help="run what `swerve check` refuses")
+    made.add_argument("--force", action="store_true", help="run what `swerve check` refuses")
     made.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return made
 
@@ -92,7 +92,7 @@ def experiment_verb(options: argparse.Namespace) -> int:
         console.print(Text(f"{options.name}, {level}: {cost.told()} in {options.into}, if all is run"))
     with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as watch:
         base = Path(options.system).resolve().parent if options.system else ANYWHERE
-        means = {"base": base, "trusted": tuple(options.trust), "anyway": options.anyway}
+        means = {"base": base, "trusted": tuple(options.trust), "force": options.force}
         setting = Setting(options.into, level, options.seed, options.workers, watch, watch.head, **means)
         page = module.experiment(setting, **subject, **own)
     print_page(page, console)

@@ -118,7 +118,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--no-report", action="store_true", help="leave the HTML report out (make it later: swerve report DIR)")
     run.add_argument("--repair", action="store_true", help="go on from the good part of a damaged journal; a copy is kept")
     _working(run)
-    run.add_argument("--anyway", action="store_true", help="run what `swerve check` refuses")
+    run.add_argument("--force", action="store_true", help="run what `swerve check` refuses")
     _trusting(run)
 
     check = _verb(verbs, "check", _check, "measure the untouched system and tell whether a campaign can find anything")
@@ -299,8 +299,8 @@ def _run(options: argparse.Namespace) -> int:
         again,
         report=not options.no_report,
         trusted=options.trust,
-        anyway=options.anyway,
-        mend=options.repair,
+        force=options.force,
+        repair=options.repair,
         workers=options.workers,
         on=options.on,
         allowance=Allowance(options.timeout, int(options.memory * limits.GIGA)),
@@ -314,8 +314,8 @@ def _told_again(options: argparse.Namespace) -> Iterator[str]:
     for name, value in usual.items():
         if getattr(options, name) != value:
             yield f"--{name} {getattr(options, name)}"
-    if options.anyway:
-        yield "--anyway"
+    if options.force:
+        yield "--force"
 
 
 def _check(options: argparse.Namespace) -> int:

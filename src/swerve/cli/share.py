@@ -23,7 +23,7 @@ COMPARE_EPILOG = """exit codes:
   1  new: a finding that BEFORE does not have
      worse: a rule, or all, fails more often (McNemar's exact test, 5%)
      either: AFTER has not finished, has no verdict where BEFORE had one (an error, skipped or not there), or fails on
-     untouched cases; or the campaigns differ in rules, source, seed or search, unless --anyway; the last line says which
+     untouched cases; or the campaigns differ in rules, source, seed or search, unless --force; the last line says which
   2  the runs cannot be compared; the message lists how their campaigns differ
 """
 
@@ -40,7 +40,7 @@ def _add_compare(verbs: Any) -> None:
     made.add_argument("after", type=Path, metavar="AFTER", help="a run folder of the same campaign with other weights")
     made.add_argument("--fail-on", choices=("new", "worse", "never"), default="new", help="(default: %(default)s)")
     differing = "compare campaigns that differ in more than the system, and have that be no failure"
-    made.add_argument("--anyway", action="store_true", help=differing)
+    made.add_argument("--force", action="store_true", help=differing)
     about = "findings listed of each kind (default: 10; --json: all)"
     made.add_argument("--most", type=_count, metavar="N", help=about)
     made.add_argument("--json", action="store_true", help="as JSON")
@@ -86,7 +86,7 @@ def compare_verb(options: argparse.Namespace) -> int:
     from swerve.store.view import Run
 
     found = compare(Run(options.before), Run(options.after))
-    failure = found.failure(options.fail_on, anyway=options.anyway)
+    failure = found.failure(options.fail_on, force=options.force)
     if options.json:
         print(json.dumps(as_json(found, failure=failure, most=options.most), indent=2))
     else:

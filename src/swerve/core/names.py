@@ -17,8 +17,9 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "lidar-world": "swerve.world.lidar_source:LidarWorld",
             "regions": "swerve.sources.regions:Regions",
             "windows": "swerve.sources.windows:Windows",
-            "some": "swerve.sources.subset:Subset",
-            "folder": "swerve.sources.folder:Folder",
+            "some": "swerve.sources.subset:Subset",  # its former name, for files that have it
+            "subset": "swerve.sources.subset:Subset",
+            "folder": "swerve.sources.image_folder:Folder",
             "video": "swerve.sources.video:Video",
             "udacity": "swerve.sources.udacity:Udacity",
             "cityscapes": "swerve.sources.cityscapes:Cityscapes",

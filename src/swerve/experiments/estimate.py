@@ -84,12 +84,12 @@ def trial_cost(campaign: Campaign, source: Source) -> Cost:
     """What one trial of `campaign` costs, found on the first cases of `source`: every rule once."""
     settle_threads()  # as in a run: threads that wait for each other cost many times what they do
     sampled = replace(campaign, source=source, inference_batch=SAMPLED)
-    hands = InProcess(sampled)
-    observe(sampled, MemoryLedger(), hands=hands)
+    executor = InProcess(sampled)
+    observe(sampled, MemoryLedger(), executor=executor)
     keys = list(source.keys())[:SAMPLED]
     batches = [[Trial(key, rule.name, 0, _first(rule.change)) for key in keys] for rule in sampled.rules]
     started = time.process_time()
-    records = [record for batch in hands.evaluate(batches) for record in batch]
+    records = [record for batch in executor.evaluate(batches) for record in batch]
     spent = time.process_time() - started
     written = sum(len(json_bytes(record_row(record))) for record in records)
     return Cost(spent, written) * (1 / len(records))

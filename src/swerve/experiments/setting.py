@@ -30,22 +30,22 @@ class Setting:
     level: str = USUAL
     seed: int = 0
     workers: int = 0
-    watch: Progress = field(default_factory=NoProgress, repr=False, compare=False)
+    progress: Progress = field(default_factory=NoProgress, repr=False, compare=False)
     say: Callable[[str], None] = field(default=_quiet, repr=False, compare=False)
     base: Path = ANYWHERE  # what the paths of a system and a source of one's own are relative to
     trusted: tuple[Path, ...] = ()
-    anyway: bool = False  # run what `swerve check` refuses
+    force: bool = False  # run what `swerve check` refuses
 
-    def run(self, name: str, campaign: Campaign, *, workers: int | None = None, anyway: bool = True) -> Run:
-        """Run a campaign to its end in `runs/NAME`; unless `anyway`, one that cannot find anything is refused."""
+    def run(self, name: str, campaign: Campaign, *, workers: int | None = None, force: bool = True) -> Run:
+        """Run a campaign to its end in `runs/NAME`; unless `force`, one that cannot find anything is refused."""
         self.say(name)
         folder = self.into / RUNS / name
         run_into(
             Loaded(campaign, self.base),
             folder,
-            progress=self.watch,
+            progress=self.progress,
             trusted=self.trusted,
-            anyway=anyway or self.anyway,
+            force=force or self.force,
             workers=self.workers if workers is None else workers,
             pictures=False,
         )

@@ -89,9 +89,9 @@ def rendered(setting: Setting, name: str, world: World) -> Udacity:
     else:
         make_folder(folder.parent, parents=True)
         write_whole(_made_of(folder), json_bytes(_told(world)))  # before the frames, which are never there without it
-        setting.watch.begin(f"rendering {name}", len(world.keys()))
+        setting.progress.begin(f"rendering {name}", len(world.keys()))
         with ProcessPoolExecutor(max(1, setting.workers), get_context("spawn")) as pool:
-            export(_by_drive(world, pool), folder, "udacity", watch=lambda: setting.watch.advance(1, 0))
+            export(_by_drive(world, pool), folder, "udacity", watch=lambda: setting.progress.advance(1, 0))
     return Udacity(folder.absolute())
 
 

@@ -37,7 +37,7 @@ def _headings(names: Sequence[str], width: int) -> Array:
 
 def world_sheet(
     scenes: int, names: Sequence[str], *, width: int = 240, split: str = "test", seed: int = 0,
-    watch: Callable[[Sequence[str]], Iterable[str]] = iter,
+    progress: Callable[[Sequence[str]], Iterable[str]] = iter,
 ) -> Array:  # fmt: skip
     """The embedded world: one row per scene, one column per named conditions."""
     from swerve.world.source import World
@@ -45,7 +45,7 @@ def world_sheet(
     size = {"width": 2 * width, "height": 2 * (width * 9 // 16)}
     worlds = [World(drives=scenes, split=split, conditions=name, seed=seed, **size) for name in names]  # type: ignore[arg-type]
     keys = worlds[0].keys()
-    return contact_sheet(([_half(world[key].inputs["camera"]) for world in worlds] for key in watch(keys)), names)
+    return contact_sheet(([_half(world[key].inputs["camera"]) for world in worlds] for key in progress(keys)), names)
 
 
 def _half(value: object) -> Array:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from swerve.analysis.detection import average_precision
-from swerve.analysis.statistics import Estimate, Outcome, group_means, paired_bootstrap, signed_rank
+from swerve.analysis.statistics import Estimate, StatisticalTest, group_means, paired_bootstrap, signed_rank
 from swerve.analysis.tables import TABLES
 from swerve.core.case import Case, Source
 from swerve.core.errors import InputError
@@ -45,7 +45,7 @@ class Compared:
     before: float | None
     after: float | None
     change: Estimate = field(default_factory=lambda: Estimate(0))
-    test: Outcome = field(default_factory=lambda: Outcome(0))
+    test: StatisticalTest = field(default_factory=lambda: StatisticalTest(0))
 
     def row(self) -> tuple[object, ...]:
         """The cells of `tables/retrain.csv`."""
@@ -100,15 +100,15 @@ class _Seen:
             self.boxes.append((_group(case), *boxes))
 
 
-def _asked(before: System, after: System, source: Source, watch: Progress, name: str) -> _Seen:
+def _asked(before: System, after: System, source: Source, progress: Progress, name: str) -> _Seen:
     """Both systems' answers to every case, weighed and thrown away."""
-    watch.begin(f"comparing, {name}", len(source.keys()))
+    progress.begin(f"comparing, {name}", len(source.keys()))
     skips: Skips = []
     seen = _Seen()
     for cases in _batched(stream(source, skips)):
         for case, one, two in zip(cases, answer_all(before, cases), answer_all(after, cases), strict=True):
             seen.add(case, one, two)
-        watch.advance(len(cases), 0)
+        progress.advance(len(cases), 0)
     seen.lost += len(skips)
     return seen
 
@@ -164,9 +164,11 @@ def _box_rows(name: str, boxes: Sequence[tuple[str, Boxes2D, Boxes2D, Boxes2D]],
         yield Compared(name, AP, len(pairs), len(set(owners)), lost, *means, *told)
 
 
-def _paired(before: Sequence[float], after: Sequence[float], groups: Sequence[str], seed: int) -> tuple[Estimate, Outcome]:
+def _paired(
+    before: Sequence[float], after: Sequence[float], groups: Sequence[str], seed: int
+) -> tuple[Estimate, StatisticalTest]:
     """The change with its interval, and the test of the groups' means; neither where one group is all there is."""
     change = paired_bootstrap(before, after, seed=seed, groups=groups)
     if change.why:
-        return change, Outcome(len(set(groups)), why=change.why)
+        return change, StatisticalTest(len(set(groups)), why=change.why)
     return change, signed_rank(group_means(before, groups), group_means(after, groups))

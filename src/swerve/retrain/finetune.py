@@ -77,17 +77,17 @@ def finetune(
     system: object, train: Source, val: Source, *, recipe: FineTuning | None = None, progress: Progress | None = None
 ) -> Tuned:
     """A copy of `system` trained on `train`: the same seed gives the same weights; torch's own generator is left alone."""
-    given, recipe, watch = torch_of(system), recipe or FineTuning(), progress or NoProgress()
+    given, recipe, progress = torch_of(system), recipe or FineTuning(), progress or NoProgress()
     skipped: Skips = []
     with tempfile.TemporaryDirectory() as scratch:
         learnt, aside = (
-            Inputs.read(given, source, Path(scratch) / name, watch=watch, skipped=skipped)
+            Inputs.read(given, source, Path(scratch) / name, progress=progress, skipped=skipped)
             for name, source in (("training", train), ("validation", val))
         )
         learner = Learner(deepcopy(given.net), learnt, aside, scale_of(given, learnt))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed)
-            ended = learner.learn(recipe, watch)
+            ended = learner.learn(recipe, progress)
     tuned = TorchSystem(learner.net, given.read, given.say)
     return Tuned(tuned, tuple(learner.errors), learner.best, ended, tuple(skipped))
 
@@ -100,9 +100,9 @@ class Inputs:
     degrees: Array
 
     @classmethod
-    def read(cls, system: TorchSystem, source: Source, path: Path, *, watch: Progress, skipped: Skips) -> Inputs:
+    def read(cls, system: TorchSystem, source: Source, path: Path, *, progress: Progress, skipped: Skips) -> Inputs:
         """Every example of `source` made once and kept in a file, so that memory does not grow with the set."""
-        watch.begin(f"reading {path.name} set", len(source.keys()))
+        progress.begin(f"reading {path.name} set", len(source.keys()))
         angles: list[float] = []
         shape: tuple[int, ...] = ()
         already = len(skipped)
@@ -113,7 +113,7 @@ class Inputs:
                     shape = _same_shape(seen.shape, shape, case)
                     angles.append(degrees_of(case.truth, case.key))
                     file.write(seen.data)
-                    watch.advance(1, 0)
+                    progress.advance(1, 0)
         except OSError as error:
             raise EnvironmentFault(f"{path}: the network's inputs cannot be kept: {error.strerror}") from error
         if not angles:
@@ -194,15 +194,15 @@ class Learner:
     best: int = 0
     _kept: dict[str, Any] = field(default_factory=dict)
 
-    def learn(self, recipe: FineTuning, watch: Progress) -> str:
+    def learn(self, recipe: FineTuning, progress: Progress) -> str:
         """Train until done, leave the best weights in the network, and say why it ended."""
         optimiser = torch.optim.AdamW(self.net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
         self._measure()
         ended = f"all {recipe.passes} passes done"
         for number in range(1, recipe.passes + 1):
-            watch.begin(f"pass {number} of {recipe.passes}", len(self.train.degrees))
+            progress.begin(f"pass {number} of {recipe.passes}", len(self.train.degrees))
             order = rng_for(recipe.seed, "retrain", "order", number).permutation(len(self.train.degrees))
-            if not self._pass(order, recipe.batch, optimiser, watch):
+            if not self._pass(order, recipe.batch, optimiser, progress):
                 ended = f"the loss was no number in pass {number}; a smaller rate may help"
                 break
             self._measure()
@@ -213,7 +213,7 @@ class Learner:
         self.net.eval()
         return ended
 
-    def _pass(self, order: Array, batch: int, optimiser: torch.optim.Optimizer, watch: Progress) -> bool:
+    def _pass(self, order: Array, batch: int, optimiser: torch.optim.Optimizer, progress: Progress) -> bool:
         """One pass over the training set; False as soon as the loss is no number."""
         _train_mode(self.net)
         for start in range(0, len(order), batch):
@@ -225,7 +225,7 @@ class Learner:
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-            watch.advance(len(chosen), 0)
+            progress.advance(len(chosen), 0)
         return True
 
     def _measure(self) -> None:

@@ -107,18 +107,20 @@ class Health:
     def refuse(self) -> None:
         """Raise `InputError` for the first refusal."""
         for concern in self.refusals:
-            raise InputError(f"{concern.why}; to run it nevertheless: --anyway")
+            raise InputError(f"{concern.why}; to run it nevertheless: --force")
 
 
-def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Executor, folder: Path | None = None) -> Health:
+def examine(
+    campaign: Campaign, baseline: Mapping[str, Observation], executor: Executor, folder: Path | None = None
+) -> Health:
     """Look at the baseline, ask a few cases again, and try a few changes of every rule; `folder` is where the run goes."""
     usable = [seen for seen in baseline.values() if not seen.fault]
     telling = [seen for seen in usable if not _says_nothing(seen.said)]
     sample = _spread(telling or usable, SAMPLED_CASES)
     asked = [list(_questions(rule, sample)) for rule in campaign.rules]
-    hands.warm(asked)
+    executor.warm(asked)
     started = cpu_seconds()
-    records = {rule.name: batch for rule, batch in zip(campaign.rules, hands.evaluate(asked), strict=True)}
+    records = {rule.name: batch for rule, batch in zip(campaign.rules, executor.evaluate(asked), strict=True)}
     seconds = cpu_seconds() - started
     trials = campaign.search.start(
         Plan(
@@ -139,7 +141,7 @@ def examine(campaign: Campaign, baseline: Mapping[str, Observation], hands: Exec
         *_constant(usable, tried),
         *_blind(campaign, usable, tried),
         *_unit_and_sign(usable),
-        *_noise(campaign, hands, baseline, _spread(usable, NOISE_CASES)),
+        *_noise(campaign, executor, baseline, _spread(usable, NOISE_CASES)),
         *_idle(campaign, records),
         *_faint(usable, records),
         *_disk(folder, megabytes),
@@ -255,11 +257,11 @@ def _unit_and_sign(usable: Sequence[Observation]) -> Iterator[Concern]:
 
 
 def _noise(
-    campaign: Campaign, hands: Executor, baseline: Mapping[str, Observation], sample: Sequence[Observation]
+    campaign: Campaign, executor: Executor, baseline: Mapping[str, Observation], sample: Sequence[Observation]
 ) -> Iterator[Concern]:
     """X-12, R17: the same input twice must lead to the same answer."""
     keys = [seen.case for seen in sample]
-    again = [seen for batch in hands.observe([keys] * NOISE_ROUNDS) for seen in batch]
+    again = [seen for batch in executor.observe([keys] * NOISE_ROUNDS) for seen in batch]
     pairs = list(zip([*sample] * NOISE_ROUNDS, again, strict=True))
     moved = [pair for pair in pairs if pair[1].fault or not close(encode(pair[0].said), encode(pair[1].said))]
     if not moved:

@@ -15,7 +15,7 @@ from swerve.run.evaluator import FOREIGN, Evaluator, brief, chunks, read_case, s
 from swerve.run.executors.in_process import Executor, InProcess
 from swerve.run.summary import Summary, Tally
 
-BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several hands
+BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several workers
 LONGEST_FAULT = 140  # characters: a message says more than the first fault
 
 
@@ -58,14 +58,14 @@ def run(
     *,
     progress: Progress | None = None,
     inspect: Callable[[Mapping[str, Observation]], None] | None = None,
-    hands: Executor | None = None,
+    executor: Executor | None = None,
 ) -> Summary:
     """Run `campaign` to its end; what `ledger` already holds is not run again, `inspect` may refuse the baseline.
 
-    `hands` do the work, in this process unless said otherwise; whose they are changes no result.
+    `executor` evaluates the trials, by default in this process. Results do not depend on which executor is used.
     """
-    watch, hands = progress or NoProgress(), hands or InProcess(campaign)
-    baseline = observe(campaign, ledger, watch, hands)
+    progress, executor = progress or NoProgress(), executor or InProcess(campaign)
+    baseline = observe(campaign, ledger, progress, executor)
     if inspect:
         inspect(baseline)
     evaluate = Evaluator(campaign, baseline)
@@ -73,12 +73,12 @@ def run(
     plan = Plan(usable, campaign.rules, campaign.seed, baseline, campaign.inference_batch, campaign.coverage)
     session, covered = campaign.search.start(plan), _Covered(campaign.coverage, baseline)
     summary = _empty_summary(campaign, evaluate, baseline)
-    watch.begin("trials", session.total)
+    progress.begin("trials", session.total)
     distinct = getattr(session, "distinct", False)  # one that never asks the same of a case twice needs no memory
     ahead = not learns(campaign.search)
     past = ledger.ended if distinct and ahead and not campaign.coverage else _nothing
     made = _Made()
-    for trials, work in _asked(session, hands, campaign.inference_batch, ahead=ahead):
+    for trials, work in _asked(session, executor, campaign.inference_batch, ahead=ahead):
         if (ended := past(trials)) is None:
             records = ledger.recorded(trials, partial(_evaluated, work, made))
             if not distinct:
@@ -90,7 +90,7 @@ def run(
         for one, count in ways.items():
             summary.overall.add(one, count)
             summary.rules[one.rule].add(one, count)
-        watch.advance(len(ended), sum(count for one, count in ways.items() if one.status is Status.VIOLATED))
+        progress.advance(len(ended), sum(count for one, count in ways.items() if one.status is Status.VIOLATED))
     summary.coverage, summary.layers = covered.counts(), _layers(campaign, usable)
     return summary
 
@@ -151,18 +151,18 @@ class _Covered:
 class _Work:
     """The evaluation of one ask, handed out when the journal turns out not to hold it, or ahead of that."""
 
-    def __init__(self, hands: Executor, batches: Sequence[Sequence[Trial]]) -> None:
-        self._hands, self._batches = hands, batches
+    def __init__(self, executor: Executor, batches: Sequence[Sequence[Trial]]) -> None:
+        self._executor, self._batches = executor, batches
         self._results: Iterable[Sequence[Record]] | None = None
         self.next: _Work | None = None
 
     def begin(self) -> Iterable[Sequence[Record]]:
         if self._results is None:
-            self._results = self._hands.evaluate(self._batches)
+            self._results = self._executor.evaluate(self._batches)
         return self._results
 
     def records(self) -> Iterator[Record]:
-        """All records, in order; whatever is asked next is begun first, so that no hand rests."""
+        """All records, in order; whatever is asked next is begun first, so that no worker is idle."""
         results = self.begin()
         if self.next:
             self.next.begin()
@@ -170,43 +170,43 @@ class _Work:
             yield from batch
 
 
-def _asked(session: Session, hands: Executor, size: int, *, ahead: bool) -> Iterator[tuple[Sequence[Trial], _Work]]:
+def _asked(session: Session, executor: Executor, size: int, *, ahead: bool) -> Iterator[tuple[Sequence[Trial], _Work]]:
     """Every ask with its work; of a search that does not learn, the next ask is known `ahead`."""
     trials = session.ask()
-    work = _Work(hands, list(chunks(trials, size)))
+    work = _Work(executor, list(chunks(trials, size)))
     while trials:
         later = session.ask() if ahead else ()
-        work.next = following = _Work(hands, list(chunks(later, size))) if later else None
+        work.next = following = _Work(executor, list(chunks(later, size))) if later else None
         yield trials, work
         if not ahead:
             later = session.ask()
-        trials, work = later, following or _Work(hands, list(chunks(later, size)))
+        trials, work = later, following or _Work(executor, list(chunks(later, size)))
 
 
 def observe(
-    campaign: Campaign, ledger: Ledger, watch: Progress | None = None, hands: Executor | None = None
+    campaign: Campaign, ledger: Ledger, progress: Progress | None = None, executor: Executor | None = None
 ) -> dict[str, Observation]:
     """What the system says of every untouched case, each computed once and committed."""
-    watch, hands = watch or NoProgress(), hands or InProcess(campaign)
+    progress, executor = progress or NoProgress(), executor or InProcess(campaign)
     keys = _keys(campaign)
     if not keys:
         raise InputError("0 cases: the source is empty")
     if len(set(keys)) < len(keys):
         raise InputError(f"two cases are named '{Counter(keys).most_common(1)[0][0]}'; a source must name each once")
-    watch.begin("baseline", len(keys))
+    progress.begin("baseline", len(keys))
     baseline: dict[str, Observation] = {}
     for asked in chunks(keys, campaign.inference_batch * BATCHES_PER_COMMIT):
         batches = list(chunks(asked, campaign.inference_batch))
-        seen = ledger.observed(asked, partial(_observed, hands, batches))
+        seen = ledger.observed(asked, partial(_observed, executor, batches))
         baseline.update((item.case, item) for item in seen)
-        watch.advance(len(asked), 0)
+        progress.advance(len(asked), 0)
     _refuse_useless(baseline)
-    hands.begin(baseline)
+    executor.begin(baseline)
     return baseline
 
 
-def _observed(hands: Executor, batches: Sequence[Sequence[str]]) -> list[Observation]:
-    return [item for batch in hands.observe(batches) for item in batch]
+def _observed(executor: Executor, batches: Sequence[Sequence[str]]) -> list[Observation]:
+    return [item for batch in executor.observe(batches) for item in batch]
 
 
 def _keys(campaign: Campaign) -> list[str]:

@@ -61,8 +61,8 @@ def keep_pictures(
 
     However many `threads` make them, the files are the same, and never more than a few pictures are in memory.
     """
-    watch = progress or NoProgress()
-    watch.begin("pictures", len(best))
+    progress = progress or NoProgress()
+    progress.begin("pictures", len(best))
     partial = run.folder / PARTIAL
     try:
         shutil.rmtree(partial, ignore_errors=True)
@@ -71,7 +71,7 @@ def keep_pictures(
         for source, followup in _in_order(_kept, _pieces(run, campaign, best, partial, trusted), threads):
             if followup:
                 inside.add(source, followup)
-            watch.advance(1, 0)
+            progress.advance(1, 0)
         inside.write(partial / FEATURES)
         sync_folder(partial)
         shutil.rmtree(run.folder / FINDINGS, ignore_errors=True)

@@ -38,17 +38,17 @@ def run_into(
     *,
     progress: Progress | None = None,
     trusted: Collection[Path] = (),
-    anyway: bool = False,
+    force: bool = False,
     workers: int = 0,
     allowance: Allowance | None = None,
     on: str | None = None,
-    mend: bool = False,
+    repair: bool = False,
     pictures: bool = True,
     tell: Callable[[str], object] = str,
 ) -> Summary:
     """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report.
 
-    Before the first trial its health is examined and kept; a campaign that cannot find anything is refused, or run `anyway`.
+    Before the first trial its health is examined and kept; a campaign that cannot find anything is refused, or run `force`.
     A damaged journal is refused, or cut back to its last good batch to `mend` it, which `tell` is told of.
     `pictures` of the worst findings are kept unless said otherwise.
     The work is done by as many `workers`, processes held to their `allowance`, `on` a Ray cluster if so said, or right here.
@@ -59,12 +59,12 @@ def run_into(
     campaign = loaded.campaign
     started, cpu = time.time(), time.process_time()
     identity = identity_of(campaign, loaded.base, loaded.factory)
-    with collecting_little(), Store(folder, identity, loaded.base, trusted=trusted, mend=mend) as store:
-        if store.mended:
-            tell(str(store.mended))
+    with collecting_little(), Store(folder, identity, loaded.base, trusted=trusted, repair=repair) as store:
+        if store.repaired:
+            tell(str(store.repaired))
         try:
             crew = partial(hands_for, workers=workers, trusted=trusted, allowance=allowance, on=on)
-            summary = _carried_out(campaign, store, crew(loaded, folder), progress, anyway)
+            summary = _carried_out(campaign, store, crew(loaded, folder), progress, force)
         except InputError as error:
             write_skipped(folder / TABLES, Run(folder).untouched())
             if isinstance(error, NothingUsable):
@@ -86,14 +86,14 @@ def run_into(
 def _carried_out(
     campaign: Campaign,
     store: Store,
-    hands: contextlib.AbstractContextManager[Executor],
+    executor: contextlib.AbstractContextManager[Executor],
     progress: Progress | None,
-    anyway: bool,
+    force: bool,
 ) -> Summary:
-    """Run all trials; the hands end with them, and with the hands the baseline that they hold."""
-    with hands as busy:
-        inspect = partial(_inspect, campaign, store.folder, anyway, busy)
-        return run(campaign, store, progress=progress, inspect=inspect, hands=busy)
+    """Run all trials. The executor is closed after them, which frees the baseline that it holds."""
+    with executor as busy:
+        inspect = partial(_inspect, campaign, store.folder, force, busy)
+        return run(campaign, store, progress=progress, inspect=inspect, executor=busy)
 
 
 def hands_for(
@@ -122,14 +122,14 @@ def hands_for(
     return contextlib.nullcontext(InProcess(loaded.campaign))
 
 
-def _inspect(campaign: Campaign, folder: Path, anyway: bool, hands: Executor, baseline: Mapping[str, Observation]) -> None:
+def _inspect(campaign: Campaign, folder: Path, force: bool, executor: Executor, baseline: Mapping[str, Observation]) -> None:
     under_way = next(Run(folder).trials(), None) is not None
     if under_way and (folder / HEALTH).exists():
         return
-    health = examine(campaign, baseline, hands, folder)
+    health = examine(campaign, baseline, executor, folder)
     told = health.as_dict()
     write_whole(folder / HEALTH, json_bytes({key: told[key] for key in ("baseline", "concerns", "healthy")}))
-    if not (anyway or under_way):
+    if not (force or under_way):
         health.refuse()
 
 

@@ -23,18 +23,18 @@ def replay_guarded(
     """As `swerve.run.replay.replay`, but whatever the system does is told and not suffered."""
     run, allowed = Run(folder), allowance or Allowance()
     sought = sought_in(run, prefix, shrunk=shrunk)
-    hand = WorkerProcess(folder, trusted, allowed, Pace(CASES * allowed.seconds))
+    worker = WorkerProcess(folder, trusted, allowed, Pace(CASES * allowed.seconds))
     try:
-        changed = tuple(_rows(hand.ask_patiently({"ask": "changed", "items": [[prefix, shrunk]]})))
-        told = _answered(hand)
+        changed = tuple(_rows(worker.ask_patiently({"ask": "changed", "items": [[prefix, shrunk]]})))
+        told = _answered(worker)
     finally:
-        hand.close()
+        worker.close()
     return compared(sought, told, changed)
 
 
-def _answered(hand: WorkerProcess) -> Answered:
+def _answered(worker: WorkerProcess) -> Answered:
     try:
-        (row,) = _rows(hand.ask({"ask": "replay", "items": []}))
+        (row,) = _rows(worker.ask({"ask": "replay", "items": []}))
     except ModelError as error:
         return Answered(Verdict.error(str(error), Fault(error.kind)))
     return answered_of(row)

@@ -33,7 +33,7 @@ from swerve.store.folder import Store, locked
 from swerve.store.record_json import Finding
 from swerve.store.view import CAMPAIGN, Run
 
-ANYWAY = "to test it nevertheless: anyway=True"
+FORCE = "to test it nevertheless: force=True"
 PICTURED = 20  # findings of a rule whose pictures are kept
 LONGEST_NAME = 60  # characters of a folder
 
@@ -44,7 +44,7 @@ class RuleTestRequest:
 
     campaign: Campaign | str
     most_findings: int | None = 0
-    anyway: bool = False
+    force: bool = False
     trust: tuple[str, ...] = ()
 
     def file(self, home: Path) -> Path | None:
@@ -76,7 +76,7 @@ def _names_in(tables: Any) -> list[str]:
 
 
 class WithBaseline(InProcess):
-    """The hands of this process, which have seen the untouched cases before."""
+    """This process as executor, with a baseline that is already measured."""
 
     def __init__(self, campaign: Campaign, seen: Mapping[str, Observation]) -> None:
         super().__init__(campaign)
@@ -117,16 +117,16 @@ class RuleTests:
         """The campaign with one of its rules."""
         return replace(self.loaded.campaign, rules=(self.loaded.campaign.rule(rule),))
 
-    def hands(self, rule: str) -> WithBaseline:
+    def executor(self, rule: str) -> WithBaseline:
         """Who does the work for one rule."""
         if isinstance(self._examined, SwerveError):
             raise self._examined
         seen, health = self._examined
         if health:
             _refuse_idle(health, rule)
-        hands = WithBaseline(self.alone(rule), seen)
-        hands.begin(seen)
-        return hands
+        executor = WithBaseline(self.alone(rule), seen)
+        executor.begin(seen)
+        return executor
 
     def doubt(self, rule: str) -> str:
         """Why it says little that a rule holds, if so."""
@@ -140,8 +140,8 @@ class RuleTests:
         campaign = self.loaded.campaign
         here = InProcess(campaign)
         try:
-            seen = observe(campaign, MemoryLedger(), hands=here)
-            health = None if self.asked.anyway else examine(campaign, seen, here)
+            seen = observe(campaign, MemoryLedger(), executor=here)
+            health = None if self.asked.force else examine(campaign, seen, here)
             if health:
                 _refuse_sick(health)
         except SwerveError as error:
@@ -151,10 +151,10 @@ class RuleTests:
     def tried(self, rule: str) -> RuleResult:
         """Run one rule into its folder, from the start."""
         campaign, folder, base = self.alone(rule), self.folder(rule), self.loaded.base
-        hands = self.hands(rule)
+        executor = self.executor(rule)
         _clear(folder)
         with Store(folder, identity_of(campaign, base), base, trusted=self.trusted) as store:
-            summary = run(campaign, store, hands=hands)
+            summary = run(campaign, store, executor=executor)
             finished = Run(folder)
             findings = sorted(finished.findings(), key=lambda finding: (-finding.margin, finding.id))
             keep_pictures(finished, campaign, findings[:PICTURED], trusted=self.trusted)
@@ -167,7 +167,7 @@ class RuleTests:
         try:
             with locked(folder):
                 run = Run(folder)
-                (made,) = shrink(run, [finding], self.hands(rule), same=same_fault(run), trusted=self.trusted)
+                (made,) = shrink(run, [finding], self.executor(rule), same=same_fault(run), trusted=self.trusted)
         except StoreError as error:  # the system is not of one mind about it
             return str(error)
         return f"{made.words}: {made.finding.why}"
@@ -186,14 +186,14 @@ class RuleTests:
 def _refuse_sick(health: Health) -> None:
     for concern in health.refusals:
         if concern.name != NOTHING:  # of that each rule is told by itself
-            raise InputError(f"{concern.why}; {ANYWAY}")
+            raise InputError(f"{concern.why}; {FORCE}")
 
 
 def _refuse_idle(health: Health, rule: str) -> None:
     """Refuse a rule that would hold whatever the system is, where no other finds anything either (R29)."""
     concern = health.without_effect(rule)
     if concern and any(one.name == NOTHING for one in health.refusals):
-        raise InputError(f"nothing to find: {concern.why}; {ANYWAY}")
+        raise InputError(f"nothing to find: {concern.why}; {FORCE}")
 
 
 def _clear(folder: Path) -> None:

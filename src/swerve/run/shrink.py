@@ -212,7 +212,7 @@ def _with_number(change: Transformation, place: int, name: str, number: float) -
 def shrink(
     run: Run,
     findings: Sequence[Finding],
-    hands: Executor,
+    executor: Executor,
     *,
     same: Callable[[Finding, Finding], bool] = lambda _, __: True,
     trusted: Collection[Path] = (),
@@ -222,22 +222,22 @@ def shrink(
 
     A smaller change counts only if what is wrong is the `same` as with the whole one, such as the direction of the error.
     """
-    watch = progress or NoProgress()
-    watch.begin(SHRUNK, len(findings))
+    progress = progress or NoProgress()
+    progress.begin(SHRUNK, len(findings))
     make_folder(run.folder / SHRUNK)
     for _, same_case in groupby(sorted(findings, key=lambda item: (item.case, item.id)), key=lambda item: item.case):
         together = list(same_case)
-        _refuse_other_input(together[0], hands)
+        _refuse_other_input(together[0], executor)
         for start in range(0, len(together), SIDE_BY_SIDE):
-            for made, row in _side_by_side(together[start : start + SIDE_BY_SIDE], hands, run.base, same, trusted):
+            for made, row in _side_by_side(together[start : start + SIDE_BY_SIDE], executor, run.base, same, trusted):
                 keep_shrunk(run, made, row or run.row(made.of))
-                watch.advance(1, 0)
+                progress.advance(1, 0)
                 yield made
 
 
-def _refuse_other_input(finding: Finding, hands: Executor) -> None:
+def _refuse_other_input(finding: Finding, executor: Executor) -> None:
     """What fails on another input is no smaller failure of this one; a case that shows nothing is told of by its trials."""
-    ((seen,),) = hands.observe([[finding.case]])
+    ((seen,),) = executor.observe([[finding.case]])
     if seen.input_sha not in ("", finding.source_sha):
         then, now = finding.source_sha[:8], seen.input_sha[:8]
         raise InputError(f"{finding.case}: is not what the run was shown: sha {then} then, {now} now")
@@ -245,7 +245,7 @@ def _refuse_other_input(finding: Finding, hands: Executor) -> None:
 
 def _side_by_side(
     findings: Sequence[Finding],
-    hands: Executor,
+    executor: Executor,
     base: Path,
     same: Callable[[Finding, Finding], bool],
     trusted: Collection[Path],
@@ -253,7 +253,7 @@ def _side_by_side(
     conversations = [_Conversation(finding, build_change(finding.change, base, trusted), same) for finding in findings]
     while waiting := [one for one in conversations if one.asked is not None]:
         # One trial a batch: a verdict on the edge must be the one that a replay, alone, will give.
-        batches = hands.evaluate([[one.trial] for one in waiting])
+        batches = executor.evaluate([[one.trial] for one in waiting])
         for one, (record,) in zip(waiting, batches, strict=True):
             one.hear(record)
     for one in conversations:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from swerve.core.case import Fact
 from swerve.core.values import Value
 from swerve.sources.cloud_files import SUFFIXES, check_declared, cloud
-from swerve.sources.folder import in_order
+from swerve.sources.image_folder import in_order
 from swerve.sources.listed import Entry, ListedSource
 
 LIDAR = "lidar"

@@ -22,7 +22,7 @@ from swerve.core.space import Over, Space, Table
 from swerve.core.system import System
 from swerve.core.transformation import Chain, Transformation, params_of
 
-FORMAT = 1
+FORMAT = 2
 NAMED = re.compile(r"[\w./-]+:\w+")  # module:Name, as functions are given by
 LIBRARIES = ("numpy", "opencv-python-headless", "torch")
 WORDS = {"system": "weights", "source": "data", "package": "swerve's code", "code": "your code"}

@@ -19,7 +19,7 @@ from swerve.core.campaign import Observation, Outcome, Record, Trial
 from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.store.files import PARTIAL, json_bytes, make_folder, write_whole
 from swerve.store.fingerprint import differences
-from swerve.store.journal import Journal, Repair, Row, opened, repair
+from swerve.store.journal import Journal, Repair, Row, opened, repair_journal
 from swerve.store.record_json import (
     BASELINE,
     TRIAL,
@@ -40,16 +40,16 @@ class Store:
     """A run folder open for writing, by one process at a time."""
 
     def __init__(
-        self, folder: Path, identity: Mapping[str, Any], base: Path, *, trusted: Collection[Path] = (), mend: bool = False
+        self, folder: Path, identity: Mapping[str, Any], base: Path, *, trusted: Collection[Path] = (), repair: bool = False
     ) -> None:
         self.folder, self._base, self._trusted = folder, base, trusted
         self._prepare()
-        self.mended: Repair | None = None  # what became of a damaged journal
+        self.repaired: Repair | None = None  # what became of a damaged journal
         self._lock = locked(folder)
         try:
             self._claim(identity, base)
-            if mend:
-                self.mended = repair(folder / JOURNAL)
+            if repair:
+                self.repaired = repair_journal(folder / JOURNAL)
             self.journal = Journal(folder / JOURNAL)
             self._committed: Iterator[list[bytes]] = self.journal.sealed()
         except BaseException:

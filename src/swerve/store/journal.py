@@ -133,7 +133,7 @@ class Repair:
         return f"repaired: {cut}; the old journal is in {self.copy}"
 
 
-def repair(path: Path) -> Repair | None:
+def repair_journal(path: Path) -> Repair | None:
     """Cut a damaged journal back to its last good batch, and keep a copy of what was there; None if it is sound."""
     journal = Journal(path)
     try:

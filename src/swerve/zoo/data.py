@@ -132,12 +132,12 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "swerve" / "zoo"
 
 
-def rendered(part: FramePart, folder: Path, *, workers: int = 2, watch: Watch = unwatched) -> SteeringFrames:
+def rendered(part: FramePart, folder: Path, *, workers: int = 2, progress: Watch = unwatched) -> SteeringFrames:
     """The frames of `part`, kept under `folder`; only drives that are not there yet are rendered."""
     pixels, degrees, seconds = _opened(part, folder / part.folder)
     missing = [int(drive) for drive in np.flatnonzero(np.isnan(degrees).any(axis=1))]
     with _made(part, missing, workers) as drives:
-        for drive, made in zip(watch(missing, f"rendering {part}", len(missing)), drives, strict=True):
+        for drive, made in zip(progress(missing, f"rendering {part}", len(missing)), drives, strict=True):
             # The angles last: a drive counts as rendered once they are there.
             for kept, given in ((pixels, made.pixels), (seconds, made.seconds), (degrees, made.degrees)):
                 kept[drive] = given

@@ -61,9 +61,9 @@ class TrainingFrames:
     test_long: SteeringFrames
 
     @classmethod
-    def under(cls, folder: Path, parts: FrameParts, *, workers: int = 2, watch: Watch = unwatched) -> TrainingFrames:
+    def under(cls, folder: Path, parts: FrameParts, *, workers: int = 2, progress: Watch = unwatched) -> TrainingFrames:
         """The material kept in `folder`, rendered where it is missing."""
-        made = {part: rendered(part, folder, workers=workers, watch=watch) for part in parts.all()}
+        made = {part: rendered(part, folder, workers=workers, progress=progress) for part in parts.all()}
         return cls(*(made[part] for part in parts.in_order()))
 
     @property
@@ -131,7 +131,7 @@ class Lesson:
 
 
 def fit(
-    net: nn.Module, lesson: Lesson, recipe: Recipe, *, rng: np.random.Generator, watch: Watch = unwatched
+    net: nn.Module, lesson: Lesson, recipe: Recipe, *, rng: np.random.Generator, progress: Watch = unwatched
 ) -> list[float]:
     """Train `net` and leave it with the weights that had the smallest error kept aside; returns the error of each pass."""
     steps = -(-lesson.count // recipe.batch)
@@ -141,7 +141,7 @@ def fit(
     best = deepcopy(net.state_dict())
     for number in range(recipe.passes):
         order = np.array_split(rng.permutation(lesson.count), steps)
-        for step in watch(range(steps), f"pass {number + 1} of {recipe.passes}", steps):
+        for step in progress(range(steps), f"pass {number + 1} of {recipe.passes}", steps):
             _step(net, lesson.loss, order[step], optimiser)
             schedule.step()
         errors.append(lesson.error())
@@ -186,30 +186,30 @@ def rmse(said: Array, true: Array) -> float:
     return float(np.sqrt(np.mean((said.astype(np.float64) - true) ** 2)))
 
 
-def learn(name: str, given: TrainingFrames, *, recipe: Recipe, seed: int = 7, watch: Watch = unwatched) -> nn.Module:
+def learn(name: str, given: TrainingFrames, *, recipe: Recipe, seed: int = 7, progress: Watch = unwatched) -> nn.Module:
     """A trained network; the same seed and threads give the same one, and torch's own generator is left alone."""
     kind = steering_named(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net: nn.Module = normalised(kind.net()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if isinstance(net, ChauffeurNet):
-            _learn_in_halves(net, kind.view, given, recipe, seed=seed, watch=watch)
+            _learn_in_halves(net, kind.view, given, recipe, seed=seed, progress=progress)
         else:
-            _learn_at_once(net, kind.view, given, recipe, seed=seed, watch=watch)
+            _learn_at_once(net, kind.view, given, recipe, seed=seed, progress=progress)
     return folded(net)
 
 
 def _learn_at_once(
-    net: nn.Module, view: CameraCrop, given: TrainingFrames, recipe: Recipe, *, seed: int, watch: Watch
+    net: nn.Module, view: CameraCrop, given: TrainingFrames, recipe: Recipe, *, seed: int, progress: Watch
 ) -> None:
     learnt = samples(view, given.short, given.long, every=(NEIGHBOURS, recipe.every))
     aside = samples(view, given.val_short, given.val_long, every=(1, recipe.every))
     rng = rng_for(seed, "zoo", "frames")
-    fit(net, frame_lesson(net, view, learnt, aside, rng), recipe, rng=rng, watch=watch)
+    fit(net, frame_lesson(net, view, learnt, aside, rng), recipe, rng=rng, progress=progress)
 
 
 def _learn_in_halves(
-    net: ChauffeurNet, view: CameraCrop, given: TrainingFrames, recipe: Recipe, *, seed: int, watch: Watch
+    net: ChauffeurNet, view: CameraCrop, given: TrainingFrames, recipe: Recipe, *, seed: int, progress: Watch
 ) -> None:
     """First the encoder on short runs with a head of its own, then the memory on what it says of long ones.
 
@@ -220,11 +220,11 @@ def _learn_in_halves(
     learnt = samples(single, given.short, every=(NEIGHBOURS,))
     aside = samples(single, given.val_short, every=(1,))
     rng = rng_for(seed, "zoo", "encoder")
-    fit(steering, frame_lesson(steering, single, learnt, aside, rng), recipe, rng=rng, watch=watch)
+    fit(steering, frame_lesson(steering, single, learnt, aside, rng), recipe, rng=rng, progress=progress)
     learnt_windows, aside_windows = (_features(net, single, part) for part in (given.long, given.val_long))
     rng = rng_for(seed, "zoo", "memory")
     lesson = memory_lesson(net, view.frames, learnt_windows, aside_windows, rng)
-    fit(net.lstm, lesson, replace(recipe, passes=recipe.memory, batch=16), rng=rng, watch=watch)
+    fit(net.lstm, lesson, replace(recipe, passes=recipe.memory, batch=16), rng=rng, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

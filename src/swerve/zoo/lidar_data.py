@@ -142,7 +142,7 @@ def _steps() -> Array:
     return np.array([STEP, STEP, STEP, 1 / BRIGHTEST], np.float32)
 
 
-def kept_sweeps(part: SweepPart, folder: Path, *, workers: int = 2, watch: Watch = unwatched) -> KeptSweeps:
+def kept_sweeps(part: SweepPart, folder: Path, *, workers: int = 2, progress: Watch = unwatched) -> KeptSweeps:
     """The sweeps of `part`, kept under `folder`; only drives that are not there yet are made."""
     place = folder / part.folder
     try:
@@ -152,7 +152,7 @@ def kept_sweeps(part: SweepPart, folder: Path, *, workers: int = 2, watch: Watch
         check_kept(part.described(), place)
         missing = [drive for drive in range(part.drives) if not file_of(place, drive).exists()]
         with closing(_made(part, place, missing, workers)) as made:
-            for _ in zip(watch(missing, f"sweeping {part.split}, {part}", len(missing)), made, strict=True):
+            for _ in zip(progress(missing, f"sweeping {part.split}, {part}", len(missing)), made, strict=True):
                 pass
     except OSError as error:
         raise EnvironmentFault(f"{place}: cannot keep sweeps: {error.strerror}") from error

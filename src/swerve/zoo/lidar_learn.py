@@ -229,7 +229,7 @@ def learn_lidar(
     *,
     recipe: LidarRecipe,
     seed: int = 7,
-    watch: Watch = unwatched,
+    progress: Watch = unwatched,
 ) -> BirdNet:
     """A trained network; the same seed on one thread gives the same one, and torch's own generator is left alone."""
     grid = Grid(recipe.cells)
@@ -242,7 +242,7 @@ def learn_lidar(
             (Pieces(sweeps, grid, rng, recipe.side), recipe.steps, len(sweeps)),
             (Pieces(sweeps, grid, rng), recipe.last_steps, min(recipe.whole, len(sweeps))),
         ):
-            fit(net, Lesson(count, _loss_on(net, part), error), steps, rng=rng, watch=watch)
+            fit(net, Lesson(count, _loss_on(net, part), error), steps, rng=rng, progress=progress)
     return folded(net)
 
 

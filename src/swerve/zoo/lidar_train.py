@@ -38,9 +38,9 @@ class Sweeps:
     parts: SweepParts
 
     @classmethod
-    def under(cls, folder: Path, parts: SweepParts, *, workers: int = 2, watch: Watch = unwatched) -> Sweeps:
+    def under(cls, folder: Path, parts: SweepParts, *, workers: int = 2, progress: Watch = unwatched) -> Sweeps:
         """The sweeps kept in `folder`, made where they are missing; those for scoring are made when they are asked for."""
-        train, val = (kept_sweeps(part, folder, workers=workers, watch=watch) for part in (parts.train, parts.val))
+        train, val = (kept_sweeps(part, folder, workers=workers, progress=progress) for part in (parts.train, parts.val))
         return cls(train, val, parts)
 
 
@@ -51,12 +51,12 @@ def train_lidar(
     given: Sweeps,
     recipe: LidarRecipe | None = None,
     seed: int = 7,
-    watch: Watch = unwatched,
+    progress: Watch = unwatched,
 ) -> dict[str, Any]:
     """Train a network by its name; writes `NAME.safetensors` and its card, measured on that very file, to `out`."""
     kind, recipe = lidar_named(name), recipe or LidarRecipe()
     file, started = out / f"{name}.safetensors", time.process_time()
-    save_weights(learn_lidar(kind.norm, given.train, given.val, recipe=recipe, seed=seed, watch=watch), file)
+    save_weights(learn_lidar(kind.norm, given.train, given.val, recipe=recipe, seed=seed, progress=progress), file)
     minutes = (time.process_time() - started) / 60
     system, test = kind(file, cells=recipe.cells, width=recipe.width), given.parts.test.world()
     card = {

@@ -73,12 +73,12 @@ def save_weights(net: nn.Module, path: Path) -> None:
 
 
 def train_named(
-    name: str, out: Path, *, given: TrainingFrames, recipe: Recipe | None = None, seed: int = 7, watch: Watch = unwatched
+    name: str, out: Path, *, given: TrainingFrames, recipe: Recipe | None = None, seed: int = 7, progress: Watch = unwatched
 ) -> dict[str, Any]:
     """Train a network by its name; writes `NAME.safetensors` and its card, measured on that very file, to `out`."""
     kind, recipe = steering_named(name), recipe or RECIPES[name]
     file, started = out / f"{name}.safetensors", time.process_time()
-    save_weights(learn(name, given, recipe=recipe, seed=seed, watch=watch), file)
+    save_weights(learn(name, given, recipe=recipe, seed=seed, progress=progress), file)
     minutes = (time.process_time() - started) / 60
     system = kind(file)
     card = {
@@ -271,7 +271,7 @@ def _watched(steps: Iterable[int], what: str, total: int) -> Iterable[int]:
 
 
 def _material(options: argparse.Namespace) -> TrainingFrames:
-    return TrainingFrames.under(options.data, FrameParts().scaled(options.share), workers=options.workers, watch=_watched)
+    return TrainingFrames.under(options.data, FrameParts().scaled(options.share), workers=options.workers, progress=_watched)
 
 
 def _render(options: argparse.Namespace) -> int:
@@ -293,16 +293,16 @@ def _train_lidar(options: argparse.Namespace) -> int:
     from swerve.zoo.lidar_train import Sweeps, told, train_lidar
 
     parts = SweepParts().scaled(options.share)
-    given = Sweeps.under(options.data, parts, workers=options.workers, watch=_watched)
+    given = Sweeps.under(options.data, parts, workers=options.workers, progress=_watched)
     torch.set_num_threads(1)  # sums in one order
-    print(told(train_lidar(options.name, options.out, given=given, seed=options.seed, watch=_watched)["held_out"]))
+    print(told(train_lidar(options.name, options.out, given=given, seed=options.seed, progress=_watched)["held_out"]))
     return 0
 
 
 def _train_steering(options: argparse.Namespace) -> int:
     given = _material(options)
     torch.set_num_threads(THREADS)
-    score = train_named(options.name, options.out, given=given, seed=options.seed, watch=_watched)["held_out"]
+    score = train_named(options.name, options.out, given=given, seed=options.seed, progress=_watched)["held_out"]
     print(f"held-out RMSE {score['rmse_degrees']:.2f} degrees, {score['ratio']:.0%} of never steering")
     return 0
 

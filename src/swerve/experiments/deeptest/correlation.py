@@ -8,7 +8,7 @@ import numpy as np
 
 from swerve.analysis.angles import radians_of
 from swerve.analysis.neurons import Sets, size_of
-from swerve.analysis.statistics import Outcome, cohens_d, holm, rank_sum, spearman
+from swerve.analysis.statistics import StatisticalTest, cohens_d, holm, rank_sum, spearman
 from swerve.core.values import Array
 from swerve.experiments.deeptest.paper_values import TABLE_5
 from swerve.experiments.deeptest.subject_runs import DeepTestRuns, part_name, related
@@ -120,7 +120,7 @@ def _direction(way: str, p: float | None) -> str:
     return f"{way}, untested" if p is None else way if p < SIGNIFICANT else "not significant"
 
 
-def _way(sides: Outcome) -> str | None:
+def _way(sides: StatisticalTest) -> str | None:
     """Which side has the higher ranks, by A12."""
     if sides.effect is None:
         return None

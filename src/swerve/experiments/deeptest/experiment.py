@@ -184,7 +184,7 @@ def _tested(setting: Setting, subject: Subject, size: DeepTestSize, profile: str
     """All runs of one system; what `swerve check` refuses is refused."""
     dry = deeptest(subject.source, subject.system, profile=profile, seed=setting.seed)
     wet = deeptest(subject.source, subject.system, changes=WEATHER, coverage=False, seed=setting.seed)
-    simple = setting.run(f"{subject.name}/simple", dry, anyway=False)
+    simple = setting.run(f"{subject.name}/simple", dry, force=False)
     weather = setting.run(f"{subject.name}/weather", wet)
     seeds = Subset(subject.source, size.seeds)
     if not isinstance(subject.system, WhiteBox):

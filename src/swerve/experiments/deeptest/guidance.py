@@ -10,7 +10,7 @@ import numpy as np
 
 from swerve.analysis.growth import grown
 from swerve.analysis.neurons import Sets, followups, originals, size_of
-from swerve.analysis.statistics import Outcome, holm, rank_sum
+from swerve.analysis.statistics import StatisticalTest, holm, rank_sum
 from swerve.core.values import Array
 from swerve.experiments.deeptest.diversity import axis_note
 from swerve.experiments.deeptest.paper_values import GUIDED_IMAGES, TABLE_6
@@ -301,14 +301,14 @@ def _against(tested: DeepTestRuns) -> Iterator[Row]:
             yield (*told, test.effect, *_tested(test, ours, theirs), *ends, *there)
 
 
-def _tested(test: Outcome, ours: Sequence[float], theirs: Sequence[float]) -> Row:
+def _tested(test: StatisticalTest, ours: Sequence[float], theirs: Sequence[float]) -> Row:
     """The cells p, its correction to come, and effect; where every search covers the same there is nothing to test."""
     if len({*ours, *theirs}) == 1:
         return None, None, SAME
     return (test.p, None, _named(test)) if len(ours) >= FEWEST else (None, None, None)
 
 
-def _named(test: Outcome) -> str | None:
+def _named(test: StatisticalTest) -> str | None:
     if test.effect is None or not test.label or test.effect == 0.5:
         return test.label or None
     return f"{test.label}, {'for' if test.effect > 0.5 else 'against'}"

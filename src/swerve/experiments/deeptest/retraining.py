@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from swerve.analysis.statistics import Estimate, Outcome
+from swerve.analysis.statistics import Estimate, StatisticalTest
 from swerve.core.campaign import Campaign
 from swerve.core.case import Source, group_of
 from swerve.core.errors import InputError
@@ -129,7 +129,7 @@ def _made_of(setting: Setting, asked: Retraining, way: str) -> str:
 
 
 def _compared(row: dict[str, Any]) -> Compared:
-    return Compared(**{**row, "change": Estimate(**row["change"]), "test": Outcome(**row["test"])})
+    return Compared(**{**row, "change": Estimate(**row["change"]), "test": StatisticalTest(**row["test"])})
 
 
 def _retrained(setting: Setting, asked: Retraining, way: str) -> Iterator[Compared]:
@@ -137,13 +137,13 @@ def _retrained(setting: Setting, asked: Retraining, way: str) -> Iterator[Compar
     campaign = _wet(asked.source, asked, setting)
     how = RANDOM if way == PRINTED else None
     split = split_source(campaign.source, Cut(how, TEST, VAL, gap=_gap(asked.source), seed=setting.seed))
-    followups = DrawnFollowups(campaign, campaign.rules, setting.seed, setting.watch)
-    held = by_rule(campaign, seed=setting.seed, progress=setting.watch)
+    followups = DrawnFollowups(campaign, campaign.rules, setting.seed, setting.progress)
+    held = by_rule(campaign, seed=setting.seed, progress=setting.progress)
     base = _more(asked.base, asked, setting) if way == MORE and asked.base else asked.base
     prepared = prepare(campaign, split, followups, mix=MIX, held=held, base=base)
     recipe = FineTuning(passes=asked.passes, rate=RATE, patience=PATIENCE, seed=setting.seed)
-    tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, progress=setting.watch)
-    rows = compare(campaign.system, tuned.system, prepared.tested(), seed=setting.seed, progress=setting.watch)
+    tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, progress=setting.progress)
+    rows = compare(campaign.system, tuned.system, prepared.tested(), seed=setting.seed, progress=setting.progress)
     yield from (row for row in rows if row.measure == MSE)
 
 
@@ -171,7 +171,7 @@ def _more(base: Source, asked: Retraining, setting: Setting) -> Source:
     """Frames of the training split with fog and rain versions of their own."""
     campaign, keys = _wet(base, asked, setting), base.keys()
     everything = Split(GROUPS, dict.fromkeys(keys, TRAIN), {key: group_of(base, key) for key in keys})
-    drawn = DrawnFollowups(campaign, campaign.rules, setting.seed, setting.watch).of(keys, MIX)
+    drawn = DrawnFollowups(campaign, campaign.rules, setting.seed, setting.progress).of(keys, MIX)
     return Joined((base, Examples(base, drawn, everything)))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from swerve.core.case import Source
 from swerve.core.system import System
 from swerve.experiments.estimate import SAMPLED, Cost, trial_cost
-from swerve.experiments.lidar import examples, fewest, losses, reach, retraining, subset
+from swerve.experiments.lidar import examples, fewest, losses, reach, retraining, subset_check
 from swerve.experiments.lidar.fewest import Hunt, hunt
 from swerve.experiments.lidar.retraining import Lessons
 from swerve.experiments.lidar.subject_runs import PLACEMENTS, LidarRuns, is_safe
@@ -69,7 +69,7 @@ def experiment(
     sections = (
         losses.section(setting, tested),
         examples.section(tested),  # people look first
-        subset.section(setting, tested),
+        subset_check.section(setting, tested),
         reach.section(setting, tested),
         fewest.section(setting, hunts),
         told,

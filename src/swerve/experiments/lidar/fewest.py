@@ -123,15 +123,15 @@ def hunt(setting: Setting, subject: Subject, frames: int, search: Fuzz) -> Hunt:
     run = setting.run(f"{subject.name}/{RUN}", campaign)
     session = told(campaign, run)
     rows = {row["draw"]: finding_of(row) for row in run.trials() if row["status"] == "violated"}
-    hands = InProcess(campaign)
-    hands.begin({seen.case: seen for seen in run.baseline()})
+    executor = InProcess(campaign)
+    executor.begin({seen.case: seen for seen in run.baseline()})
     demanded = _demanded(campaign, run, session.scouted)
     besieged = [siege for siege in session.besieged if (siege.case, siege.row) in demanded]
-    setting.watch.begin("fewest points", len(besieged))
+    setting.progress.begin("fewest points", len(besieged))
     found = []
     for siege in besieged:
-        found.append(_besieged(campaign, run, siege, rows[siege.hidden] if siege.hidden is not None else None, hands))
-        setting.watch.advance(1, int(siege.hidden is not None))
+        found.append(_besieged(campaign, run, siege, rows[siege.hidden] if siege.hidden is not None else None, executor))
+        setting.progress.advance(1, int(siege.hidden is not None))
     tries = sum(siege.tries for siege in session.scouted)
     return Hunt(subject, len(some.keys()), len(demanded), tries, tuple(found))
 
@@ -164,21 +164,21 @@ def told(campaign: Campaign, run: Run) -> FuzzSession:
     return session
 
 
-def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | None, hands: InProcess) -> Besieged:
+def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | None, executor: InProcess) -> Besieged:
     said = next(seen for seen in run.baseline() if seen.case == siege.case)
     kind, truth = boxes_of(said.said).kinds[siege.row], find(said.truth, Boxes3D.slot)
     real = bool(labelled(boxes_of(said.said), truth)[siege.row]) if truth else None
     if finding is None:
         return Besieged(siege, kind, real=real)
     case = campaign.source[siege.case]
-    made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, region_of(case), hands)
+    made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, region_of(case), executor)
     change = build_change((made.finding if made else finding).change)
     assert isinstance(change, OfferPoints)
     points = change.placed(case)
     return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)), real)
 
 
-def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, hands: InProcess) -> Shrunk | None:
+def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, executor: InProcess) -> Shrunk | None:
     """The fewest points with which this very obstacle is still lost; None where a system that flickers has it back."""
 
     def still_lost(_: Finding, one: Finding) -> bool:
@@ -186,7 +186,7 @@ def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, hands: 
 
     with locked(run.folder):
         try:
-            (made,) = shrink(run, [finding], hands, same=still_lost)
+            (made,) = shrink(run, [finding], executor, same=still_lost)
         except StoreError:
             return None
     return made

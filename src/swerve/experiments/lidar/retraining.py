@@ -24,7 +24,7 @@ from swerve.core.values import Array, Boxes3D, Calibration, find
 from swerve.experiments.lidar.fewest import pictured
 from swerve.experiments.lidar.subject_runs import CLOSE, PLACEMENTS, Frame, LidarRuns, Trial, boxes_of, frames_of
 from swerve.experiments.lidar.subjects import kept
-from swerve.experiments.lidar.subset import MISSING, fates
+from swerve.experiments.lidar.subset_check import MISSING, fates
 from swerve.experiments.setting import DATA, RUNS, Setting
 from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import SERIES, lidar

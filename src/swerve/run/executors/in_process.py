@@ -26,7 +26,7 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """The hands of this very process."""
+    """Evaluates trials in this process."""
 
     def __init__(self, campaign: Campaign, threads: int = TRANSFORM_THREADS) -> None:
         self._campaign, self._threads = campaign, threads

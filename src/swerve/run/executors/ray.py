@@ -136,7 +136,7 @@ def ray_crew(
     with connected(address, workers) as (ray, cores):
         hire = partial(RayWorker, ray, folder, trusted, allowed, Pace(allowed.seconds))
         record = partial(record_of, base=base, trusted=trusted)
-        # More hands than cores would wait for each other.
+        # More workers than cores would wait for each other.
         with WorkerPool(hire, max(1, min(workers, cores)), source=campaign.source, record=record) as crew:
             yield crew
 

@@ -1,4 +1,4 @@
-"""Several workers as one pair of hands: batches handed out as they get free, results in order, the dead replaced.
+"""Several workers as one pair of executor: batches handed out as they get free, results in order, the dead replaced.
 
 A batch whose worker dies is done again as a whole, as somebody may have killed the worker for no fault of the batch. If it
 fails again, its items are done one by one, so that the one at fault is found: it is recorded once a worker that did nothing
