@@ -1,0 +1,34 @@
+"""Checks of the numbers that constructors are given: one wording for every part."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+
+def check_whole(name: str, value: object, low: int = 0, high: int | None = None) -> None:
+    """Raise `ValueError` unless `value` is a whole number from `low` to `high`."""
+    wrong_type = isinstance(value, bool) or not isinstance(value, Integral)
+    if wrong_type or value < low or (high is not None and value > high):  # type: ignore[operator]
+        bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name} must be a whole number {bounds}, got {value!r}")
+
+
+def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> None:
+    """Raise `ValueError` unless `value` is a finite number from `low` to `high`; with `above`, `low` itself is refused."""
+    fits = _is_finite(value) and (low < value if above else low <= value) and value <= high  # type: ignore[operator]
+    if not fits:
+        raise ValueError(f"{name} must be {_range(low, high, above=above)}, got {value!r}")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _range(low: float, high: float, *, above: bool) -> str:
+    least = "" if low == -math.inf else f" above {low:g}" if above else f" of at least {low:g}"
+    if high == math.inf:
+        return f"a number{least}" if least else "a finite number"
+    if not least:
+        return f"a number of at most {high:g}"
+    return f"a number above {low:g} and at most {high:g}" if above else f"a number from {low:g} to {high:g}"
