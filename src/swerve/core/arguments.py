@@ -22,7 +22,7 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 def _range(low: float, high: float, *, above: bool) -> str:
