@@ -20,7 +20,7 @@ LAYERS = (
     ("methods",),
     ("report", "retrain", "review", "zoo"),
     ("train",),
-    ("run",),
+    ("execution",),
     ("analysis", "search"),
     ("relations", "transformations"),
     ("explain", "translation"),

@@ -18,8 +18,8 @@ from swerve.cli.main import main
 from swerve.core.case import Case
 from swerve.core.errors import Timeout
 from swerve.core.system import Answer
-from swerve.run.executors.processes import Allowance, Pace, WorkerProcess
-from swerve.run.executors.worker import Worker
+from swerve.execution.executors.processes import Allowance, Pace, WorkerProcess
+from swerve.execution.executors.worker import Worker
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.quality.children import workers_of
