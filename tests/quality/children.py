@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,11 +20,13 @@ from swerve.core.names import all_names
 from swerve.core.seeding import rng_for
 from swerve.store.fingerprint import package_fingerprint
 from swerve.store.view import Run
+from tests.quality.forks import ROOM
 
 ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 BESIDE = {"timings.json", ".lock"}  # when and where a run took place is told here alone
 LONGEST = 300  # seconds that any of these campaigns may take
+NEVER = 120  # seconds after which what should happen soon never will: a busy machine is no fault
 
 
 def command(file: Path, folder: Path, *words: str, verb: str = "run") -> list[str]:
@@ -81,7 +84,9 @@ def workers_of(folder: Path) -> list[int]:
     """The ids of the worker processes of a run."""
     told = str(folder.resolve()).encode()
     found = [
-        path for path in Path("/proc").glob("[0-9]*/cmdline") if told in (line := _line(path)) and b"swerve.execute" in line
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if told in (line := _line(path)) and b"swerve.execution" in line
     ]
     return [int(path.parent.name) for path in found]
 
@@ -93,12 +98,12 @@ def _line(path: Path) -> bytes:
         return b""
 
 
-def until(done: Any, seconds: float = 60.0) -> float:
+def until(done: Any, seconds: float = NEVER, pause: float = 0.002) -> float:
     """Wait for `done()`; the seconds that took."""
     started = time.monotonic()
     while not done():
         assert time.monotonic() - started < seconds, "it never happened"
-        time.sleep(0.002)
+        time.sleep(pause)
     return time.monotonic() - started
 
 
@@ -110,12 +115,32 @@ class Ended:
     errors: str
 
 
+class Cradled:
+    """A command that a nursery has started: as a `Popen` in a process group of its own."""
+
+    def __init__(self, pid: int, errors: Path, wait: Callable[[int], int]) -> None:
+        self.pid, self.returncode = pid, None
+        self._errors, self._wait, self._watch = errors, wait, os.pidfd_open(pid)
+
+    def poll(self, seconds: float = 0) -> int | None:
+        """Its exit code once it has ended, for which it has so long."""
+        if self.returncode is None and select.select([self._watch], [], [], seconds)[0]:
+            os.close(self._watch)
+            self.returncode: int | None = self._wait(self.pid)
+        return self.returncode
+
+    def communicate(self, timeout: float = LONGEST) -> tuple[str, str]:
+        if self.poll(timeout) is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        return "", self._errors.read_text()
+
+
 class Nursery:
     """A process that has imported everything, `more` too, and forks for each command: a start costs next to nothing."""
 
     def __init__(self, *more: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.quality.children", *more],
+            [sys.executable, "-m", "tests.quality.children", ROOM, *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -131,10 +156,20 @@ class Nursery:
 
     def run(self, words: Sequence[str], arm: str = "", *given: Any) -> Ended:
         """Carry a command out; before, call the function `module:name` with what is given."""
+        return Ended(**self._asked("run", list(words), arm, given))
+
+    def start(self, words: Sequence[str], errors: Path, arm: str = "", *given: Any) -> Cradled:
+        """Have a command begin, which writes its errors to a file."""
+        return Cradled(self._asked("start", list(words), arm, given, str(errors)), errors, self._wait)
+
+    def _wait(self, pid: int) -> int:
+        return int(self._asked("wait", pid))
+
+    def _asked(self, *question: Any) -> Any:
         assert self._process.stdin
         assert self._process.stdout
-        print(json.dumps([list(words), arm, given]), file=self._process.stdin, flush=True)
-        return Ended(**json.loads(self._process.stdout.readline()))
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
 
 
 def _nurse() -> None:
@@ -148,23 +183,39 @@ def _nurse() -> None:
         "search.sweep",
         "testing",
     )
-    for name in (*(f"swerve.{part}" for part in parts), *sys.argv[1:]):
+    for name in (*(f"swerve.{part}" for part in parts), *sys.argv[2:]):
         importlib.import_module(name)
     # What every process finds out for itself and then remembers.
     all_names()
     package_fingerprint()
     rng_for(0).random()
+    tasks: dict[str, Callable[..., Any]] = {"run": _run, "start": _start, "wait": _waited}
     for line in sys.stdin:
-        words, arm, given = json.loads(line)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            _born(writing, words, arm, given)
-        os.close(writing)
-        with open(reading, encoding="utf-8") as errors:
-            told = errors.read()
-        _, status = os.waitpid(child, 0)
-        print(json.dumps({"code": os.waitstatus_to_exitcode(status), "errors": told}), flush=True)
+        task, *given = json.loads(line)
+        print(json.dumps(tasks[task](*given)), flush=True)
+
+
+def _run(words: Sequence[str], arm: str, given: Sequence[Any]) -> dict[str, Any]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        _born(writing, words, arm, given)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as errors:
+        told = errors.read()
+    return {"code": _waited(child), "errors": told}
+
+
+def _start(words: Sequence[str], arm: str, given: Sequence[Any], errors: str) -> int:
+    child = os.fork()
+    if not child:
+        os.setsid()
+        _born(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), words, arm, given)
+    return child
+
+
+def _waited(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> None:

@@ -38,7 +38,7 @@ from swerve.systems.process import Process
 from swerve.systems.wire import packed
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
-from tests.quality.children import ROOT, environment, until
+from tests.quality.children import NEVER, ROOT, environment, until
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 REPLIES = 1000 if SOAK else 200
@@ -137,7 +137,15 @@ MAY_PASS = (flipped, spliced, misplaced)
 
 @pytest.mark.parametrize("fuzz", FUZZ, ids=lambda fuzz: fuzz.__name__)
 def test_fuzzed_reply_is_a_typed_error(fuzz: Callable[[np.random.Generator], bytes], tmp_path: Path) -> None:
-    """The reply lies in a file that `cat` writes out; the number of starts stands in another."""
+    """The reply lies in a file that `cat` writes out; the number of starts stands in another.
+
+    They are started from a thread, which costs a sixth: from the main thread this whole process is forked each time.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(ask_fuzzed, fuzz, tmp_path).result()
+
+
+def ask_fuzzed(fuzz: Callable[[np.random.Generator], bytes], tmp_path: Path) -> None:
     reply, starts = tmp_path / "reply", tmp_path / "starts"
     for count in range(REPLIES // len(FUZZ) + 1):
         reply.write_bytes(HELLO + fuzz(rng_for("fuzzed reply", fuzz.__name__, count)))
@@ -165,7 +173,7 @@ def test_gigabyte_of_one_line_is_refused_at_once(tmp_path: Path) -> None:
     promising = "import sys; sys.stdout.buffer.write(b'SWRV' + bytes(4) + (10**9).to_bytes(8, 'little'))"
     with pytest.raises(ModelError, match="ended with code 0"):
         Process((sys.executable, "-I", "-S", "-c", promising))(CASES)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < NEVER
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
 
 
@@ -190,15 +198,15 @@ while True:
         exec(sys.argv[1])
     say(number=question["number"], answers=[[{"slot": "steering", "degrees": 1}] for _ in question["cases"]])
 """
-LIMIT = 0.8
+LIMIT = 1.5  # seconds
 HANGS = {
-    "sleeps": "time.sleep(99)",
+    "sleeps": "time.sleep(999)",
     "loops": "while True: pass",
     "waits for more": "sys.stdin.buffer.read(1)",
     "stops itself": "os.kill(os.getpid(), signal.SIGSTOP)",
-    "will not be told": "[signal.signal(number, signal.SIG_IGN) for number in (2, 3, 15)]; time.sleep(99)",
+    "will not be told": "[signal.signal(number, signal.SIG_IGN) for number in (2, 3, 15)]; time.sleep(999)",
     "trickles": "for byte in b'SWRV' + bytes(99): time.sleep(0.1); os.write(1, bytes([byte]))",
-    "forks": "os.fork() and time.sleep(99); time.sleep(99)",
+    "forks": "os.fork() and time.sleep(999); time.sleep(999)",
 }
 ENDINGS = {
     "allocates": (Fault.OOM, "bytearray(64 * 10**9)"),
@@ -230,7 +238,7 @@ def test_hang_costs_its_case_alone(how: str) -> None:
         started = time.monotonic()
         with pytest.raises(Timeout):
             system(CASES[1:2])
-        assert time.monotonic() - started < LIMIT + 2
+        assert time.monotonic() - started < LIMIT + NEVER
         assert isinstance(answer_all(system, CASES[2:3])[0], tuple)
         system.close()
 
@@ -332,7 +340,7 @@ def test_program_ends_with_a_process_that_was_killed(tmp_path: Path) -> None:
     assert running(program)
     asking.kill()
     asking.wait()
-    until(lambda: not running(program), 5)
+    until(lambda: not running(program))
 
 
 def test_program_outlives_the_thread_that_started_it() -> None:

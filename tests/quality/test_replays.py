@@ -44,7 +44,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    with Nursery("swerve.systems.torch", "torch", "tests.unit.test_fuzz", "tests.quality.test_lidar_identity") as made:
+    with Nursery("tests.quality.preloaded") as made:
         yield made
 
 

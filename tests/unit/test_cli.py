@@ -337,11 +337,11 @@ def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: i
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
     )
     journal = folder / "journal.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (journal.exists() and journal.stat().st_size > 20_000) and time.monotonic() < deadline:
-        os.sched_yield()
+        time.sleep(0.005)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == code
     assert "Traceback" not in errors
     assert f"To resume: swerve run {file} --into {folder}" in errors

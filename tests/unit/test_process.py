@@ -38,6 +38,7 @@ from swerve.transformations.photometric import Brighten
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "program.py"
 SOURCE = FakeSource(5)
+NEVER = 120  # seconds after which what should happen soon never will: a busy machine is no fault
 CASES = [SOURCE[key] for key in SOURCE.keys()]
 # A program in a few lines of plain Python: `hear` gives the next question and `say` answers it.
 SPEAKER = """
@@ -99,7 +100,7 @@ def alive(pid: int) -> bool:
 
 def gone_soon(pid: int) -> bool:
     """A kill of a whole group returns before all of it is gone."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + NEVER
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not alive(pid)
@@ -220,7 +221,7 @@ def test_error_of_the_program_is_told(program: Make) -> None:
         ("hear(); os._exit(0)", "ended with code 0 before it answered"),
         ("print('no GPU', file=sys.stderr); sys.exit(1)", "ended with code 1 before it answered; its last line: no GPU"),
         ("hear(); raise KeyError('net')", "ended with code 1 before it answered; its last line: KeyError: 'net'"),
-        ("os.close(1); time.sleep(60)", "it closed its stdout without an answer"),
+        ("os.close(1); time.sleep(600)", "it closed its stdout without an answer"),
         ("write(frame({})[:9]); sys.exit(0)", "ended with code 0 before it answered"),
         ("write(struct.pack('<4sIQ', b'SWRV', 2**32 - 1, 0))", "it announced a header of 4294967295 bytes"),
     ],
@@ -256,20 +257,20 @@ def test_bad_start_has_its_sentence(program: Make, hello: str, why: str) -> None
 
 def test_hanging_program_is_ended(program: Make) -> None:
     others = children()
-    slow = program("hear(); time.sleep(60)", seconds=1.0)
+    slow = program("hear(); time.sleep(600)", seconds=1.0)
     slow.fingerprint()
     pid = next(iter(children() - others))
     started = time.monotonic()
     with pytest.raises(Timeout, match=r"no answer after 1 s$"):
         slow(CASES[:1])
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < NEVER
     assert not alive(pid)
     assert kinds(slow) == [Fault.TIMEOUT]
 
 
 def test_slow_start_is_ended(program: Make) -> None:
     with pytest.raises(Timeout, match=r"no answer after 0.5 s"):
-        program("time.sleep(60)", start=SPEAKER, seconds=0.5).fingerprint()
+        program("time.sleep(600)", start=SPEAKER, seconds=0.5).fingerprint()
 
 
 def test_children_of_the_program_end_with_it(program: Make, tmp_path: Path) -> None:
@@ -277,7 +278,7 @@ def test_children_of_the_program_end_with_it(program: Make, tmp_path: Path) -> N
     parent = program(
         f"""
         import subprocess
-        child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+        child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"])
         open({str(note)!r}, "w").write(str(child.pid))
         hear()
         os._exit(0)
@@ -286,7 +287,7 @@ def test_children_of_the_program_end_with_it(program: Make, tmp_path: Path) -> N
     started = time.monotonic()
     with pytest.raises(ModelError, match="ended with code 0"):  # though its child holds the pipe open
         parent(CASES[:1])
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < NEVER
     assert gone_soon(int(note.read_text()))
 
 
@@ -437,11 +438,11 @@ def test_close_and_ask_again() -> None:
 
 
 def test_deaf_program_is_killed_on_close(program: Make) -> None:
-    deaf = program("steer(hear()); time.sleep(60)")
+    deaf = program("steer(hear()); time.sleep(600)")
     deaf(CASES[:1])
     started = time.monotonic()
     deaf.close()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < NEVER
 
 
 def test_no_handles_are_left(program: Make) -> None:

@@ -190,10 +190,10 @@ def test_interrupt_ends_cleanly(run: Run) -> None:
         first = process.stdout.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", first)
         assert address
-        with urllib.request.urlopen(address[0], timeout=10) as reply:
+        with urllib.request.urlopen(address[0], timeout=60) as reply:
             assert b"Swerve review" in reply.read()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
     assert "0 marks saved; tables/review.csv written" in out
 

@@ -279,10 +279,10 @@ ODD: tuple[tuple[Callable[[Path], None], str], ...] = (
 @pytest.mark.parametrize(("make", "words"), ODD, ids=[make.__name__ for make, _ in ODD])
 def test_what_is_no_picture_file(root: Root, make: Callable[[Path], None], words: str) -> None:
     make(root.folder / "odd.png")
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(UnreadableCase, match=f"^odd.png: .*{words}"):
         image(root, "odd.png")
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 1  # and what waits for a pipe waits for ever
 
 
 def test_handles_are_given_back(root: Root) -> None:
