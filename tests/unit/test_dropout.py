@@ -14,8 +14,8 @@ from swerve.core.errors import NotApplicable
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Boxes3D, PointCloud, Steering
 from swerve.testing import TransformationContract
-from swerve.transformations.bearing import bearings, meet, wrapped
 from swerve.transformations.dropout import HDL_64E, DropBeams, DropPoints, DropSector, Jitter, beams_of
+from swerve.transformations.points import bearings, spans_overlap, wrap_angle
 from tests.fixture_sweeps import points_of, shrunk, sweep_case
 
 ANGLES = st.floats(-400, 400)
@@ -106,7 +106,7 @@ def box(degrees: float, *, far: float = 20.0, yaw: float = 0.0, length: float = 
 
 @given(ANGLES, st.floats(1, 359))
 def test_sector_is_empty_and_all_else_there(centre: float, width: float) -> None:
-    cloud, middle = ray_cloud(), float(np.degrees(wrapped(np.radians(centre))))
+    cloud, middle = ray_cloud(), float(np.degrees(wrap_angle(np.radians(centre))))
     change = DropSector(middle, width)
     off = np.abs((np.degrees(np.arctan2(cloud.xyzi[:, 1], cloud.xyzi[:, 0])) - middle + 180) % 360 - 180)
     sure = np.abs(off - width / 2) > 1e-3  # on the edge either will do
@@ -138,7 +138,7 @@ def test_spans_meet_as_on_a_dial(spans: list[tuple[float, float]], low: float, w
     """Compared with every hundredth of a degree of the dial, but for touches that rounding decides."""
     least = np.radians([start for start, _ in spans])
     most = least + np.radians([long for _, long in spans])
-    found = meet(least, most, np.radians(low), np.radians(low + width))
+    found = spans_overlap(least, most, np.radians(low), np.radians(low + width))
     for (start, long), met in zip(spans, found, strict=True):
         gap = min((start - low - width) % 360, (low - start - long) % 360)
         apart = (start - low) % 360 > width and (low - start) % 360 > long
@@ -153,7 +153,7 @@ def test_bearings_hold_every_corner_and_no_more(degrees: float, far: float, yaw:
     along, aside = np.meshgrid(across * length, across * width)
     x = row[0, 0] + along * np.cos(yaw) - aside * np.sin(yaw)
     y = row[0, 1] + along * np.sin(yaw) + aside * np.cos(yaw)
-    seen = wrapped(np.arctan2(y, x) - (least + most) / 2)
+    seen = wrap_angle(np.arctan2(y, x) - (least + most) / 2)
     around = (np.hypot(x, y) < 0.3).any() or far < np.hypot(length, width) / 2
     if not around:
         half = (most - least)[0] / 2

@@ -1,4 +1,4 @@
-"""A LiDAR that loses returns or measures badly: beams, a sector or points missing, points off their place."""
+"""LiDAR defects: missing beams, a missing sector, missing points, and noisy coordinates."""
 
 from __future__ import annotations
 
@@ -13,38 +13,37 @@ import numpy as np
 from swerve.core.seeding import rng_for
 from swerve.core.transformation import param
 from swerve.core.values import Array, Boxes3D
-from swerve.transformations.bearing import bearings, meet, wrapped
-from swerve.transformations.points import CloudChange
+from swerve.transformations.points import CloudChange, bearings, spans_overlap, wrap_angle
 
-# Degrees of the beams of an HDL-64E above the horizon, from the top down: the upper half lies closer together.
+# Nominal elevations of an HDL-64E's beams in degrees, from the top down; the upper half is denser.
 HDL_64E = (*np.linspace(2.0, -8.171875, 32).tolist(), *np.linspace(-8.828125, -24.8, 32).tolist())
 
 
 @dataclass(frozen=True)
 class DropPoints(CloudChange):
-    """A `share` of all points missing, anywhere; a larger share drops the same points and more."""
+    """A random `share` of all points dropped; a larger share drops the same points and more."""
 
     share: float = param(0, 1, neutral=0, grid=(0.1, 0.3, 0.5), resolution=0.01)
     seed: int = 0
 
     def words(self) -> str:
-        return f"{self.share:.0%} of the points missing"
+        return f"{self.share:.0%} of the points dropped"
 
-    def _swept(self, xyzi: Array) -> Array:
+    def _change_points(self, xyzi: Array) -> Array:
         return xyzi[rng_for("drop points", self.seed).random(len(xyzi)) >= self.share]
 
 
 @dataclass(frozen=True)
 class Jitter(CloudChange):
-    """Each coordinate off by a normal error of `sigma` metres."""
+    """Normal noise with a standard deviation of `sigma` metres on each coordinate."""
 
     sigma: float = param(0, 1, neutral=0, grid=(0.02, 0.05, 0.1), resolution=0.01, unit=" m")
     seed: int = 0
 
     def words(self) -> str:
-        return f"points off by {self.sigma:g} m"
+        return f"points jittered by {self.sigma:g} m"
 
-    def _swept(self, xyzi: Array) -> Array:
+    def _change_points(self, xyzi: Array) -> Array:
         moved = xyzi.copy()
         moved[:, :3] += np.float32(self.sigma) * rng_for("jitter", self.seed).standard_normal((len(xyzi), 3), np.float32)
         return moved
@@ -52,30 +51,30 @@ class Jitter(CloudChange):
 
 @dataclass(frozen=True)
 class DropSector(CloudChange):
-    """Nothing seen in a sector `width` degrees wide about `centre`, left positive from ahead.
+    """All points dropped in a sector `width` degrees wide around `centre`, left positive from ahead.
 
-    A box that reaches into it is not demanded any more.
+    Boxes that reach into the sector are no longer required.
     """
 
     centre: float = param(-180, 180, neutral=0, resolution=1, unit="°", default=0.0)
     width: float = param(0, 360, neutral=0, grid=(10, 30, 90), resolution=1, unit="°", default=30.0)
 
     def boxes3d(self, value: Boxes3D) -> Boxes3D:
-        """The same boxes; of those in the sector nobody can tell."""
-        if self._idle():
+        """The same boxes; those that reach into the sector get `care` False."""
+        if self._is_neutral():
             return value
         middle, half = np.radians(self.centre), np.radians(self.width) / 2
-        unseen = meet(*bearings(value.xyzlwhy), middle - half, middle + half)
+        unseen = spans_overlap(*bearings(value.xyzlwhy), middle - half, middle + half)
         return dataclasses.replace(value, care=np.asarray(value.care) & ~unseen)
 
     def words(self) -> str:
-        return f"nothing seen in {self.width:g}° about {self.centre:g}°"
+        return f"no returns in {self.width:g}° around {self.centre:g}°"
 
-    def _swept(self, xyzi: Array) -> Array:
-        off = wrapped(np.arctan2(xyzi[:, 1], xyzi[:, 0]) - np.float32(np.radians(self.centre)))
+    def _change_points(self, xyzi: Array) -> Array:
+        off = wrap_angle(np.arctan2(xyzi[:, 1], xyzi[:, 0]) - np.float32(np.radians(self.centre)))
         return np.asarray(xyzi[~(np.abs(off) <= np.radians(self.width) / 2)])
 
-    def _idle(self) -> bool:
+    def _is_neutral(self) -> bool:
         return self.width == 0
 
 
@@ -129,10 +128,10 @@ class DropBeams(CloudChange):
     def _angles(self) -> tuple[float, ...]:
         return self.elevations or HDL_64E
 
-    def _idle(self) -> bool:
+    def _is_neutral(self) -> bool:
         return not self.parts()
 
-    def _swept(self, xyzi: Array) -> Array:
+    def _change_points(self, xyzi: Array) -> Array:
         dead = np.isin(beams_of(xyzi, self._angles()), self.parts())
         return xyzi[~(dead & np.isfinite(xyzi).all(axis=1))]
 
