@@ -157,13 +157,13 @@ def blurring(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
             "kornia": lambda k=size: filters.box_blur(tensor, (k, k)),
         }
         yield Row(f"average {size}", AverageBlur(size), peers, SAME, ALL)
-    sigma = 0.3 * ((5 - 1) * 0.5 - 1) + 0.8  # OpenCV's own for 5 pixels
+    sigma = 0.3 * ((5 - 1) * 0.5 - 1) + 0.8  # OpenCV's formula for 5 pixels; ours uses its table, so outputs differ
     peers = {
         "albumentations": by_album(album.GaussianBlur((5, 5), (sigma, sigma), p=1), pixels),
         "imaug": by_imaug(iaa.GaussianBlur(sigma), pixels),
         "kornia": lambda: filters.gaussian_blur2d(tensor, (5, 5), (sigma, sigma)),
     }
-    yield Row("gaussian 5", GaussianBlur(5), peers, SAME, ALL)
+    yield Row("gaussian 5", GaussianBlur(5), peers, (), ALL)
     peers = {
         "albumentations": by_album(album.MedianBlur((5, 5), p=1), pixels),
         "imaug": by_imaug(iaa.MedianBlur(5), pixels),

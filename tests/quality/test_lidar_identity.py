@@ -31,8 +31,8 @@ from swerve.store.artifacts import shrunk_of
 from swerve.store.view import Run
 from swerve.testing import MemoryLedger
 from swerve.transformations.dropout import DropBeams, DropPoints, DropSector, Jitter
-from swerve.transformations.lidar import MirrorScene, Shift, Yaw
 from swerve.transformations.scatter import AddPoints, PlacePoints
+from swerve.transformations.sensor_pose import MirrorScene, Shift, Yaw
 from swerve.transformations.weather import Fog, Rain, Snow
 from tests.fixture_sweeps import points_of, shrunk
 

@@ -30,8 +30,8 @@ from swerve.report.birdseye import (
     birdseye,
     views,
 )
-from swerve.transformations.lidar import Yaw
 from swerve.transformations.scatter import PlacePoints
+from swerve.transformations.sensor_pose import Yaw
 from tests.fixture_sweeps import road
 
 SQUARE = Region((np.array([[0.0, -5], [10, -5], [10, 5], [0, 5]]),))

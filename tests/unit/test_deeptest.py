@@ -19,9 +19,8 @@ from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
-from swerve.transformations.affine import Rotate, Shear, Translate
+from swerve.transformations.affine import Enlarge, Rotate, Shear, Translate
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.transformations.resize import Enlarge
 from tests.unit.test_meter import network
 
 

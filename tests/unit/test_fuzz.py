@@ -28,8 +28,7 @@ from swerve.search.fuzz import Fuzz, FuzzSession, beams, left_of
 from swerve.store.artifacts import shrunk_of
 from swerve.store.view import JOURNAL, Run
 from swerve.testing import MemoryLedger
-from swerve.transformations.offer import OfferPoints
-from swerve.transformations.scatter import PlacePoints
+from swerve.transformations.scatter import OfferPoints, PlacePoints
 from tests.fixture_sweeps import points_of, road, sweep_case
 from tests.quality.test_lidar_identity import ABOVE, BACKGROUND, ROAD, Sound, Sweeps, said, without
 
@@ -70,7 +69,7 @@ def test_placed_points_are_the_very_same(at: list[tuple[float, float, float, flo
         made = offer(case)
     except NotApplicable:
         return
-    again = offer.placed(case)
+    again = offer.to_place_points(case)
     assert isinstance(again, PlacePoints)
     assert points_of(again(case)).tobytes() == points_of(made).tobytes()
 
@@ -116,15 +115,17 @@ def test_offer_reads_back_from_the_journal() -> None:
 def test_bad_offers_are_refused() -> None:
     with pytest.raises(ValueError, match="share"):
         OfferPoints(((0, 0, 0, 1.5),))
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="finite numbers"):
         OfferPoints(((0, 0, math.nan, 0.5),))
     nothing = OfferPoints(())
     case = sweep_case()
     assert points_of(nothing(case)) is points_of(case)
     with pytest.raises(NotApplicable):
-        OfferPoints(((0, 30, 0, 0),)).placed(Case("bare", {"lidar": case.inputs["lidar"]}))
+        OfferPoints(((0, 30, 0, 0),)).to_place_points(Case("bare", {"lidar": case.inputs["lidar"]}))
     with pytest.raises(NotApplicable):
-        OfferPoints(((0, 30, 0, 0),)).placed(Case("empty", {"lidar": PointCloud(np.zeros((0, 4))), "region": road()}))
+        OfferPoints(((0, 30, 0, 0),)).to_place_points(
+            Case("empty", {"lidar": PointCloud(np.zeros((0, 4))), "region": road()})
+        )
 
 
 # --- what is left of an obstacle -----------------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ def test_search_keeps_to_the_rule_s_number_and_border() -> None:
         assert isinstance(item.change, OfferPoints)
         assert (len(item.change.at), item.change.near) == (8, 2.0)
         assert 1 <= item.facts["added"] <= 8  # type: ignore[operator]
-        placed = item.change.placed(Sweeps(3)[item.trial.case])
+        placed = item.change.to_place_points(Sweeps(3)[item.trial.case])
         assert (distance(ROAD, np.array(placed.at)[:, :2]) <= 2).all()
 
 

@@ -218,7 +218,7 @@ def test_corridor_serves_a_source_without_a_map() -> None:
     assert {record.verdict.status for record in found} == {Status.HELD}
     skipped = records(lidar(Bare(2), _Anywhere(), n=10))
     assert {record.verdict.status for record in skipped} == {Status.SKIPPED}
-    assert "give the source one" in skipped[0].verdict.why
+    assert "give one to the source" in skipped[0].verdict.why
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def test_calibration_survives_combination() -> None:
 
 
 def test_perfect_model_cannot_be_calibrated() -> None:
-    with pytest.raises(InputError, match="MSE_orig = 0"):
+    with pytest.raises(InputError, match="so its MSE is 0"):
         lambda_mse(5).calibrate([seen(3, 3)])
     with pytest.raises(InputError, match="needs steering labels"):
         lambda_mse(5).calibrate([Observation("one", "", (), (Steering(1),))])

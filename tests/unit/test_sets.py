@@ -10,7 +10,7 @@ from swerve.core.relation import Pair, Status, Verdict, judge_source
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Boxes2D, Boxes3D, PointCloud, Region, Steering, Value
 from swerve.relations.sets import NoFewer, Superset
-from swerve.transformations.lidar import Yaw
+from swerve.transformations.sensor_pose import Yaw
 
 
 def obstacles(*xs: float, kind: str = "car", care: str = "") -> Boxes3D:

@@ -35,8 +35,8 @@ from swerve.store.record_json import Finding
 from swerve.store.view import Run
 from swerve.transformations.dropout import DropPoints, Jitter
 from swerve.transformations.insert import InsertObject
-from swerve.transformations.lidar import MirrorScene, Shift, Yaw
 from swerve.transformations.scatter import AddPoints, PlacePoints
+from swerve.transformations.sensor_pose import MirrorScene, Shift, Yaw
 from tests.fixture_runs import noise
 from tests.fixture_sweep_runs import boxes_of, sweep_run
 from tests.fixture_sweeps import cloud, road, sweep_case

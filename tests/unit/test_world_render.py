@@ -256,7 +256,7 @@ def test_rerender_limits_the_visibility() -> None:
 
 def test_rerender_needs_an_untouched_world() -> None:
     case = labelled()
-    with pytest.raises(NotApplicable, match="must come first"):
+    with pytest.raises(NotApplicable, match="rerender must be the first step"):
         Chain((Brighten(10), Rerender("rain")))(case)
     with pytest.raises(NotApplicable, match="no scene"):
         Rerender("rain")(replace(case, truth=()))

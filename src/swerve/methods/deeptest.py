@@ -21,10 +21,9 @@ from swerve.relations.steering import AngleWithin, SquaredError
 from swerve.search.greedy import CHANCE, CODE, EACH, Greedy
 from swerve.search.sweep import CASE, CHANGE, Sweep
 from swerve.sources.windows import frames_of
-from swerve.transformations.affine import Rotate, Scale, Shear, Translate
+from swerve.transformations.affine import Enlarge, Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.transformations.resize import Enlarge
 from swerve.transformations.weather import Fog, Rain
 
 NAME = "deeptest"

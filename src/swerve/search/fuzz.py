@@ -15,7 +15,7 @@ from swerve.core.relation import Status
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array, Boxes3D, find
 from swerve.relations.obstacles import OBSTACLES, changes, labelled
-from swerve.transformations.offer import OfferPoints
+from swerve.transformations.scatter import OfferPoints
 
 ANSWERS, CHANCE = "answers", "chance"
 TALL = 2.0  # metres above and below an obstacle's middle that points are tried at

@@ -32,8 +32,7 @@ from swerve.store.artifacts import Shrunk, shrunk_of
 from swerve.store.folder import locked
 from swerve.store.record_json import Finding, finding_of, record_of
 from swerve.store.view import Run
-from swerve.transformations.offer import OfferPoints
-from swerve.transformations.scatter import PlacePoints
+from swerve.transformations.scatter import OfferPoints, PlacePoints
 
 RUN = "fewest"
 SHOWN = 6
@@ -174,7 +173,7 @@ def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | Non
     made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, region_of(case), executor)
     change = build_change((made.finding if made else finding).change)
     assert isinstance(change, OfferPoints)
-    points = change.placed(case)
+    points = change.to_place_points(case)
     return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)), real)
 
 
