@@ -20,11 +20,11 @@ from swerve.core.seeding import rng_for
 from swerve.core.system import Answer
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, Value
 from swerve.execution.evaluator import answer_all
+from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.detections import Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
 from swerve.systems.detector import Detector
 from swerve.systems.function import FunctionSystem
-from swerve.systems.reading import Sight
-from swerve.systems.saying import SaySteering
+from swerve.systems.preprocessing import ImageView
 
 SETS = 100_000 if os.environ.get("SWERVE_SOAK") == "1" else 2_000
 SETS_AT_ONCE = 100
@@ -37,7 +37,7 @@ BAD = (
 NUMBERS = {"nan": math.nan, "inf": math.inf, "minus inf": -math.inf, "1e308": 1e308}
 NAMES = ("car", "light")
 CASES = [Case(f"case {number}", {"speed": Signal("speed", number)}) for number in range(3)]
-SIGHT = Sight(np.zeros((32, 64, 3), np.uint8), (64, 32))
+VIEW = ImageView(np.zeros((32, 64, 3), np.uint8), (64, 32))
 # The warnings of a system's own code are not errors outside of tests.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -75,7 +75,7 @@ def head(rows: int, width: int) -> Array:
 
 
 DECODERS: Mapping[str, tuple[Any, Mapping[str, Array], str]] = {
-    "steering": (SaySteering(unit="radians", positive="left", kind="wheel"), {"out": np.array([0.5])}, "out"),
+    "steering": (SteeringDecoder(unit="radians", positive="left", kind="wheel"), {"out": np.array([0.5])}, "out"),
     "yolox": (Yolox(kinds=NAMES), {"out": head(42, 7)}, "out"),
     "yolov5": (YoloV5(kinds=NAMES), {"out": head(9, 7)}, "out"),
     "yolov8": (YoloV8(kinds=NAMES), {"out": head(9, 6)}, "out"),
@@ -163,7 +163,7 @@ def test_whole_answers_of_other_types_are_errors(said: Any) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 def test_sound_outputs_are_worded(name: str) -> None:
     decoder, outputs, _ = DECODERS[name]
-    said = among_good(lambda: decoder(outputs, SIGHT), (Steering(1.0),))
+    said = among_good(lambda: decoder(outputs, VIEW), (Steering(1.0),))
     assert isinstance(said, tuple)
     assert isinstance(said[0], Steering) or said[0].kinds  # type: ignore[attr-defined]
 
@@ -174,7 +174,7 @@ def test_sound_outputs_are_worded(name: str) -> None:
 def test_bad_outputs_are_errors(name: str, kind: str) -> None:
     decoder, outputs, which = DECODERS[name]
     raw = spoiled(outputs[which], kind)
-    why = check_error(among_good(lambda: decoder({**outputs, which: raw}, SIGHT), (Steering(1.0),)))
+    why = check_error(among_good(lambda: decoder({**outputs, which: raw}, VIEW), (Steering(1.0),)))
     told = ("InputError: output", "InputError: a score is", "InputError: the outputs do not fit", "boxes2d", "steering")
     assert why.startswith(told)
 
@@ -182,7 +182,7 @@ def test_bad_outputs_are_errors(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 def test_missing_outputs_are_errors(name: str) -> None:
     decoder, _, _ = DECODERS[name]
-    assert "the model has no output" in check_error(among_good(lambda: decoder({}, SIGHT), (Steering(1.0),)))
+    assert "the model has no output" in check_error(among_good(lambda: decoder({}, VIEW), (Steering(1.0),)))
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def random_answer(kind: type[Detector], rng: np.random.Generator) -> Answer | Ve
     iou, across = float(rng.choice([0.0, 0.45, 1.0])), bool(rng.integers(2))
     detector = kind(kinds=NAMES, score=0.1, iou=iou, across=across, most=40)
     outputs = outputs_of(drawn(rng), kind)
-    return answer_all(FunctionSystem(lambda case: detector(outputs, SIGHT), "head"), CASES[:1])[0]
+    return answer_all(FunctionSystem(lambda case: detector(outputs, VIEW), "head"), CASES[:1])[0]
 
 
 def random_truth(rng: np.random.Generator) -> Boxes2D:
@@ -312,7 +312,7 @@ def test_every_set_is_drawn() -> None:
 
 def test_gridded_boxes_are_the_drawn_ones() -> None:
     rows = np.array([[20.0, 10, 12, 6, 0.9, 0.0, 0.9], [40, 20, 5, 7, 0.8, 0.9, 0.0]])
-    said = Yolox(kinds=NAMES)({"out": gridded(rows)}, SIGHT)
+    said = Yolox(kinds=NAMES)({"out": gridded(rows)}, VIEW)
     assert said.kinds == ("light", "car")
     assert np.allclose(said.xyxy, [[14, 7, 26, 13], [37.5, 16.5, 42.5, 23.5]])
 
@@ -324,13 +324,13 @@ def test_gridded_boxes_are_the_drawn_ones() -> None:
 def test_endless_sizes_of_yolox_are_errors(size: float, column: int, dtype: type, score: float) -> None:
     raw = gridded(np.array([[20.0, 10, 12, 6, score, 0.0, score]])).astype(dtype)
     raw[0, column] = size
-    check_error(among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, SIGHT), (Steering(1.0),)))
+    check_error(among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, VIEW), (Steering(1.0),)))
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(15.0, [[0, 7, 64, 13]]), (-700.0, []), (-1e9, [])])
 def test_extreme_sizes_of_yolox_are_said(size: float, wanted: list[list[float]]) -> None:
     raw = gridded(np.array([[20.0, 10, 12, 6, 1.0, 0.0, 0.9]]))
     raw[0, 2] = size
-    said = among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, SIGHT), (Steering(1.0),))
+    said = among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, VIEW), (Steering(1.0),))
     assert isinstance(said, tuple)
     assert said[0].xyxy.tolist() == wanted  # type: ignore[attr-defined]

@@ -25,12 +25,12 @@ from onnx import TensorProto, helper
 from torch import nn
 
 from swerve.core.errors import InputError
+from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.keras import Keras
 from swerve.systems.onnx import Onnx
-from swerve.systems.saying import SaySteering
 from swerve.systems.torch import Torch
 
-SAY = (SaySteering(unit="degrees", positive="left", kind="wheel", index=0),)
+SAY = (SteeringDecoder(unit="degrees", positive="left", kind="wheel", index=0),)
 
 
 def net() -> nn.Module:

@@ -11,7 +11,7 @@ import pytest
 from swerve.core.case import Source
 from swerve.core.errors import UnreadableCase
 from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, PointCloud, find
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.kitti import Kitti
 from swerve.testing import SourceContract
 from swerve.transformations.dropout import HDL_64E, DropBeams, find_beams

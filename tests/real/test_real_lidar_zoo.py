@@ -11,7 +11,7 @@ import pytest
 from swerve.core.case import Case
 from swerve.core.region import outside
 from swerve.core.values import Array, Boxes3D, Calibration, PointCloud, find
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.kitti import Kitti, to_camera
 from swerve.sources.regions import Regions
 from swerve.zoo.clusters import KINDS

@@ -20,16 +20,14 @@ from swerve.config.toml import Builder
 from swerve.core.encode import encode
 from swerve.core.errors import InputError
 from swerve.core.values import Array, Boxes2D
+from swerve.systems.decoders import Decoder
 from swerve.systems.detections import COLUMNS, Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
-from swerve.systems.detector import Detector
-from swerve.systems.kinds import COCO, COCO_91
-from swerve.systems.nms import apart
-from swerve.systems.reading import Sight
-from swerve.systems.saying import Decoder
+from swerve.systems.detector import COCO, COCO_91, Detector, apart
+from swerve.systems.preprocessing import ImageView
 
 NAMES = ("car", "light", "sign")
-SIGHT = Sight(np.zeros((64, 96, 3), np.uint8), (192, 100), (0.5, 0.5), (0.0, 7.0))  # 192x100, halved, 7 pixels above
-PLAIN = Sight(np.zeros((64, 96, 3), np.uint8), (96, 64))
+VIEW = ImageView(np.zeros((64, 96, 3), np.uint8), (192, 100), (0.5, 0.5), (0.0, 7.0))  # 192x100, halved, 7 pixels above
+PLAIN = ImageView(np.zeros((64, 96, 3), np.uint8), (96, 64))
 
 
 def iou_of(one: Array, other: Array) -> float:
@@ -60,14 +58,16 @@ def centred(xyxy: Array) -> Array:
     return np.hstack([(xyxy[:, :2] + xyxy[:, 2:]) / 2, xyxy[:, 2:] - xyxy[:, :2]])
 
 
-def plainly(rows: list[tuple[Array, float, int]], sight: Sight, detector: Detector) -> list[tuple[str, float, list[float]]]:
+def plainly(
+    rows: list[tuple[Array, float, int]], view: ImageView, detector: Detector
+) -> list[tuple[str, float, list[float]]]:
     """Box, score and label of each row, said one after the other."""
     rows = [row for row in rows if row[1] > detector.score]
     boxes, scores, labels = (np.array([row[part] for row in rows]) for part in range(3))
     said = []
     for place in plain_nms(boxes, scores, None if detector.across else labels, detector.iou, detector.most):
         left, top, right, bottom = boxes[place]
-        (sx, sy), (ox, oy), (width, height) = sight.scale, sight.shift, sight.size
+        (sx, sy), (ox, oy), (width, height) = view.scale, view.shift, view.size
         ends = [(left - ox) / sx, (top - oy) / sy, (right - ox) / sx, (bottom - oy) / sy]
         box = [min(max(end, 0), most) for end, most in zip(ends, (width, height, width, height), strict=True)]
         if box[2] > box[0] and box[3] > box[1]:
@@ -98,7 +98,13 @@ def check(made: Boxes2D, wanted: list[tuple[str, float, list[float]]]) -> None:
         {"use": "swerve.systems.detections:Ssd", "kinds": "coco-91"},
         {"use": "swerve.systems.detections:EndToEnd", "kinds": "coco", "columns": ["batch", *COLUMNS], "first": 0},
         {"use": "swerve.systems.steps:Normalise", "mean": [123.0, 116.0, 103.0], "std": [58.0]},
-        {"use": "swerve.systems.saying:SaySteering", "unit": 40, "positive": "left", "kind": "wheel", "output": "angle"},
+        {
+            "use": "swerve.systems.decoders:SteeringDecoder",
+            "unit": 40,
+            "positive": "left",
+            "kind": "wheel",
+            "output": "angle",
+        },
     ],
     ids=lambda table: table["use"],
 )
@@ -155,9 +161,9 @@ def test_yolox_by_its_definition(seed: int, across: bool) -> None:
         w, h = math.exp(numbers[2]) * stride, math.exp(numbers[3]) * stride
         label = max(range(3), key=lambda kind: numbers[5 + kind])
         rows.append((np.array([x - w / 2, y - h / 2, x + w / 2, y + h / 2]), numbers[4] * numbers[5 + label], label))
-    wanted = plainly(rows, SIGHT, detector)
+    wanted = plainly(rows, VIEW, detector)
     assert 3 < len(wanted) < len([row for row in rows if row[1] > 0.3])
-    check(detector({"out": raw}, SIGHT), wanted)
+    check(detector({"out": raw}, VIEW), wanted)
 
 
 def test_yolox_cell_lies_in_its_row() -> None:
@@ -176,7 +182,7 @@ def test_yolov5_by_its_definition(seed: int) -> None:
     detector = YoloV5(kinds=NAMES, output="out", score=0.2)
     boxes, scores = random_boxes(rng, 60), rng.random((60, 4))
     rows = [(box, row[0] * max(row[1:]), int(np.argmax(row[1:]))) for box, row in zip(boxes, scores, strict=True)]
-    check(detector({"aux": np.zeros(3), "out": np.hstack([centred(boxes), scores])}, SIGHT), plainly(rows, SIGHT, detector))
+    check(detector({"aux": np.zeros(3), "out": np.hstack([centred(boxes), scores])}, VIEW), plainly(rows, VIEW, detector))
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -187,7 +193,7 @@ def test_yolov8_by_its_definition(count: int, turned: bool) -> None:
     boxes, scores = random_boxes(rng, count), rng.random((count, 3))
     rows = [(box, max(row), int(np.argmax(row))) for box, row in zip(boxes, scores, strict=True)]
     head = np.hstack([centred(boxes), scores])
-    check(detector({"out": head if turned and count != 7 else head.T}, SIGHT), plainly(rows, SIGHT, detector))
+    check(detector({"out": head if turned and count != 7 else head.T}, VIEW), plainly(rows, VIEW, detector))
 
 
 @pytest.mark.parametrize(("order", "columns"), [("xyxy", [0, 1, 2, 3]), ("yxyx", [1, 0, 3, 2])])
@@ -200,7 +206,7 @@ def test_ssd_by_its_definition(order: str, columns: list[int], background: bool)
         (boxes[place], scores[place, background + label], label) for place in range(30) for label in range(3)
     ]  # a box counts once for each kind
     outputs = {"boxes": (boxes / (96, 64, 96, 64))[:, columns], "scores": scores}
-    check(detector(outputs, SIGHT), plainly(rows, SIGHT, detector))
+    check(detector(outputs, VIEW), plainly(rows, VIEW, detector))
 
 
 @pytest.mark.parametrize(
@@ -217,12 +223,12 @@ def test_dicts_say_what_they_hold() -> None:
     boxes, labels, scores = random_boxes(rng, 40), rng.integers(0, 3, 40), np.round(rng.random(40), 1)
     detector = Dicts(kinds=NAMES, score=0.3, most=25)
     outputs = {"scores": scores, "boxes": boxes, "labels": labels}
-    wanted = plainly(list(zip(boxes, scores, labels, strict=True)), SIGHT, detector)
-    check(detector(outputs, SIGHT), wanted)
+    wanted = plainly(list(zip(boxes, scores, labels, strict=True)), VIEW, detector)
+    check(detector(outputs, VIEW), wanted)
     rows = np.column_stack([boxes, scores, labels])
-    check(EndToEnd(kinds=NAMES, score=0.3, most=25)({"out": rows}, SIGHT), wanted)
+    check(EndToEnd(kinds=NAMES, score=0.3, most=25)({"out": rows}, VIEW), wanted)
     shares = np.column_stack([boxes / (96, 64, 96, 64), scores, labels])
-    check(EndToEnd(kinds=NAMES, score=0.3, most=25, normalised=True)({"out": shares}, SIGHT), wanted)
+    check(EndToEnd(kinds=NAMES, score=0.3, most=25, normalised=True)({"out": shares}, VIEW), wanted)
 
 
 @pytest.mark.parametrize("outputs", [{"out": np.zeros((0, 6))}, {"out": np.array([[1, 1, 9, 9, 0.1, 2]])}])
@@ -308,7 +314,7 @@ def test_lists_of_shares_by_their_definition(order: str, columns: list[int], cou
     shares = (boxes / (96, 64, 96, 64))[:, columns]
     outputs = {"num": np.array(count or 0), "scores": scores, "labels": labels + 1.0, "boxes": shares}
     rows = list(zip(boxes, scores, labels, strict=True))[: 40 if count is None else int(np.sum(count))]
-    check(detector(outputs, SIGHT), plainly(rows, SIGHT, detector))
+    check(detector(outputs, VIEW), plainly(rows, VIEW, detector))
 
 
 def test_rows_beyond_the_count_are_not_looked_at() -> None:
@@ -557,10 +563,10 @@ def test_100000_boxes_are_no_burden(spread: float) -> None:
     rng = np.random.default_rng(4)
     corner = rng.uniform(0, spread, (100_000, 2)) if spread else np.zeros((100_000, 2))
     head = np.hstack([corner + 5, np.full((100_000, 2), 10.0), rng.random((100_000, 4))]).astype(np.float32)
-    sight = Sight(np.zeros((1, 1, 3), np.uint8), (4000, 4000), laid_out=(4000, 4000))
+    view = ImageView(np.zeros((1, 1, 3), np.uint8), (4000, 4000), laid_out=(4000, 4000))
     tracemalloc.start()
     begin = time.process_time()
-    made = YoloV5(kinds=NAMES, score=0.0)({"out": head}, sight)
+    made = YoloV5(kinds=NAMES, score=0.0)({"out": head}, view)
     spent, (_, most) = time.process_time() - begin, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(made.kinds) == (300 if spread else 3)

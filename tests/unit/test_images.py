@@ -15,8 +15,8 @@ from PIL import ImageOps
 
 from swerve.config import limits
 from swerve.core.errors import UnreadableCase
+from swerve.sources.image_containers import opened, short_of_rows
 from swerve.sources.images import SUFFIXES, decoded, image, labels
-from swerve.sources.pictures import opened, short_of_rows
 from swerve.sources.root import Root
 from tests.picture_files import (
     GREY,

@@ -11,16 +11,16 @@ from swerve.config.toml import Builder
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.values import Array, Image
+from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.keras import Keras, KerasEngine
 from swerve.systems.keras_structure import keras_library
-from swerve.systems.passes import INPUT
-from swerve.systems.saying import SaySteering
+from swerve.systems.network import INPUT
 from swerve.systems.steps import Divide
 from tests.unit.test_keras_files import HERE, batch, numbers, small, written
 
 keras = keras_library()
 layers = keras.layers
-SAY = (SaySteering(unit="degrees", positive="left", kind="wheel", index=0),)
+SAY = (SteeringDecoder(unit="degrees", positive="left", kind="wheel", index=0),)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -207,7 +207,7 @@ def test_other_backends_are_refused(monkeypatch):
 
 def test_toml_makes_a_system(tmp_path):
     written(small(), tmp_path / "x.keras")
-    say = {"use": "swerve.systems.saying:SaySteering", "unit": "degrees", "positive": "left", "kind": "wheel"}
+    say = {"use": "swerve.systems.decoders:SteeringDecoder", "unit": "degrees", "positive": "left", "kind": "wheel"}
     table = {"use": "swerve.systems.keras:Keras", "model": "x.keras", "read": [], "say": [say]}
     made = Builder(base=tmp_path).component(table)
     assert (made.layout, len(made(pictures(3)))) == ("hwc", 3)

@@ -16,7 +16,7 @@ from swerve.core.encode import encode
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.seeding import rng_for
 from swerve.core.values import Image, Steering, Value
-from swerve.sources.image_folder import Folder
+from swerve.sources.folders import Folder
 from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.windows import Windows
 from swerve.testing.contracts import SourceContract
@@ -93,7 +93,7 @@ def test_key_listed_twice_is_no_case(tmp_path: Path) -> None:
 
 def test_campaign_file_tells_the_folder(tmp_path: Path) -> None:
     draw(tmp_path, "data/1.png")
-    built = Builder("source", tmp_path).component({"use": "swerve.sources.image_folder:Folder", "folder": "data"})
+    built = Builder("source", tmp_path).component({"use": "swerve.sources.folders:Folder", "folder": "data"})
     assert built == Folder(tmp_path / "data")
     assert built["1.png"]
     assert encode(built, tmp_path)["folder"] == "data"

@@ -17,17 +17,17 @@ from swerve.config.toml import Builder
 from swerve.core.case import Case
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Array, Image
+from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.detections import Dicts
+from swerve.systems.network import INPUT
 from swerve.systems.onnx import Onnx, OnnxEngine
 from swerve.systems.onnx_file import providers_for
 from swerve.systems.onnx_graph import taps_of
-from swerve.systems.passes import INPUT
 from swerve.systems.quantise import quantised
-from swerve.systems.saying import SaySteering
 from swerve.systems.steps import Divide, Float
 from swerve.testing.fakes import FakeSource
 
-SAY = (SaySteering(unit="degrees", positive="left", kind="wheel", index=0),)
+SAY = (SteeringDecoder(unit="degrees", positive="left", kind="wheel", index=0),)
 
 
 def weights(name: str, *shape: int) -> Any:
@@ -498,7 +498,7 @@ def test_devices_are_checked():
 
 def test_toml_makes_a_system(tmp_path):
     written(tmp_path / "x.onnx", small())
-    say = {"use": "swerve.systems.saying:SaySteering", "unit": "degrees", "positive": "left", "kind": "wheel"}
+    say = {"use": "swerve.systems.decoders:SteeringDecoder", "unit": "degrees", "positive": "left", "kind": "wheel"}
     table = {"use": "swerve.systems.onnx:Onnx", "model": "x.onnx", "read": [], "say": [say]}
     made = Builder(base=tmp_path).component(table)
     assert made.fingerprint() == Builder(base=tmp_path).component({**table, "device": "cpu"}).fingerprint()

@@ -204,7 +204,7 @@ def test_bad_text_gets_its_line(body: bytes, reason: str) -> None:
 
 
 def test_text_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.sources.columns.BLOCK", 7)
+    monkeypatch.setattr("swerve.sources.point_table.BLOCK", 7)
     table = sweep(50)
     assert np.array_equal(points(pcd(table, "ascii")), table)
     assert "after 49 points" in why(pcd(table, "ascii")[:-5] + b"none\n")

@@ -14,7 +14,7 @@ from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 from swerve.sources.cloud_files import Cloud, cloud
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.root import Root
 from swerve.testing import SourceContract
 from tests.fixture_points import XYZI, npy, pcd, ply, sweep

@@ -20,7 +20,7 @@ from swerve.core.seeding import rng_for
 from swerve.core.values import Boxes2D, Boxes3D, Calibration, Group, Image, Masks, PointCloud, Steering, Value
 from swerve.sources.export import FORMS, export, form_named
 from swerve.sources.kitti_writer import to_camera
-from swerve.sources.written_case import Spools, slug
+from swerve.sources.writing import Spools, slug
 from swerve.world.source import World
 
 WIDTH, HEIGHT = 40, 30

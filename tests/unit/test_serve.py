@@ -114,13 +114,13 @@ def test_flushed_print_before_serving_is_named(program: Make) -> None:
 def test_failure_on_one_case_is_told(program: Make) -> None:
     picky = program("""
         def steer(case):
-            if case.key.endswith("2"): raise RuntimeError("no road in sight")
+            if case.key.endswith("2"): raise RuntimeError("no road in view")
             return FakeSystem()([case])[0]
         serve(steer)
     """)
     answers = answer_all(picky, CASES)
     assert [isinstance(answer, Verdict) for answer in answers] == [False, False, True, False]
-    assert answers[2].why == "python program0.py: RuntimeError: no road in sight"  # type: ignore[union-attr]
+    assert answers[2].why == "python program0.py: RuntimeError: no road in view"  # type: ignore[union-attr]
     assert answers[3] == FakeSystem()(CASES)[3]
 
 

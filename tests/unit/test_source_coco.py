@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from swerve.config import limits
 from swerve.core.case import Case, Source
 from swerve.core.values import Boxes2D, Image, Masks
-from swerve.sources import strict_json
+from swerve.sources import strict
 from swerve.sources.coco import Coco
 from swerve.sources.export import export
-from swerve.sources.plain import PARTS
+from swerve.sources.strict import PARTS
 from swerve.testing.contracts import SourceContract
 from tests.unit.test_source_boxes import HEIGHT, SIZE, WIDTH, boxes_of, draw, masks_of, put, refusal, survives, told, why
 
@@ -108,9 +108,9 @@ def test_size_of_the_file_has_an_exact_limit(tmp_path: Path, monkeypatch: pytest
 def test_parts_of_the_file_have_an_exact_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = coco(tmp_path, page([box(1, 2, 3, 4, segmentation=[[1, 2, 4, 2, 4, 6]])]))
     text = (tmp_path / "labels.json").read_text()
-    monkeypatch.setattr(strict_json, "PARTS", text.count("{") + text.count("["))
+    monkeypatch.setattr(strict, "PARTS", text.count("{") + text.count("["))
     assert source.keys() == ["one.png"]
-    monkeypatch.setattr(strict_json, "PARTS", text.count("{") + text.count("[") - 1)
+    monkeypatch.setattr(strict, "PARTS", text.count("{") + text.count("[") - 1)
     assert "lists and objects" in refusal(Coco(tmp_path))
 
 

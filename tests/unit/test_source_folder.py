@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Image
-from swerve.sources.image_folder import Folder, in_order
+from swerve.sources.folders import Folder, in_order
 from swerve.sources.windows import Windows
 from swerve.testing.contracts import SourceContract
 

@@ -14,7 +14,7 @@ from swerve.core.case import Source
 from swerve.core.errors import InputError, SpecError, UnreadableCase
 from swerve.core.region import area_of, inside
 from swerve.core.values import Array, Region
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.regions import Regions, read
 from swerve.sources.rings import polygon
 from swerve.sources.windows import Windows

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from swerve.core.errors import InputError
 from swerve.core.values import Array
-from swerve.systems.reading import Sight, Step
+from swerve.systems.preprocessing import ImageView, Step
 from swerve.systems.steps import (
     PLACES,
     Bgr,
@@ -37,11 +37,11 @@ EVERY = (
 )
 
 
-def shown(pixels: Array = PICTURE, *steps: Step) -> Sight:
-    sight = Sight(pixels, (pixels.shape[1], pixels.shape[0]))
+def shown(pixels: Array = PICTURE, *steps: Step) -> ImageView:
+    view = ImageView(pixels, (pixels.shape[1], pixels.shape[0]))
     for step in steps:
-        sight = step(sight)
-    return sight
+        view = step(view)
+    return view
 
 
 @pytest.mark.parametrize("step", EVERY, ids=repr)
@@ -70,7 +70,7 @@ def test_colours_are_those_of_opencv(step: Step, code: str) -> None:
 
 def test_grey_weighs_green_most() -> None:
     red, green, blue = (shown(np.full((1, 1, 3), 200, np.uint8) * np.eye(3, dtype=np.uint8)[c], Grey()) for c in range(3))
-    assert [int(sight.numbers.item()) for sight in (red, green, blue)] == [60, 117, 23]  # 0.299, 0.587, 0.114 of 200
+    assert [int(view.numbers.item()) for view in (red, green, blue)] == [60, 117, 23]  # 0.299, 0.587, 0.114 of 200
 
 
 def test_bgr_turns_channels() -> None:
@@ -219,10 +219,10 @@ def test_letterbox_is_that_of_yolov5(size: tuple[int, int], upscale: bool) -> No
 
 
 def test_letterbox_pads_any_numbers() -> None:
-    sight = shown(PICTURE, Divide(255.0), Letterbox(64, 64, pad=0))
-    assert sight.numbers.dtype == np.float32
-    assert not sight.numbers[:8].any()
-    assert not sight.numbers[-8:].any()
+    view = shown(PICTURE, Divide(255.0), Letterbox(64, 64, pad=0))
+    assert view.numbers.dtype == np.float32
+    assert not view.numbers[:8].any()
+    assert not view.numbers[-8:].any()
     assert shown(np.zeros((3000, 1, 3), np.uint8), Letterbox(30, 30, at="top-left")).numbers.shape == (30, 30, 3)
 
 
@@ -239,15 +239,15 @@ corners = st.tuples(st.floats(-50, 150), st.floats(-50, 150), st.floats(-50, 150
 
 @given(sides, sides, st.lists(movers, max_size=3), st.lists(corners, min_size=1, max_size=4))
 def test_boxes_come_back(width: int, height: int, steps: list[Step], boxes: list[tuple[float, ...]]) -> None:
-    sight = shown(np.zeros((height, width, 3), np.uint8))
+    view = shown(np.zeros((height, width, 3), np.uint8))
     told = np.array(boxes)
     for step in steps:
         try:
-            sight = step(sight)
+            view = step(view)
         except InputError:  # a part of what is too small by now
             reject()
-    forth = told * np.tile(sight.scale, 2) + np.tile(sight.shift, 2)
-    assert np.allclose(sight.back(forth), told, atol=1e-6)
+    forth = told * np.tile(view.scale, 2) + np.tile(view.shift, 2)
+    assert np.allclose(view.back(forth), told, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -269,10 +269,10 @@ def test_painted_square_lies_where_told(steps: tuple[Step, ...]) -> None:
     box = np.array([24.0, 16.0, 44.0, 40.0])
     pixels = np.zeros((48, 64, 3), np.uint8)
     pixels[16:40, 24:44] = 255
-    sight = shown(pixels, *(step if not isinstance(step, Letterbox) else unpadded(step) for step in steps))
-    bright = sight.numbers.mean(axis=2) / sight.numbers.max()
+    view = shown(pixels, *(step if not isinstance(step, Letterbox) else unpadded(step) for step in steps))
+    bright = view.numbers.mean(axis=2) / view.numbers.max()
     measured = [edge for axis in (0, 1) for edge in edges(bright.max(axis=axis))]
-    assert np.allclose(box * np.tile(sight.scale, 2) + np.tile(sight.shift, 2), np.array(measured)[[0, 2, 1, 3]], atol=0.51)
+    assert np.allclose(box * np.tile(view.scale, 2) + np.tile(view.shift, 2), np.array(measured)[[0, 2, 1, 3]], atol=0.51)
 
 
 def unpadded(step: Letterbox) -> Letterbox:
@@ -293,10 +293,10 @@ def test_resize_leaves_no_shift(width: int, height: int) -> None:
     by = "area" if width <= 60 and height <= 40 else "linear"  # OpenCV's area is off by a tenth where it enlarges
     pixels = np.zeros((40, 60, 3), np.uint8)
     pixels[10:30, 15:45] = 250
-    sight = shown(pixels, Resize(width, height, by))
-    low, high = edges(sight.numbers[..., 0].max(axis=0) / 250)
+    view = shown(pixels, Resize(width, height, by))
+    low, high = edges(view.numbers[..., 0].max(axis=0) / 250)
     assert (low + high) / 2 == pytest.approx(width / 2, abs=0.05)
-    assert sight.back(np.array([[width / 2] * 4]))[0, 0] == pytest.approx(30)
+    assert view.back(np.array([[width / 2] * 4]))[0, 0] == pytest.approx(30)
 
 
 @pytest.mark.parametrize(

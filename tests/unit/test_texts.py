@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from swerve.config import limits
 from swerve.core.errors import UnreadableCase
-from swerve.sources import strict_json, strict_yaml
-from swerve.sources.plain import Misread
+from swerve.sources import strict
 from swerve.sources.root import Root
+from swerve.sources.strict import ParseError
 from swerve.sources.texts import csv_file, json_file, number, xml_file, yaml_file
 
 ROWS = "name,angle\n"
@@ -55,7 +55,7 @@ def test_json_gives_back_what_was_written(data: Any, escaped: bool) -> None:
         text.encode()
     except UnicodeEncodeError:
         return
-    assert strict_json.parsed(text) == data
+    assert strict.parse_json(text) == data
 
 
 @pytest.mark.parametrize("levels", [1, limits.DEPTH])
@@ -99,7 +99,7 @@ def test_json_faults_have_a_place(tmp_path: Path, text: str | bytes, where: str,
 
 
 def test_json_with_a_mark_and_a_pair() -> None:
-    assert strict_json.parsed('["\\ud83d\\ude00"]') == ["😀"]
+    assert strict.parse_json('["\\ud83d\\ude00"]') == ["😀"]
 
 
 def test_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_number_of_parts_is_limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for module in ("strict_json", "strict_yaml", "texts"):
+    for module in ("strict", "texts"):
         monkeypatch.setattr(f"swerve.sources.{module}.PARTS", 5)
     assert json_file(put(tmp_path, "[[],[],[],[]]"), "f") == [[], [], [], []]
     assert "more than 5 lists" in said(json_file, tmp_path, "[[],[],[],[],[]]")
@@ -124,7 +124,7 @@ class Writer(yaml.SafeDumper):
     """Quotes the words that YAML 1.2 takes for numbers, and YAML 1.1, which PyYAML writes, does not: 0E0, 0o7."""
 
 
-for kind, pattern in (("int", strict_yaml.INT), ("float", strict_yaml.FLOAT)):
+for kind, pattern in (("int", strict.INT), ("float", strict.FLOAT)):
     Writer.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern.pattern})$"), list("-+.0123456789"))
 
 
@@ -137,7 +137,7 @@ def test_yaml_gives_back_what_was_written(data: Any) -> None:
         text.encode()
     except (UnicodeEncodeError, yaml.YAMLError):
         return
-    assert strict_yaml.parsed(text) == data
+    assert strict.parse_yaml(text) == data
 
 
 @pytest.mark.parametrize(
@@ -150,18 +150,18 @@ def test_yaml_gives_back_what_was_written(data: Any) -> None:
     ],
 )
 def test_words_are_those_of_yaml_1_2(word: str, value: Any) -> None:
-    found = strict_yaml.parsed(f"key: {word}")["key"]
+    found = strict.parse_yaml(f"key: {word}")["key"]
     assert found == value
     assert type(found) is type(value)
 
 
 def test_yaml_that_is_empty() -> None:
-    assert strict_yaml.parsed("") is None
-    assert strict_yaml.parsed("# nothing\n") is None
+    assert strict.parse_yaml("") is None
+    assert strict.parse_yaml("# nothing\n") is None
 
 
 def test_a_few_aliases_are_fine() -> None:
-    assert strict_yaml.parsed("a: &x [1, 2]\nb: *x\nc: &y word\nd: *y") == {
+    assert strict.parse_yaml("a: &x [1, 2]\nb: *x\nc: &y word\nd: *y") == {
         "a": [1, 2],
         "b": [1, 2],
         "c": "word",
@@ -218,11 +218,11 @@ def test_yaml_faults_have_a_place(tmp_path: Path, text: str | bytes, where: str,
 
 @pytest.mark.parametrize("text", ["a: 1\na: 2", "[" * 500, "a: !!str 1", "a: 'x"])
 def test_yaml_without_libyaml_says_the_same_kind_of_thing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    with pytest.raises(Misread) as fast:
-        strict_yaml.parsed(text)
-    monkeypatch.setattr(strict_yaml, "LOADER", yaml.SafeLoader)
-    with pytest.raises(Misread) as slow:
-        strict_yaml.parsed(text)
+    with pytest.raises(ParseError) as fast:
+        strict.parse_yaml(text)
+    monkeypatch.setattr(strict, "LOADER", yaml.SafeLoader)
+    with pytest.raises(ParseError) as slow:
+        strict.parse_yaml(text)
     assert slow.value.line == fast.value.line
 
 

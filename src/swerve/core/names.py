@@ -19,7 +19,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "windows": "swerve.sources.windows:Windows",
             "some": "swerve.sources.subset:Subset",  # its former name, for files that have it
             "subset": "swerve.sources.subset:Subset",
-            "folder": "swerve.sources.image_folder:Folder",
+            "folder": "swerve.sources.folders:Folder",
             "video": "swerve.sources.video:Video",
             "udacity": "swerve.sources.udacity:Udacity",
             "cityscapes": "swerve.sources.cityscapes:Cityscapes",
@@ -31,7 +31,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "bosch": "swerve.sources.bosch:Bosch",
             "kitti": "swerve.sources.kitti:Kitti",
             "kitti-raw": "swerve.sources.kitti:KittiRaw",
-            "clouds": "swerve.sources.clouds:Clouds",
+            "clouds": "swerve.sources.folders:Clouds",
         },
         "systems": {
             "torch": "swerve.systems.torch:Torch",
@@ -63,8 +63,8 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "normalise": "swerve.systems.steps:Normalise",
         },
         "decoders": {
-            "steering": "swerve.systems.saying:SaySteering",
-            "signal": "swerve.systems.saying:SaySignal",
+            "steering": "swerve.systems.decoders:SteeringDecoder",
+            "signal": "swerve.systems.decoders:SignalDecoder",
             "yolox": "swerve.systems.detections:Yolox",
             "yolov5": "swerve.systems.detections:YoloV5",
             "yolov8": "swerve.systems.detections:YoloV8",

@@ -21,7 +21,7 @@ from swerve.core.case import Fact
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
 from swerve.core.values import Array, PointCloud
 from swerve.sources import pcd, ply
-from swerve.sources.columns import Stored, check_count, check_size, size_of
+from swerve.sources.point_table import Stored, check_count, check_size, size_of
 from swerve.sources.root import Root
 
 LAYOUTS = MappingProxyType({"xyzi": 4, "xyzir": 5})  # float32 numbers of a point; r is nuScenes' ring

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from swerve.core.errors import UnreadableCase
+from swerve.core.values import Array, Boxes2D, Masks, find
 from swerve.sources.labelled_boxes import LabelledBox, Outlined, Size, needed, refuse_size, rows, table, text
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import json_file, number
+from swerve.sources.writing import Box, KindNumbers, Spools, WrittenCase
+from swerve.store.files import whole_file
 
 Row = Mapping[str, Any]
 Id = int | str
@@ -112,3 +119,74 @@ def _four(told: Any, place: str) -> Sequence[Any]:
     if not isinstance(told, list) or len(told) != 4:
         raise UnreadableCase(f"{place}: bbox is not a list of left, top, width and height")
     return told
+
+
+class CocoWriter:
+    """`SPLIT/NAME.png` and `annotations/instances_SPLIT.json`; a box without care is a crowd.
+
+    Where the label has masks of the same objects, they are written as uncompressed run lengths, which lose nothing.
+    """
+
+    def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
+        self._folder, self._rows = folder, spools
+        self._kinds = KindNumbers(kinds, first=1)
+        self._splits: dict[str, None] = {}
+        self._numbers = 0
+
+    def add(self, entry: WrittenCase) -> Path:
+        width, height = entry.image.size
+        row = {"id": entry.number + 1, "file_name": f"{entry.name}.png", "width": width, "height": height}
+        self._splits[entry.split] = None
+        self._rows[f"images {entry.split}"].add(row)
+        for box in entry.boxes():
+            self._rows[f"boxes {entry.split}"].add(self._annotation(box, entry.number + 1) | _shape(entry, box))
+        return entry.write_picture(self._folder / entry.split)
+
+    def _annotation(self, box: Box, image: int) -> dict[str, Any]:
+        self._numbers += 1
+        wide, high = box.right - box.left, box.bottom - box.top
+        where = {"bbox": [box.left, box.top, wide, high], "area": wide * high, "segmentation": []}
+        kind = self._kinds.number(box.kind)
+        return {"id": self._numbers, "image_id": image, "category_id": kind, "iscrowd": int(not box.care), **where}
+
+    def close(self) -> None:
+        kinds = [{"id": number, "name": kind} for kind, number in self._kinds.numbers.items()]
+        for split in self._splits:
+            path = self.place(self._folder, split)
+            path.parent.mkdir(exist_ok=True)
+            images, boxes = (self._rows[f"{what} {split}"].texts() for what in ("images", "boxes"))
+            lists = {"images": images, "annotations": boxes, "categories": map(json.dumps, kinds)}
+            with whole_file(path) as file:
+                file.writelines(text.encode() for text in _page(lists))
+
+    @staticmethod
+    def place(folder: Path, split: str) -> Path:
+        return folder / "annotations" / f"instances_{split}.json"
+
+
+def _shape(entry: WrittenCase, box: Box) -> dict[str, Any]:
+    """What COCO says of a box's object beyond the box: its pixels, if they are labelled."""
+    flat, masks = find(entry.case.truth, Boxes2D.slot), find(entry.case.truth, Masks.slot)
+    if not isinstance(masks, Masks) or not isinstance(flat, Boxes2D) or tuple(masks.kinds.values()) != flat.kinds:
+        return {}
+    entry.refuse_size("masks", masks.instances.shape[::-1])
+    mine = masks.instances == list(masks.kinds)[box.number]
+    return {"segmentation": {"size": list(mine.shape), "counts": _run_lengths(mine)}, "area": int(mine.sum())}
+
+
+def _run_lengths(mask: Array) -> list[int]:
+    """How many pixels follow each other, column by column, first those outside."""
+    flat = np.concatenate([[False], mask.ravel(order="F")])
+    changes = np.flatnonzero(flat[1:] != flat[:-1])
+    return [int(count) for count in np.diff(np.concatenate([[0], changes, [mask.size]]))]
+
+
+def _page(lists: dict[str, Iterator[str]]) -> Iterator[str]:
+    """A page of COCO: lists whose items are texts of JSON already, one a line, after what some readers ask for."""
+    yield '{\n"info": {},\n"licenses": []'
+    for name, items in lists.items():
+        yield f',\n"{name}": ['
+        for place, item in enumerate(items):
+            yield f"{',' if place else ''}\n{item}"
+        yield "\n]"
+    yield "\n}\n"

@@ -10,9 +10,12 @@ from types import MappingProxyType
 
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
+from swerve.sources.coco import CocoWriter
 from swerve.sources.kitti_writer import KittiWriter
-from swerve.sources.writers import CocoWriter, UdacityWriter, VocWriter, Writer, YoloWriter
-from swerve.sources.written_case import Spool, Spools, WrittenCase, slug
+from swerve.sources.udacity import UdacityWriter
+from swerve.sources.voc import VocWriter
+from swerve.sources.writing import Spool, Spools, Writer, WrittenCase, slug
+from swerve.sources.yolo import YoloWriter
 from swerve.store.files import write_csv
 
 MANIFEST = "manifest.csv"

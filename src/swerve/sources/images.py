@@ -22,7 +22,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 from swerve.config import limits
 from swerve.core.errors import UnreadableCase
 from swerve.core.values import Array, Image
-from swerve.sources.pictures import Container, Unsound, opened, short_of_rows
+from swerve.sources.image_containers import Container, Unsound, opened, short_of_rows
 from swerve.sources.root import Root
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm")

@@ -21,11 +21,10 @@ from swerve.core.case import Fact
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
 from swerve.core.values import LARGEST_NUMBER, Array, Boxes2D, Boxes3D, Calibration, Image, Value
 from swerve.sources.cloud_files import check_declared, cloud
-from swerve.sources.clouds import LIDAR
-from swerve.sources.image_folder import in_order
+from swerve.sources.folders import in_order
 from swerve.sources.images import image
 from swerve.sources.labelled_boxes import Corners, LabelledBox, LabelledSource, Size, clipped, files, lines
-from swerve.sources.listed import CAMERA, Entry, ListedSource
+from swerve.sources.listed import CAMERA, LIDAR, Entry, ListedSource
 from swerve.sources.texts import number
 
 LABELS, CALIBRATION = "labels", "calibration"

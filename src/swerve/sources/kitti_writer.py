@@ -19,8 +19,8 @@ import numpy as np
 from swerve.core.errors import InputError
 from swerve.core.region import region_of
 from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, find
-from swerve.sources.region_writer import REGIONS, collected, feature
-from swerve.sources.written_case import Box, Spools, WrittenCase, put
+from swerve.sources.regions import REGIONS, collected, feature
+from swerve.sources.writing import Box, Spools, WrittenCase, put
 from swerve.store.files import whole_file
 
 PARTLY, LARGELY = 0.1, 0.5  # shares hidden, where the levels of KITTI begin

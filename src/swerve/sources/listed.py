@@ -16,7 +16,7 @@ from swerve.core.values import Value
 from swerve.sources.images import image
 from swerve.sources.root import Root
 
-CAMERA = "camera"
+CAMERA, LIDAR = "camera", "lidar"
 BLOCK = 1 << 20
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from swerve.config import limits
 from swerve.core.errors import UnreadableCase
-from swerve.sources.columns import (
+from swerve.sources.point_table import (
     Column,
     Stored,
     check_count,

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from swerve.core.errors import UnreadableCase
-from swerve.sources.columns import (
+from swerve.sources.point_table import (
     Column,
     Stored,
     check_count,

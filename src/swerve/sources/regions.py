@@ -15,6 +15,7 @@ import numpy as np
 from swerve.config import limits
 from swerve.core.case import Case, Source, group_of
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.region import area_of, inside
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array, Group, PointCloud, Region, Value
 from swerve.sources.rings import polygon
@@ -23,6 +24,7 @@ from swerve.sources.texts import json_file
 from swerve.sources.windows import frames_of
 
 REGION = "region"
+REGIONS = "regions.geojson"  # the file that exports write
 CASE = "case"
 EVERY = ""  # the key of the region that holds for every case that has none of its own
 SIDES = ("ahead", "behind", "left", "right")
@@ -183,3 +185,34 @@ def _case(told: Any, what: str) -> str:
     if not isinstance(told, str) or not told:
         raise InputError(f"{what}: case must be the key of one, got {told!r:.60}")
     return told
+
+
+def collected(features: Iterator[str]) -> Iterator[str]:
+    """The text of a file of features, each given as JSON, piece by piece."""
+    yield '{"type": "FeatureCollection", "features": ['
+    for number, feature in enumerate(features):
+        yield f"{',' if number else ''}\n{feature}"
+    yield "\n]}\n"
+
+
+def feature(region: Region, case: str) -> Mapping[str, Any]:
+    """A region for one case, metres in the LiDAR's frame: every outer ring with its holes, each closed."""
+    shapes = [[_closed(ring) for ring in rings] for rings in _shapes(region)]
+    geometry = {"type": "MultiPolygon", "coordinates": shapes}
+    return {"type": "Feature", "properties": {"case": case}, "geometry": geometry}
+
+
+def _shapes(region: Region) -> list[list[Array]]:
+    """Outer rings, each with the holes in it; a ring that runs the other way in none of them is an area of its own."""
+    shapes = [[ring] for ring in region.polygons if area_of(ring) > 0]
+    for hole in (ring for ring in region.polygons if area_of(ring) < 0):
+        around = [shape for shape in shapes if area_of(shape[0]) > 0 and inside(Region((shape[0],)), hole).all()]
+        if around:
+            min(around, key=lambda shape: area_of(shape[0])).append(hole)
+        else:
+            shapes.append([hole])
+    return shapes
+
+
+def _closed(ring: Array) -> list[list[float]]:
+    return [*ring.tolist(), ring[0].tolist()]

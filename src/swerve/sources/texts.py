@@ -17,9 +17,8 @@ from xml.parsers import expat
 
 from swerve.config import limits
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
-from swerve.sources import strict_json, strict_yaml
-from swerve.sources.plain import PARTS, Misread, too_deep
 from swerve.sources.root import Root
+from swerve.sources.strict import PARTS, ParseError, parse_json, parse_yaml, too_deep
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
@@ -30,16 +29,16 @@ Row = dict[str, str]
 def json_file(root: Root, name: str) -> Any:
     """A JSON file; no NaN, no doubled key, no endless nesting."""
     try:
-        return strict_json.parsed(_text(root, name))
-    except Misread as error:
+        return parse_json(_text(root, name))
+    except ParseError as error:
         raise error.of(name) from error
 
 
 def yaml_file(root: Root, name: str) -> Any:
     """A YAML file of plain types as YAML 1.2 knows them; no tags, no doubled key, no flood of aliases."""
     try:
-        return strict_yaml.parsed(_text(root, name))
-    except Misread as error:
+        return parse_yaml(_text(root, name))
+    except ParseError as error:
         raise error.of(name) from error
 
 
@@ -47,7 +46,7 @@ def csv_file(root: Root, name: str, *, columns: Sequence[str], separator: str = 
     """The rows of a CSV file with a header; all of `columns` must be there, others may be."""
     try:
         return _rows(_text(root, name), columns, separator)
-    except Misread as error:
+    except ParseError as error:
         raise error.of(name) from error
 
 
@@ -61,7 +60,7 @@ def xml_file(root: Root, name: str) -> Element:
     """The root element of an XML file without DTD or entities."""
     try:
         return _Tree().parsed(root.bytes(name, most=limits.MANIFEST))
-    except Misread as error:
+    except ParseError as error:
         raise error.of(name) from error
 
 
@@ -89,9 +88,9 @@ def _text(root: Root, name: str) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start]
         line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
-        raise Misread("the text is not UTF-8; save it as UTF-8", line, column).of(name) from error
+        raise ParseError("the text is not UTF-8; save it as UTF-8", line, column).of(name) from error
     if "\0" in text:
-        raise Misread.at(text, text.index("\0"), "a NUL character").of(name)
+        raise ParseError.at(text, text.index("\0"), "a NUL character").of(name)
     return text
 
 
@@ -107,29 +106,29 @@ def _rows(text: str, columns: Sequence[str], separator: str) -> list[Row]:
                 rows.append(dict(zip(header, cells, strict=True)))
         return rows
     except csv.Error as error:
-        raise Misread(str(error), reader.line_num, 1) from error
+        raise ParseError(str(error), reader.line_num, 1) from error
 
 
 def _check_header(header: Sequence[str], columns: Sequence[str]) -> None:
     if not any(header):
-        raise Misread("the first line has to name the columns, and is empty", 1, 1)
+        raise ParseError("the first line has to name the columns, and is empty", 1, 1)
     other = next((sign for sign in SEPARATORS if len(header) == 1 and sign in header[0]), None)
     if other:
         sign = json.dumps(other)  # as TOML spells it too
-        raise Misread(f"the file separates by {sign}; say separator = {sign}", 1, header[0].index(other) + 1)
+        raise ParseError(f"the file separates by {sign}; say separator = {sign}", 1, header[0].index(other) + 1)
     for place, name in enumerate(header):
         if name in header[:place]:
-            raise Misread(f"two columns are called {name!r}", 1, 1)
+            raise ParseError(f"two columns are called {name!r}", 1, 1)
     for name in columns:
         if name not in header:
-            raise Misread(f"there is no column {name!r}; {did_you_mean(name, header)}", 1, 1)
+            raise ParseError(f"there is no column {name!r}; {did_you_mean(name, header)}", 1, 1)
 
 
 def _check_row(cells: Sequence[str], header: Sequence[str], line: int, before: int) -> None:
     if len(cells) != len(header):
-        raise Misread(f"{len(cells)} cells in the row that ends here, {len(header)} columns in the header", line, 1)
+        raise ParseError(f"{len(cells)} cells in the row that ends here, {len(header)} columns in the header", line, 1)
     if before >= limits.ROWS:
-        raise Misread(f"more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
+        raise ParseError(f"more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
 
 
 class _Tree:
@@ -150,7 +149,7 @@ class _Tree:
         try:
             self._parser.Parse(data, True)
         except expat.ExpatError as error:
-            raise Misread(expat.ErrorString(error.code), error.lineno, error.offset + 1) from error
+            raise ParseError(expat.ErrorString(error.code), error.lineno, error.offset + 1) from error
         except (ValueError, LookupError) as error:  # of an encoding that is none
             self._refuse(str(error))
         return self._builder.close()
@@ -172,4 +171,4 @@ class _Tree:
         self._refuse("a DOCTYPE; files that bring their own definitions are not read")
 
     def _refuse(self, reason: str) -> NoReturn:
-        raise Misread(reason, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
+        raise ParseError(reason, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)

@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from swerve.core.convention import Convention
 from swerve.core.errors import InputError, UnreadableCase
-from swerve.core.values import Signal, Steering, Value
+from swerve.core.values import Signal, Steering, Value, find
 from swerve.sources.images import SUFFIXES
 from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.steering_table import OWN, Row, SteeringTable
 from swerve.sources.texts import check_separator, number
+from swerve.sources.writing import Spools, WrittenCase
+from swerve.store.files import write_csv
 
 TABLES = (
     *("interpolated.csv", "final_example.csv", "CH2_final_evaluation.csv"),
@@ -173,3 +175,26 @@ def _rank(name: str) -> int:
     """The place of a table among the usual ones, or behind them all."""
     own = PurePosixPath(name).name
     return TABLES.index(own) if own in TABLES else len(TABLES)
+
+
+class UdacityWriter:
+    """Challenge 2: `SPLIT/center/FRAME_ID.png` and `SPLIT/steering.csv` with radians of the wheel, left positive."""
+
+    def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
+        del kinds
+        self._folder, self._rows = folder, spools
+
+    def add(self, entry: WrittenCase) -> Path:
+        label = find(entry.case.truth, Steering.slot)
+        if not isinstance(label, Steering) or label.fault():
+            raise InputError(f"'{entry.case.key}' has no steering angle to write")
+        self._rows[entry.split].add((entry.name, math.radians(label.degrees)))
+        return entry.write_picture(self._folder / entry.split / "center")
+
+    def close(self) -> None:
+        for split, rows in self._rows.items():
+            write_csv(self._folder / split / "steering.csv", ("frame_id", "steering_angle"), rows.rows())
+
+    @staticmethod
+    def place(folder: Path, split: str) -> Path:
+        return folder / split

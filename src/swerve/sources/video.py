@@ -16,7 +16,7 @@ import numpy as np
 from swerve.config import limits
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Image, Value
-from swerve.sources.image_folder import in_order
+from swerve.sources.folders import in_order
 from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.root import Root
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Any
+from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from swerve.core.errors import UnreadableCase
+from swerve.core.errors import UnreadableCase, printable
 from swerve.sources.images import SUFFIXES
 from swerve.sources.labelled_boxes import Boxed, LabelledBox, Size, files, lines, needed, refuse_size, text
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import number, xml_file
+from swerve.sources.writing import Box, Spools, WrittenCase, put
 
 LABELS = "labels"
 
@@ -113,3 +117,58 @@ def _box(found: Element, place: str) -> LabelledBox:
     kind = text((found.findtext("name") or "").strip(), f"{place}, name")
     difficult = (found.findtext("difficult") or "0").strip() == "1"
     return LabelledBox(place, (left - 1, top - 1, right, bottom), kind, care=not difficult)
+
+
+class VocWriter:
+    """`SPLIT/JPEGImages`, `SPLIT/Annotations` and `SPLIT/ImageSets/Main/SPLIT.txt`; a box without care is difficult.
+
+    VOC counts whole pixels from 1, ends included: a box is written as the pixels it touches.
+    """
+
+    def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
+        del kinds
+        self._folder, self._names = folder, spools
+
+    def add(self, entry: WrittenCase) -> Path:
+        home = self._folder / entry.split
+        self._names[entry.split].add(entry.name)
+        put(home / "Annotations" / f"{entry.name}.xml", self._page(entry))
+        return entry.write_picture(home / "JPEGImages")
+
+    def _page(self, entry: WrittenCase) -> bytes:
+        width, height = entry.image.size
+        size = {"width": width, "height": height, "depth": 3}
+        page = _element(
+            "annotation", {"folder": "JPEGImages", "filename": f"{entry.name}.png", "size": size, "segmented": 0}
+        )
+        page.extend(_element("object", self._object(box)) for box in entry.boxes())
+        ElementTree.indent(page)
+        text: str = ElementTree.tostring(page, encoding="unicode")
+        return f"{text}\n".encode()
+
+    def _object(self, box: Box) -> dict[str, Any]:
+        corners = {
+            "xmin": math.floor(box.left) + 1,
+            "ymin": math.floor(box.top) + 1,
+            "xmax": math.ceil(box.right),
+            "ymax": math.ceil(box.bottom),
+        }
+        facts = {"pose": "Unspecified", "truncated": 0, "difficult": int(not box.care)}
+        return {"name": printable(box.kind), **facts, "bndbox": corners}
+
+    def close(self) -> None:
+        for split, names in self._names.items():
+            put(self.place(self._folder, split), "".join(f"{name}\n" for name in names.rows()).encode())
+
+    @staticmethod
+    def place(folder: Path, split: str) -> Path:
+        return folder / split / "ImageSets" / "Main" / f"{split}.txt"
+
+
+def _element(tag: str, content: Any) -> ElementTree.Element:
+    made = ElementTree.Element(tag)
+    if isinstance(content, dict):
+        made.extend(_element(name, item) for name, item in content.items())
+    else:
+        made.text = str(content)
+    return made

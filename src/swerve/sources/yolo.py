@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.errors import InputError, UnreadableCase, printable
 from swerve.sources.images import SUFFIXES
 from swerve.sources.labelled_boxes import LabelledBox, Outlined, Size, files, lines, needed, table, text
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import number, yaml_file
-from swerve.systems.kinds import COCO
+from swerve.sources.writing import Box, KindNumbers, Spools, WrittenCase, put
+from swerve.systems.detector import COCO
 
 LABELS = "labels"
 NO_LABELS = "classes.txt"  # what labelling programs leave beside the labels
@@ -193,3 +195,35 @@ def _whole(told: Any, place: str) -> int:
     if not found.is_integer():
         raise UnreadableCase(f"{place}: {found:g} is not a whole number")
     return int(found)
+
+
+class YoloWriter:
+    """`images/SPLIT`, `labels/SPLIT` and `data.yaml`; YOLO has no word for boxes without care, so they are left out."""
+
+    def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
+        del spools
+        self._folder = folder
+        self._kinds = KindNumbers(kinds)
+        self._splits: dict[str, None] = {}
+
+    def add(self, entry: WrittenCase) -> Path:
+        self._splits[entry.split] = None
+        lines = [self._line(box, *entry.image.size) for box in entry.boxes() if box.care]
+        put(self._folder / "labels" / entry.split / f"{entry.name}.txt", "".join(lines).encode())
+        return entry.write_picture(self._folder / "images" / entry.split)
+
+    def _line(self, box: Box, width: int, height: int) -> str:
+        middle = (box.left + box.right) / 2 / width, (box.top + box.bottom) / 2 / height
+        size = (box.right - box.left) / width, (box.bottom - box.top) / height
+        return f"{self._kinds.number(box.kind)} " + " ".join(f"{number:.8f}" for number in (*middle, *size)) + "\n"
+
+    def close(self) -> None:
+        folders = [f"{split}: images/{split}" for split in self._splits]
+        # A JSON text is a YAML text too, unless it spells a character as two surrogates.
+        kinds = {number: json.dumps(printable(kind), ensure_ascii=False) for kind, number in self._kinds.numbers.items()}
+        names = [f"  {number}: {kind}" for number, kind in kinds.items()]
+        put(self._folder / "data.yaml", "\n".join([*folders, "names:" if names else "names: {}", *names, ""]).encode())
+
+    @staticmethod
+    def place(folder: Path, split: str) -> Path:
+        return folder / "images" / split

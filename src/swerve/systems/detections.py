@@ -8,7 +8,9 @@ import numpy as np
 
 from swerve.core.errors import InputError
 from swerve.core.values import Array
+from swerve.systems.decoders import Outputs, numbers_of
 from swerve.systems.detector import (
+    BACKGROUNDS,
     Detector,
     RawDetections,
     check_alike,
@@ -21,9 +23,7 @@ from swerve.systems.detector import (
     rows_of,
     unit_of,
 )
-from swerve.systems.kinds import BACKGROUNDS
-from swerve.systems.reading import Sight
-from swerve.systems.saying import Outputs, numbers_of
+from swerve.systems.preprocessing import ImageView
 
 FILLER = -1  # the score, or the kind, of a row that only fills up a list
 COLUMNS = ("left", "top", "right", "bottom", "score", "kind")
@@ -36,11 +36,11 @@ class Yolox(Detector):
     output: str | int = 0
     strides: tuple[int, ...] = (8, 16, 32)
 
-    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
+    def found(self, outputs: Outputs, view: ImageView) -> RawDetections:
         rows = rows_of(outputs, self.output, 5 + len(self.kinds))
-        cells, strides = _grid(sight.shown, self.strides)
+        cells, strides = _grid(view.shown, self.strides)
         if len(cells) != len(rows):
-            width, height = sight.shown
+            width, height = view.shown
             raise InputError(f"output {self.output!r} has {len(rows)} rows, {width}x{height} shown have {len(cells)} cells")
         xyxy = corners((rows[:, :2] + cells) * strides, np.exp(rows[:, 2:4]) * strides)
         return _best(xyxy, rows[:, 4], rows[:, 5:], rows)
@@ -52,8 +52,8 @@ class YoloV5(Detector):
 
     output: str | int = 0
 
-    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
-        del sight
+    def found(self, outputs: Outputs, view: ImageView) -> RawDetections:
+        del view
         rows = rows_of(outputs, self.output, 5 + len(self.kinds))
         return _best(corners(rows[:, :2], rows[:, 2:4]), rows[:, 4], rows[:, 5:], rows)
 
@@ -64,8 +64,8 @@ class YoloV8(Detector):
 
     output: str | int = 0
 
-    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
-        del sight
+    def found(self, outputs: Outputs, view: ImageView) -> RawDetections:
+        del view
         rows = rows_of(outputs, self.output, 4 + len(self.kinds), turned=True)
         return _best(corners(rows[:, :2], rows[:, 2:4]), np.ones(len(rows)), rows[:, 4:], rows)
 
@@ -94,8 +94,8 @@ class Ssd(Detector):
         if self.background and self.kinds[0] in BACKGROUNDS:
             object.__setattr__(self, "kinds", self.kinds[1:])
 
-    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
-        xyxy = ordered(rows_of(outputs, self.boxes, 4), self.order) * unit_of(self.normalised, sight)
+    def found(self, outputs: Outputs, view: ImageView) -> RawDetections:
+        xyxy = ordered(rows_of(outputs, self.boxes, 4), self.order) * unit_of(self.normalised, view)
         scores = rows_of(outputs, self.scores, len(self.kinds) + self.background)
         check_alike(boxes=xyxy, scores=scores)
         check_scores(scores)
@@ -132,9 +132,9 @@ class NumberedDetections(Detector):
         first = self.first or 0
         return range(first, first + len(self.kinds))
 
-    def listed(self, boxes: Array, scores: Array, labels: Array, sight: Sight) -> RawDetections:
+    def listed(self, boxes: Array, scores: Array, labels: Array, view: ImageView) -> RawDetections:
         """The boxes of a list, without the rows that only fill it up."""
-        xyxy = boxes * unit_of(self.normalised, sight)
+        xyxy = boxes * unit_of(self.normalised, view)
         real = (scores != FILLER) & (labels != FILLER)
         found = RawDetections(xyxy, scores, labels, largest(xyxy, scores, labels)).where(real)
         check_scores(found.scores)
@@ -170,12 +170,12 @@ class Dicts(NumberedDetections):
         super().__post_init__()
         check_order(self.order)
 
-    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
+    def found(self, outputs: Outputs, view: ImageView) -> RawDetections:
         boxes = rows_of(outputs, self.boxes, 4, fewest=0)
         labels, scores = (numbers_of(outputs, which).reshape(-1) for which in (self.labels, self.scores))
         check_alike(boxes=boxes, labels=labels, scores=scores)
         count = len(boxes) if self.count is None else _counted(outputs, self.count, len(boxes))
-        return self.listed(ordered(boxes, self.order)[:count], scores[:count], labels[:count], sight)
+        return self.listed(ordered(boxes, self.order)[:count], scores[:count], labels[:count], view)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,10 +195,10 @@ class EndToEnd(NumberedDetections):
         if any(self.columns.count(name) != 1 for name in COLUMNS):
             raise InputError(f"columns must name each of {', '.join(COLUMNS)} once, got {', '.join(map(str, self.columns))}")
 
-    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
+    def found(self, outputs: Outputs, view: ImageView) -> RawDetections:
         rows = rows_of(outputs, self.output, len(self.columns), fewest=0)
         told = rows[:, [self.columns.index(name) for name in COLUMNS]]
-        return self.listed(told[:, :4], told[:, 4], told[:, 5], sight)
+        return self.listed(told[:, :4], told[:, 4], told[:, 5], view)
 
 
 def _counted(outputs: Outputs, which: str | int, rows: int) -> int:

@@ -26,20 +26,45 @@ What happens to an answer that is not as it should be (R22):
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from swerve.core.errors import InputError, did_you_mean
 from swerve.core.values import LARGEST_NUMBER, Array, Boxes2D
-from swerve.systems.kinds import NAMELESS, names_of
-from swerve.systems.nms import apart
-from swerve.systems.reading import Sight
-from swerve.systems.saying import Outputs, numbers_of
+from swerve.systems.decoders import Outputs, numbers_of
+from swerve.systems.preprocessing import ImageView
 
 ROUNDING = 1e-3  # by which a score may miss 0 or 1: those of half precision and of quantised networks do
 SHARES = 1.5  # boxes in shares of a picture end before this: some reach a little beyond its edge
 ORDERS = ("xyxy", "yxyx", "xywh", "cxcywh")
+MOST_COMPARED = 30_000  # boxes with the best scores: as YOLOv5 and its successors do, so that no answer costs a minute
+AT_ONCE = 256  # boxes held against all that were kept: pairs of all with all would fill the memory
+
+_COCO = (
+    "person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, stop sign, "
+    "parking meter, bench, bird, cat, dog, horse, sheep, cow, elephant, bear, zebra, giraffe, backpack, umbrella, "
+    "handbag, tie, suitcase, frisbee, skis, snowboard, sports ball, kite, baseball bat, baseball glove, skateboard, "
+    "surfboard, tennis racket, bottle, wine glass, cup, fork, knife, spoon, bowl, banana, apple, sandwich, orange, "
+    "broccoli, carrot, hot dog, pizza, donut, cake, chair, couch, potted plant, bed, dining table, toilet, tv, laptop, "
+    "mouse, remote, keyboard, cell phone, microwave, oven, toaster, sink, refrigerator, book, clock, vase, scissors, "
+    "teddy bear, hair drier, toothbrush"
+)
+COCO = tuple(_COCO.split(", "))
+
+BACKGROUNDS = ("__background__", "background")
+NAMELESS = (*BACKGROUNDS, "N/A")  # places of a list that no box may have
+_LEFT_OUT = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)  # numbers of the paper's list that the labels never had
+
+
+def _with_gaps() -> tuple[str, ...]:
+    named = iter(COCO)
+    return (BACKGROUNDS[0], *("N/A" if number in _LEFT_OUT else next(named) for number in range(1, 91)))
+
+
+COCO_91 = _with_gaps()  # by the labels' own numbers, as torchvision and TensorFlow's detection API count
+LISTS: Mapping[str, tuple[str, ...]] = MappingProxyType({"coco": COCO, "coco-91": COCO_91})
 
 
 class RawDetections(NamedTuple):
@@ -89,18 +114,18 @@ class Detector:
         if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
             raise InputError(f"most must be a whole number of at least 1, got {self.most!r}")
 
-    def __call__(self, outputs: Outputs, sight: Sight) -> Boxes2D:
+    def __call__(self, outputs: Outputs, view: ImageView) -> Boxes2D:
         """The boxes in the picture's own pixels, best score first."""
         with np.errstate(all="ignore"):  # what is not finite is looked for below
-            found = self.found(outputs, sight)
+            found = self.found(outputs, view)
         if not found.largest <= LARGEST_NUMBER:
-            return Boxes2D(np.full((1, 4), found.largest), (self.kinds[0],), size=sight.size)
+            return Boxes2D(np.full((1, 4), found.largest), (self.kinds[0],), size=view.size)
         found = self._wanted(found.where(found.scores > self.score))
         labels = found.labels * (not self.across)  # boxes of one label meet
         kept = apart(found.xyxy, found.scores, labels, iou=self.iou, most=self.most)
-        return self._said(found.where(kept), sight)
+        return self._said(found.where(kept), view)
 
-    def found(self, outputs: Outputs, sight: Sight) -> RawDetections:
+    def found(self, outputs: Outputs, view: ImageView) -> RawDetections:
         """Every box of the output, before any is left out."""
         raise NotImplementedError
 
@@ -122,12 +147,12 @@ class Detector:
         asked = np.array([not self.only or name in self.only for name in self.kinds])
         return found.where(asked[found.labels])
 
-    def _said(self, found: RawDetections, sight: Sight) -> Boxes2D:
-        xyxy = np.clip(sight.back(found.xyxy), 0, np.tile(sight.size, 2))
+    def _said(self, found: RawDetections, view: ImageView) -> Boxes2D:
+        xyxy = np.clip(view.back(found.xyxy), 0, np.tile(view.size, 2))
         shows = (xyxy[:, 2:] > xyxy[:, :2]).all(axis=1)
         names = [self.kinds[int(label)] for label in found.labels[shows]]
         scores = np.clip(found.scores[shows], 0, 1)
-        return Boxes2D(xyxy[shows], tuple(self.rename.get(name, name) for name in names), scores, sight.size)
+        return Boxes2D(xyxy[shows], tuple(self.rename.get(name, name) for name in names), scores, view.size)
 
 
 def rows_of(outputs: Outputs, which: str | int, wide: int, *, fewest: int = 1, turned: bool = False) -> Array:
@@ -155,9 +180,9 @@ def ordered(boxes: Array, order: str) -> Array:
     return boxes[:, [1, 0, 3, 2]] if order == "yxyx" else boxes
 
 
-def unit_of(normalised: bool, sight: Sight) -> Array:
+def unit_of(normalised: bool, view: ImageView) -> Array:
     """The pixels of one unit, for each edge of a box."""
-    return np.tile(sight.shown, 2) if normalised else np.ones(4)
+    return np.tile(view.shown, 2) if normalised else np.ones(4)
 
 
 def largest(*numbers: Array) -> float:
@@ -191,3 +216,54 @@ def check_alike(**parts: Array) -> None:
     """Refuses outputs of different lengths."""
     if len({len(part) for part in parts.values()}) > 1:
         raise InputError(f"the outputs do not fit: {', '.join(f'{len(part)} {name}' for name, part in parts.items())}")
+
+
+def names_of(kinds: object) -> tuple[str, ...]:
+    """The names of a list that is known by its word, or those that are given."""
+    given = LISTS.get(kinds, kinds) if isinstance(kinds, str) else kinds
+    if not isinstance(given, tuple | list) or not given or not all(isinstance(name, str) for name in given):
+        raise InputError(f"kinds must be a list of one or more names, or one of {', '.join(LISTS)}, got {kinds!r}")
+    return tuple(given)
+
+
+def apart(xyxy: Array, scores: Array, labels: Array, *, iou: float, most: int) -> Array:
+    """The places of at most `most` boxes, best score first, each without an IoU above `iou` with a better one it meets.
+
+    Boxes meet where their labels are equal. Of equal scores the lower place comes first, so that the result is the same
+    on every machine.
+    """
+    order = np.argsort(-scores, kind="stable")
+    if iou >= 1:  # no overlap is above it
+        return order[:most]
+    kept = order[:0]
+    for start in range(0, min(len(order), MOST_COMPARED), AT_ONCE):
+        block = order[start : min(start + AT_ONCE, MOST_COMPARED)]
+        block = block[~_hidden(xyxy, labels, kept, block, iou)]
+        while block.size and len(kept) < most:
+            kept = np.append(kept, block[0])
+            block = block[1:][~_hidden(xyxy, labels, kept[-1:], block[1:], iou)]
+        if len(kept) == most:
+            break
+    return kept
+
+
+def _hidden(xyxy: Array, labels: Array, better: Array, worse: Array, iou: float) -> Array:
+    """Which of the worse boxes lie on a better one of their label."""
+    meets = labels[better][:, np.newaxis] == labels[worse]
+    hidden: Array = (meets & (overlaps(xyxy[better], xyxy[worse]) > iou)).any(axis=0)
+    return hidden
+
+
+def overlaps(ones: Array, others: Array) -> Array:
+    """The IoU of each box with each other one, in rows; 0 where both are empty."""
+    low = np.maximum(ones[:, np.newaxis, :2], others[:, :2])
+    high = np.minimum(ones[:, np.newaxis, 2:], others[:, 2:])
+    shared = _areas(low, high)
+    union = _areas(ones[:, np.newaxis, :2], ones[:, np.newaxis, 2:]) + _areas(others[:, :2], others[:, 2:]) - shared
+    shares: Array = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return shares
+
+
+def _areas(low: Array, high: Array) -> Array:
+    areas: Array = np.maximum(high - low, 0).prod(axis=-1)
+    return areas

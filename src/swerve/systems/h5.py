@@ -16,7 +16,7 @@ from safetensors.numpy import load
 from swerve.config import limits
 from swerve.core.errors import InputError
 from swerve.core.values import Array
-from swerve.systems.library import library
+from swerve.systems.network import library
 from swerve.systems.weights import RATIO, model_file
 
 PROGRAM = Path(__file__).with_name("h5_child.py")

@@ -22,8 +22,7 @@ from swerve.systems.h5 import read_h5_file
 from swerve.systems.keras_file import fill, model_in, model_of
 from swerve.systems.keras_probe import layers_of, probe
 from swerve.systems.keras_structure import keras_library
-from swerve.systems.network import Engine, Network, Pass, Rows
-from swerve.systems.passes import CHANNELS
+from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows
 from swerve.systems.torch import outputs_of
 
 

@@ -13,11 +13,10 @@ import numpy as np
 from swerve.config import limits
 from swerve.core.errors import InputError
 from swerve.core.values import Array
-from swerve.sources import strict_json
-from swerve.sources.plain import Misread
+from swerve.sources.strict import ParseError, parse_json
 from swerve.systems.h5 import H5, read_h5, read_h5_file
 from swerve.systems.keras_structure import keras_library, plain_name, rebuilt
-from swerve.systems.library import library
+from swerve.systems.network import library
 from swerve.systems.weights import check_archive, model_file
 
 MODEL_WEIGHTS, CONFIG = "model.weights.h5", "config.json"
@@ -72,10 +71,10 @@ def _json(text: bytes | str, path: Path) -> Any:
     if len(text) > limits.MANIFEST:
         raise InputError(f"{path}: a description of {len(text):,} bytes, at most {limits.MANIFEST:,} are read")
     try:
-        return strict_json.parsed(text if isinstance(text, str) else text.decode())
+        return parse_json(text if isinstance(text, str) else text.decode())
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: its description is not UTF-8 text") from error
-    except Misread as error:
+    except ParseError as error:
         raise InputError(f"{path}: its description does not read: {error.reason} (line {error.line})") from error
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from swerve.core.system import Activations
 from swerve.systems.keras_structure import keras_library
-from swerve.systems.passes import INPUT, joined
+from swerve.systems.network import INPUT, joined
 from swerve.systems.probe import Call, Watch, shown
 
 RANKS = ("1D", "2D", "3D")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swerve.core.errors import EnvironmentFault, InputError
-from swerve.systems.library import library
+from swerve.systems.network import library
 
 JSON = Any
 Source = tuple[str, int, int]

@@ -15,11 +15,9 @@ import numpy as np
 from swerve.core.errors import InputError, printable
 from swerve.core.system import Activations
 from swerve.core.values import Array
-from swerve.systems.library import library
-from swerve.systems.network import Engine, Network, Pass, Rows
+from swerve.systems.network import CHANNELS, INPUT, Engine, Network, Pass, Rows, joined, library
 from swerve.systems.onnx_file import onnx_library, providers_for, read_onnx
 from swerve.systems.onnx_graph import Tap, add_taps, outputs_of, taps_of
-from swerve.systems.passes import CHANNELS, INPUT, joined
 
 KINDS = {"float": np.float32, "float16": np.float16, "double": np.float64, "uint8": np.uint8, "int8": np.int8}
 TOLD = 200  # characters of what onnxruntime says; sizes expected and got are among them

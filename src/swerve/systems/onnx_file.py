@@ -10,7 +10,7 @@ from typing import Any
 from swerve.config import limits
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
 from swerve.sources.root import Root
-from swerve.systems.library import library
+from swerve.systems.network import library
 from swerve.systems.weights import model_file
 
 # Operators that come with onnxruntime itself; any other domain means a library that would have to be loaded.

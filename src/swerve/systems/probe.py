@@ -20,7 +20,7 @@ from swerve.core.errors import InputError, did_you_mean
 from swerve.core.system import Activations
 from swerve.core.values import Array
 from swerve.coverage.layers import CoverageWarning, Spanned
-from swerve.systems.passes import INPUT, joined
+from swerve.systems.network import INPUT, joined
 
 CACHED = 1 << 19  # numbers looked at twice in a row
 MODULES: dict[str, tuple[type[nn.Module], ...]] = {

@@ -13,7 +13,7 @@ import numpy as np
 from swerve.core.case import Source
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Array
-from swerve.systems.library import library
+from swerve.systems.network import library
 from swerve.systems.onnx import Onnx
 from swerve.systems.onnx_file import onnx_library, read_onnx
 

@@ -18,7 +18,7 @@ import numpy as np
 from swerve.config import limits
 from swerve.core.errors import InputError, did_you_mean
 from swerve.core.values import Array
-from swerve.systems.reading import Sight
+from swerve.systems.preprocessing import ImageView
 
 METHODS = MappingProxyType(
     {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR, "nearest": cv2.INTER_NEAREST, "cubic": cv2.INTER_CUBIC}
@@ -33,38 +33,38 @@ PLACES = ("centre", *ROWS, *COLUMNS, *(f"{row}-{column}" for row in ROWS for col
 class Grey:
     """One channel: the luma of BT.601, of RGB or BGR."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        if sight.colours not in TO_GREY:
-            raise InputError(f"grey reads rgb or bgr, got {sight.colours}")
-        return _recoloured(sight, self, TO_GREY[sight.colours])
+    def __call__(self, view: ImageView) -> ImageView:
+        if view.colours not in TO_GREY:
+            raise InputError(f"grey reads rgb or bgr, got {view.colours}")
+        return _recoloured(view, self, TO_GREY[view.colours])
 
 
 @dataclass(frozen=True)
 class Yuv:
     """Luma and two differences of colour, as OpenCV counts them."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        _check_first(sight, self)
-        return _recoloured(sight, self, cv2.COLOR_RGB2YUV)
+    def __call__(self, view: ImageView) -> ImageView:
+        _check_first(view, self)
+        return _recoloured(view, self, cv2.COLOR_RGB2YUV)
 
 
 @dataclass(frozen=True)
 class Hsv:
     """Hue, saturation and value, as OpenCV counts them: hue of bytes from 0 to 180."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        _check_first(sight, self)
-        return _recoloured(sight, self, cv2.COLOR_RGB2HSV)
+    def __call__(self, view: ImageView) -> ImageView:
+        _check_first(view, self)
+        return _recoloured(view, self, cv2.COLOR_RGB2HSV)
 
 
 @dataclass(frozen=True)
 class Bgr:
     """The channels the other way round: RGB to BGR, or back."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        if sight.colours not in TURNED:
-            raise InputError(f"bgr turns rgb, got {sight.colours}; leave one of the two out")
-        return sight.recoloured(np.ascontiguousarray(sight.numbers[..., ::-1]), TURNED[sight.colours])
+    def __call__(self, view: ImageView) -> ImageView:
+        if view.colours not in TURNED:
+            raise InputError(f"bgr turns rgb, got {view.colours}; leave one of the two out")
+        return view.recoloured(np.ascontiguousarray(view.numbers[..., ::-1]), TURNED[view.colours])
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Resize:
         _check_size(self)
         _check_known("by", self.by, METHODS)
 
-    def __call__(self, sight: Sight) -> Sight:
-        return _resized(sight, self.width, self.height, self.by)
+    def __call__(self, view: ImageView) -> ImageView:
+        return _resized(view, self.width, self.height, self.by)
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Crop:
         if self.left >= self.right or self.top >= self.bottom:
             raise InputError(f"crop: right and bottom must lie beyond left and top, got {self}")
 
-    def __call__(self, sight: Sight) -> Sight:
-        return _cut(sight, self, self.left, self.top, self.right, self.bottom)
+    def __call__(self, view: ImageView) -> ImageView:
+        return _cut(view, self, self.left, self.top, self.right, self.bottom)
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ class CropTo:
         _check_size(self)
         _check_known("at", self.at, PLACES)
 
-    def __call__(self, sight: Sight) -> Sight:
-        width, height = sight.shown
+    def __call__(self, view: ImageView) -> ImageView:
+        width, height = view.shown
         left = _start(width - self.width, self.at, COLUMNS)
         top = _start(height - self.height, self.at, ROWS)
-        return _cut(sight, self, left, top, left + self.width, top + self.height)
+        return _cut(view, self, left, top, left + self.width, top + self.height)
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,13 @@ class Letterbox:
         if isinstance(self.pad, bool) or not isinstance(self.pad, int) or not 0 <= self.pad <= 255:
             raise InputError(f"letterbox: pad must be a whole number from 0 to 255, got {self.pad!r}")
 
-    def __call__(self, sight: Sight) -> Sight:
-        wide, high = sight.shown
+    def __call__(self, view: ImageView) -> ImageView:
+        wide, high = view.shown
         ratio = min(self.width / wide, self.height / high)
         if not self.upscale:
             ratio = min(ratio, 1.0)
         whole = int if self.at == "top-left" else round
-        small = _resized(sight, max(1, whole(wide * ratio)), max(1, whole(high * ratio)), self.by)
+        small = _resized(view, max(1, whole(wide * ratio)), max(1, whole(high * ratio)), self.by)
         width, height = small.shown
         left, top = (0, 0) if self.at == "top-left" else (_margin(self.width - width), _margin(self.height - height))
         numbers = np.full((self.height, self.width, small.numbers.shape[2]), self.pad, dtype=small.numbers.dtype)
@@ -161,8 +161,8 @@ class Letterbox:
 class Float:
     """Bytes as numbers with a fraction, 0 to 255 as before."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        return sight.with_numbers(_floats(sight))
+    def __call__(self, view: ImageView) -> ImageView:
+        return view.with_numbers(_floats(view))
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,8 @@ class Multiply:
     def __post_init__(self) -> None:
         _check_factors("multiply: by", (self.by,))
 
-    def __call__(self, sight: Sight) -> Sight:
-        return sight.with_numbers(_floats(sight) * np.float32(self.by))
+    def __call__(self, view: ImageView) -> ImageView:
+        return view.with_numbers(_floats(view) * np.float32(self.by))
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,8 @@ class Divide:
     def __post_init__(self) -> None:
         _check_factors("divide: by", (self.by,))
 
-    def __call__(self, sight: Sight) -> Sight:
-        return sight.with_numbers(_floats(sight) / np.float32(self.by))
+    def __call__(self, view: ImageView) -> ImageView:
+        return view.with_numbers(_floats(view) / np.float32(self.by))
 
 
 @dataclass(frozen=True)
@@ -203,35 +203,35 @@ class Normalise:
             raise InputError(f"normalise: mean must be one or more numbers, got {self.mean!r}")
         _check_factors("normalise: std", self.std)
 
-    def __call__(self, sight: Sight) -> Sight:
-        channels = sight.numbers.shape[2]
+    def __call__(self, view: ImageView) -> ImageView:
+        channels = view.numbers.shape[2]
         for what, given in (("mean", self.mean), ("std", self.std)):
             if len(given) not in (1, channels):
                 raise InputError(f"normalise: {what} has {len(given)} numbers, the picture {channels} channels")
         mean, std = (np.array(given, dtype=np.float32) for given in (self.mean, self.std))
-        return sight.with_numbers((_floats(sight) - mean) / std)
+        return view.with_numbers((_floats(view) - mean) / std)
 
 
-def _recoloured(sight: Sight, step: object, code: int) -> Sight:
-    if sight.numbers.shape[2] != 3:
-        raise InputError(f"{_name(step)} reads three channels, got {sight.numbers.shape[2]}")
-    return sight.recoloured(_channelled(cv2.cvtColor(sight.numbers, code)), _name(step))
+def _recoloured(view: ImageView, step: object, code: int) -> ImageView:
+    if view.numbers.shape[2] != 3:
+        raise InputError(f"{_name(step)} reads three channels, got {view.numbers.shape[2]}")
+    return view.recoloured(_channelled(cv2.cvtColor(view.numbers, code)), _name(step))
 
 
-def _resized(sight: Sight, width: int, height: int, by: str) -> Sight:
-    wide, high = sight.shown
+def _resized(view: ImageView, width: int, height: int, by: str) -> ImageView:
+    wide, high = view.shown
     if (wide, high) == (width, height):
-        return sight
-    numbers = _channelled(cv2.resize(sight.numbers, (width, height), interpolation=METHODS[by]))
-    return sight.moved(numbers, scale=(width / wide, height / high))
+        return view
+    numbers = _channelled(cv2.resize(view.numbers, (width, height), interpolation=METHODS[by]))
+    return view.moved(numbers, scale=(width / wide, height / high))
 
 
-def _cut(sight: Sight, step: object, left: int, top: int, right: int, bottom: int) -> Sight:
-    width, height = sight.shown
+def _cut(view: ImageView, step: object, left: int, top: int, right: int, bottom: int) -> ImageView:
+    width, height = view.shown
     if left < 0 or top < 0 or right > width or bottom > height:
         part = f"{right - left}x{bottom - top} pixels from ({left}, {top})"
         raise InputError(f"{_name(step)}: {part} do not lie in the {width}x{height} shown")
-    return sight.moved(sight.numbers[top:bottom, left:right], shift=(-left, -top))
+    return view.moved(view.numbers[top:bottom, left:right], shift=(-left, -top))
 
 
 def _channelled(numbers: Array) -> Array:
@@ -239,8 +239,8 @@ def _channelled(numbers: Array) -> Array:
     return numbers if numbers.ndim == 3 else numbers[..., np.newaxis]
 
 
-def _floats(sight: Sight) -> Array:
-    return sight.numbers.astype(np.float32)
+def _floats(view: ImageView) -> Array:
+    return view.numbers.astype(np.float32)
 
 
 def _start(room: int, at: str, sides: tuple[str, str]) -> int:
@@ -253,9 +253,9 @@ def _margin(room: int) -> int:
     return round(room / 2 - 0.1)  # YOLOv5: an odd pixel goes to the right or below
 
 
-def _check_first(sight: Sight, step: object) -> None:
-    if sight.colours != "rgb" or sight.numbers.dtype != np.uint8:
-        name, given = _name(step), f"{sight.numbers.dtype} in {sight.colours}"
+def _check_first(view: ImageView, step: object) -> None:
+    if view.colours != "rgb" or view.numbers.dtype != np.uint8:
+        name, given = _name(step), f"{view.numbers.dtype} in {view.colours}"
         raise InputError(f"{name} reads uint8 in rgb, got {given}; put {name} before bgr, float, divide and normalise")
 
 

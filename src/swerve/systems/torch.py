@@ -18,8 +18,7 @@ from swerve.core.seeding import digest_of
 from swerve.core.system import Answer, Traced
 from swerve.core.values import Array, Value
 from swerve.systems.function import answer_of, identity_of, state_of, weights_of
-from swerve.systems.network import Engine, Network, Pass, Rows
-from swerve.systems.passes import CHANNELS
+from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows
 from swerve.systems.probe import layers_of, probe
 from swerve.systems.weights import filled
 

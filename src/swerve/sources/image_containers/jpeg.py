@@ -10,8 +10,8 @@ import re
 import struct
 from collections.abc import Iterator
 
-from swerve.sources.pictures.container import PIECES, Container, Unsound, check_size, cut_off, several
-from swerve.sources.pictures.tiff import orientation
+from swerve.sources.image_containers.container import PIECES, Container, Unsound, check_size, cut_off, several
+from swerve.sources.image_containers.tiff import orientation
 
 SCANS = 64  # passes of a progressive picture; each goes over all pixels
 FILL = re.compile(rb"\xff*")

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Iterator
 
 from swerve.config import limits
-from swerve.sources.pictures.container import PIECES, Container, Unsound, check_size, cut_off, several
-from swerve.sources.pictures.tiff import orientation
+from swerve.sources.image_containers.container import PIECES, Container, Unsound, check_size, cut_off, several
+from swerve.sources.image_containers.tiff import orientation
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PIXELS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")

@@ -14,7 +14,7 @@ import numpy as np
 from swerve.core.convention import Convention
 from swerve.core.errors import InputError, did_you_mean
 from swerve.core.values import LARGEST_NUMBER, Array, Signal, Steering, Value
-from swerve.systems.reading import Sight
+from swerve.systems.preprocessing import ImageView
 
 Outputs = Mapping[str, Array]  # one case's outputs by name, in the model's order, without the batch axis
 PER_METRE = "per-metre"  # one divided by the radius of the path, in metres
@@ -34,8 +34,8 @@ ACTIVATIONS: Mapping[str, Callable[[float], float]] = MappingProxyType(
 class Decoder(Protocol):
     """Words one output, or several."""
 
-    def __call__(self, outputs: Outputs, sight: Sight) -> Value:
-        """What the outputs say of the picture that was shown as `sight`."""
+    def __call__(self, outputs: Outputs, view: ImageView) -> Value:
+        """What the outputs say of the picture that was shown as `view`."""
 
 
 def chosen(outputs: Outputs, which: str | int) -> Array:
@@ -60,7 +60,7 @@ def numbers_of(outputs: Outputs, which: str | int) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SaySteering:
+class SteeringDecoder:
     """One number as an angle of the steering wheel; unit, sign and wheel have no default, published networks differ.
 
     Args:
@@ -93,8 +93,8 @@ class SaySteering:
             raise InputError(f"steering: a path turns the road wheels, kind must be road, got {self.kind!r}")
         _ = self.convention  # checked now, not at the first answer
 
-    def __call__(self, outputs: Outputs, sight: Sight) -> Steering:
-        del sight
+    def __call__(self, outputs: Outputs, view: ImageView) -> Steering:
+        del view
         number = _number(outputs, self.output, self.index, self.activation)
         if self.wheelbase is not None and _sound(number):
             number = math.atan(self.wheelbase * number)
@@ -108,7 +108,7 @@ class SaySteering:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SaySignal:
+class SignalDecoder:
     """One number as a signal called `name`, such as the probability of a collision."""
 
     name: str
@@ -120,8 +120,8 @@ class SaySignal:
     def __post_init__(self) -> None:
         _check_activation(self.activation)
 
-    def __call__(self, outputs: Outputs, sight: Sight) -> Signal:
-        del sight
+    def __call__(self, outputs: Outputs, view: ImageView) -> Signal:
+        del view
         return Signal(self.name, _number(outputs, self.output, self.index, self.activation), self.unit)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self, TypeVar
+from typing import IO, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,22 @@ from swerve.store.files import png_bytes
 LONGEST_SLUG = 60
 
 Sensed = TypeVar("Sensed", Image, PointCloud)
+
+
+class Writer(Protocol):
+    """A format, writing to the folder it was made with."""
+
+    def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None: ...
+
+    def add(self, entry: WrittenCase) -> Path:
+        """Write one case; returns the path of its picture, or of its sweep where there is none."""
+
+    def close(self) -> None:
+        """Write what can only be told at the end."""
+
+    @staticmethod
+    def place(folder: Path, split: str) -> Path:
+        """The file or folder of a side that a training program is given."""
 
 
 class Box(NamedTuple):
@@ -166,3 +182,17 @@ class Spools(dict[str, Spool]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for spool in self.values():
             spool.close()
+
+
+class KindNumbers:
+    """Numbers for kinds: first those known beforehand, then others in the order in which they turn up."""
+
+    def __init__(self, known: Sequence[str], first: int = 0) -> None:
+        self._first = first
+        self.numbers: dict[str, int] = {}
+        for kind in known:
+            self.number(kind)
+
+    def number(self, kind: str) -> int:
+        """The number of a kind."""
+        return self.numbers.setdefault(kind, self._first + len(self.numbers))

@@ -6,8 +6,8 @@ import re
 import struct
 from collections.abc import Iterator
 
-from swerve.sources.pictures.container import PIECES, Container, Unsound, check_size, cut_off, several
-from swerve.sources.pictures.tiff import orientation
+from swerve.sources.image_containers.container import PIECES, Container, Unsound, check_size, cut_off, several
+from swerve.sources.image_containers.tiff import orientation
 
 RUN_LENGTHS = (1, 2)  # ways to pack a BMP
 GAP = rb"(?:\s|#[^\r\n]*[\r\n])+"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 
-from swerve.sources.pictures.container import Container, Unsound
-from swerve.sources.pictures.jpeg import from_jpeg
-from swerve.sources.pictures.png import SIGNATURE, from_png, short_of_rows
-from swerve.sources.pictures.small import PORTABLE, from_bmp, from_portable, from_webp
-from swerve.sources.pictures.tiff import ORDERS, from_tiff
+from swerve.sources.image_containers.container import Container, Unsound
+from swerve.sources.image_containers.jpeg import from_jpeg
+from swerve.sources.image_containers.others import PORTABLE, from_bmp, from_portable, from_webp
+from swerve.sources.image_containers.png import SIGNATURE, from_png, short_of_rows
+from swerve.sources.image_containers.tiff import ORDERS, from_tiff
 
 __all__ = ["Container", "Unsound", "opened", "short_of_rows"]
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from swerve.config import limits
-from swerve.sources.pictures.container import PIECES, Container, Unsound, check_size, several
+from swerve.sources.image_containers.container import PIECES, Container, Unsound, check_size, several
 
 WIDTH, HEIGHT, BITS, SAMPLES, ROWS_PER_STRIP, PLANAR, TILE_WIDTH, TILE_HEIGHT = 256, 257, 258, 277, 278, 284, 322, 323
 ORIENTATION = 274

@@ -18,7 +18,7 @@ FRAMES = ("one", "stack", "channels", "differences")
 
 
 @dataclass(frozen=True, eq=False)
-class Sight:
+class ImageView:
     """What a network is shown of one picture, and where that lies in the picture.
 
     A point (x, y) of the picture lies at (x, y) * scale + shift of what is shown; both count from the upper left corner.
@@ -41,17 +41,17 @@ class Sight:
         corners: Array = (xyxy - np.tile(self.shift, 2)) / np.tile(self.scale, 2)
         return corners
 
-    def with_numbers(self, numbers: Array) -> Sight:
+    def with_numbers(self, numbers: Array) -> ImageView:
         """The same place and colours with other numbers."""
         return replace(self, numbers=numbers)
 
-    def recoloured(self, numbers: Array, colours: str) -> Sight:
+    def recoloured(self, numbers: Array, colours: str) -> ImageView:
         """The same place in other colours."""
         return replace(self, numbers=numbers, colours=colours)
 
     def moved(
         self, numbers: Array, *, scale: tuple[float, float] = (1.0, 1.0), shift: tuple[float, float] = (0.0, 0.0)
-    ) -> Sight:
+    ) -> ImageView:
         """Other numbers, where a point now shown at (x, y) is at (x, y) * scale + shift of them."""
         return replace(
             self,
@@ -65,12 +65,12 @@ class Sight:
 class Step(Protocol):
     """One thing done to a picture before a network sees it."""
 
-    def __call__(self, sight: Sight) -> Sight:
+    def __call__(self, view: ImageView) -> ImageView:
         """What is shown after this step."""
 
 
 @dataclass(frozen=True)
-class Reading:
+class Preprocessing:
     """The way from a case to the numbers of one network input, without a batch axis.
 
     Args:
@@ -91,16 +91,16 @@ class Reading:
             if given not in known:
                 raise InputError(f"{what} = {given!r} is not known; {did_you_mean(str(given), known)}")
 
-    def __call__(self, case: Case) -> Sight:
+    def __call__(self, case: Case) -> ImageView:
         """What the network is shown of a case: bytes where no step made other numbers of them, else float32.
 
         The place is that of the last frame, the one a window's truth belongs to.
         """
-        sights = [reduce(_stepped, self.steps, Sight(image.pixels, image.size)) for image in self._images(case)]
-        last = sights[-1]
-        if any(sight.numbers.shape != last.numbers.shape for sight in sights):
+        views = [reduce(_stepped, self.steps, ImageView(image.pixels, image.size)) for image in self._images(case)]
+        last = views[-1]
+        if any(view.numbers.shape != last.numbers.shape for view in views):
             raise InputError(f"{case.key}: the frames of this window do not end in one size")
-        return replace(last, numbers=self._laid_out([sight.numbers for sight in sights]), laid_out=last.shown)
+        return replace(last, numbers=self._laid_out([view.numbers for view in views]), laid_out=last.shown)
 
     def _laid_out(self, frames: Sequence[Array]) -> Array:
         if self.frames == "differences":
@@ -138,9 +138,9 @@ class Reading:
         )
 
 
-def _stepped(sight: Sight, step: Step) -> Sight:
-    after: object = step(sight)
-    if not isinstance(after, Sight) or after.numbers.ndim != 3:
-        shape = f"{after.numbers.ndim} axes" if isinstance(after, Sight) else type(after).__name__
-        raise InputError(f"{type(step).__name__} must leave a Sight of rows x columns x channels, it left {shape}")
+def _stepped(view: ImageView, step: Step) -> ImageView:
+    after: object = step(view)
+    if not isinstance(after, ImageView) or after.numbers.ndim != 3:
+        shape = f"{after.numbers.ndim} axes" if isinstance(after, ImageView) else type(after).__name__
+        raise InputError(f"{type(step).__name__} must leave a ImageView of rows x columns x channels, it left {shape}")
     return after

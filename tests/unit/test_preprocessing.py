@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.values import Array, Group, Image, Signal
-from swerve.systems.reading import Reading, Sight, Step
+from swerve.systems.preprocessing import ImageView, Preprocessing, Step
 from swerve.systems.steps import Bgr, Crop, Divide, Grey, Resize
 
 RNG = np.random.default_rng(7)
@@ -28,12 +28,12 @@ class Leaves:
 
     left: object
 
-    def __call__(self, sight: Sight) -> Sight:
-        return self.left if not isinstance(self.left, np.ndarray) else sight.with_numbers(self.left)  # type: ignore[return-value]
+    def __call__(self, view: ImageView) -> ImageView:
+        return self.left if not isinstance(self.left, np.ndarray) else view.with_numbers(self.left)  # type: ignore[return-value]
 
 
 def numbers(case: Case, *steps: Step, **options: str) -> Array:
-    return Reading(steps, **options)(case).numbers
+    return Preprocessing(steps, **options)(case).numbers
 
 
 def test_bytes_stay_bytes() -> None:
@@ -89,8 +89,8 @@ def test_steps_are_made_in_order() -> None:
 
 
 def test_colours_survive_the_layout() -> None:
-    assert Reading((Bgr(), Resize(8, 8), Divide(2)))(ONE).colours == "bgr"
-    assert Reading((Grey(), Crop(0, 0, 2, 2)), frames="stack")(WINDOW).colours == "grey"
+    assert Preprocessing((Bgr(), Resize(8, 8), Divide(2)))(ONE).colours == "bgr"
+    assert Preprocessing((Grey(), Crop(0, 0, 2, 2)), frames="stack")(WINDOW).colours == "grey"
     assert np.array_equal(numbers(ONE, Bgr(), Grey()), numbers(ONE, Grey()))
 
 
@@ -103,18 +103,18 @@ def test_nothing_is_written_to() -> None:
 @pytest.mark.parametrize("layout", ["chw", "hwc"])
 @pytest.mark.parametrize("frames", ["stack", "channels", "differences"])
 def test_place_survives_the_layout(layout: str, frames: str) -> None:
-    sight = Reading((Crop(2, 0, 6, 4), Resize(8, 12)), layout=layout, frames=frames)(WINDOW)
-    assert sight.shown == (8, 12)
-    assert sight.size == (6, 4)
-    assert sight.back(np.array([[0.0, 0.0, 8.0, 12.0]])).tolist() == [[2.0, 0.0, 6.0, 4.0]]
+    view = Preprocessing((Crop(2, 0, 6, 4), Resize(8, 12)), layout=layout, frames=frames)(WINDOW)
+    assert view.shown == (8, 12)
+    assert view.size == (6, 4)
+    assert view.back(np.array([[0.0, 0.0, 8.0, 12.0]])).tolist() == [[2.0, 0.0, 6.0, 4.0]]
 
 
 def test_place_is_the_last_frame() -> None:
     """A window of two sizes, made one by a step: boxes belong to the frame whose truth is the case's."""
     case = Case("c", {"camera": Group((Image(np.zeros((8, 8, 3), np.uint8)), Image(FRAMES[0])))})
-    sight = Reading((Resize(4, 4),), frames="stack")(case)
-    assert sight.size == (6, 4)
-    assert sight.scale == (4 / 6, 1.0)
+    view = Preprocessing((Resize(4, 4),), frames="stack")(case)
+    assert view.size == (6, 4)
+    assert view.scale == (4 / 6, 1.0)
     with pytest.raises(InputError, match="one size"):
         numbers(case, frames="stack")
 
@@ -153,12 +153,12 @@ def test_wrong_inputs_are_refused(case: Case, frames: str, why: str) -> None:
 )
 def test_unknown_words_are_refused(options: dict[str, str], hint: str) -> None:
     with pytest.raises(InputError, match=hint):
-        Reading((), **options)
+        Preprocessing((), **options)
 
 
 @pytest.mark.parametrize("left", [None, 3, np.zeros((4, 4)), np.zeros(())])
 def test_steps_must_leave_pictures(left: object) -> None:
-    with pytest.raises(InputError, match=r"^Leaves must leave a Sight of rows x columns x channels, it left"):
+    with pytest.raises(InputError, match=r"^Leaves must leave a ImageView of rows x columns x channels, it left"):
         numbers(ONE, Leaves(left))
 
 
@@ -168,7 +168,7 @@ def test_steps_must_leave_pictures(left: object) -> None:
     st.tuples(st.floats(-1e4, 1e4), st.floats(-1e4, 1e4)),
 )
 def test_back_undoes_the_place(boxes: Array, scale: tuple[float, float], shift: tuple[float, float]) -> None:
-    start = Sight(np.zeros((2, 2, 3), np.uint8), (2, 2), (2.0, 0.5), (1.0, -3.0))
+    start = ImageView(np.zeros((2, 2, 3), np.uint8), (2, 2), (2.0, 0.5), (1.0, -3.0))
     moved = start.moved(start.numbers, scale=scale, shift=shift)
     there = (boxes * np.tile(start.scale, 2) + np.tile(start.shift, 2)) * np.tile(scale, 2) + np.tile(shift, 2)
     assert np.allclose(boxes * np.tile(moved.scale, 2) + np.tile(moved.shift, 2), there, rtol=1e-9, atol=1e-6)

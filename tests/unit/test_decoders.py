@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from swerve.core.convention import Convention
 from swerve.core.errors import InputError
 from swerve.core.values import Signal, Steering
-from swerve.systems.reading import Sight
-from swerve.systems.saying import ACTIVATIONS, PER_METRE, Decoder, SaySignal, SaySteering, chosen, numbers_of
+from swerve.systems.decoders import ACTIVATIONS, PER_METRE, Decoder, SignalDecoder, SteeringDecoder, chosen, numbers_of
+from swerve.systems.preprocessing import ImageView
 
-SIGHT = Sight(np.zeros((2, 2, 3), np.uint8), (2, 2))
+VIEW = ImageView(np.zeros((2, 2, 3), np.uint8), (2, 2))
 OUTPUTS = {"steer": np.array([0.5], np.float32), "crash": np.array([[-2.0, 3.0]], np.float64), "whole": np.array(7)}
 RADIANS = {"unit": "radians", "positive": "left", "kind": "wheel"}
 BROKEN = [math.nan, math.inf, -math.inf, 1e308, -1e308]
@@ -50,8 +50,8 @@ def test_all_precisions_are_numbers(dtype: type) -> None:
 
 
 def test_decoders_fulfil_the_protocol() -> None:
-    assert isinstance(SaySteering(**RADIANS), Decoder)
-    assert isinstance(SaySignal(name="crash"), Decoder)
+    assert isinstance(SteeringDecoder(**RADIANS), Decoder)
+    assert isinstance(SignalDecoder(name="crash"), Decoder)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_decoders_fulfil_the_protocol() -> None:
     ],
 )
 def test_angles_are_said(given: dict[str, Any], degrees: float) -> None:
-    said = SaySteering(**given)(OUTPUTS, SIGHT)
+    said = SteeringDecoder(**given)(OUTPUTS, VIEW)
     assert isinstance(said, Steering)
     assert said.degrees == pytest.approx(degrees)
 
@@ -79,27 +79,27 @@ def test_angles_are_said(given: dict[str, Any], degrees: float) -> None:
 @given(st.floats(3, 1000), st.sampled_from([-1, 1]))
 def test_a_path_becomes_an_angle(radius: float, side: int) -> None:
     """A car with its axles 2.8 m apart follows a circle if its front wheels point along it: tan(angle) = 2.8 / radius."""
-    say = SaySteering(unit=PER_METRE, positive="left", kind="road", ratio=15.0, wheelbase=2.8)
-    said = say({"curve": np.array([side / radius])}, SIGHT).degrees
+    say = SteeringDecoder(unit=PER_METRE, positive="left", kind="road", ratio=15.0, wheelbase=2.8)
+    said = say({"curve": np.array([side / radius])}, VIEW).degrees
     assert said == pytest.approx(side * 15 * math.degrees(math.atan2(2.8, radius)))
 
 
 @given(st.floats(-100, 100), st.sampled_from(["degrees", "radians", 25.0]), st.sampled_from(["left", "right"]))
 def test_angles_are_the_convention(number: float, unit: str | float, positive: str) -> None:
-    say = SaySteering(unit=unit, positive=positive, kind="road", ratio=12.5)
-    assert say({"x": np.array([number])}, SIGHT) == Convention(unit, positive, "road", 12.5).steering(number)
+    say = SteeringDecoder(unit=unit, positive=positive, kind="road", ratio=12.5)
+    assert say({"x": np.array([number])}, VIEW) == Convention(unit, positive, "road", 12.5).steering(number)
 
 
 def test_signals_are_said() -> None:
-    assert SaySignal(name="brake", output="steer", unit="m/s²")(OUTPUTS, SIGHT) == Signal("brake", 0.5, "m/s²")
-    assert SaySignal(name="crash", output="crash", index=1)(OUTPUTS, SIGHT) == Signal("crash", 3.0)
-    assert SaySignal(name="crash", output="crash", index=-2)(OUTPUTS, SIGHT) == Signal("crash", -2.0)
-    assert SaySignal(name="gear", output="whole")(OUTPUTS, SIGHT) == Signal("gear", 7.0)
+    assert SignalDecoder(name="brake", output="steer", unit="m/s²")(OUTPUTS, VIEW) == Signal("brake", 0.5, "m/s²")
+    assert SignalDecoder(name="crash", output="crash", index=1)(OUTPUTS, VIEW) == Signal("crash", 3.0)
+    assert SignalDecoder(name="crash", output="crash", index=-2)(OUTPUTS, VIEW) == Signal("crash", -2.0)
+    assert SignalDecoder(name="gear", output="whole")(OUTPUTS, VIEW) == Signal("gear", 7.0)
 
 
 @given(st.floats(-30, 30))
 def test_sigmoid_is_the_sigmoid(number: float) -> None:
-    said = SaySignal(name="crash", activation="sigmoid")({"x": np.array([number])}, SIGHT)
+    said = SignalDecoder(name="crash", activation="sigmoid")({"x": np.array([number])}, VIEW)
     assert said.value == pytest.approx(1 / (1 + math.exp(-number)), abs=1e-15)
 
 
@@ -108,17 +108,17 @@ def test_sigmoid_is_the_sigmoid(number: float) -> None:
 def test_activations_hide_nothing(activation: str, number: float) -> None:
     outputs = {"x": np.array([number])}
     angles = [
-        SaySteering(**RADIANS, activation=activation),
-        SaySteering(unit=PER_METRE, positive="left", kind="road", ratio=15, wheelbase=2.8, activation=activation),
+        SteeringDecoder(**RADIANS, activation=activation),
+        SteeringDecoder(unit=PER_METRE, positive="left", kind="road", ratio=15, wheelbase=2.8, activation=activation),
     ]
-    for say in (*angles, SaySignal(name="crash", activation=activation)):
-        assert say(outputs, SIGHT).fault()
+    for say in (*angles, SignalDecoder(name="crash", activation=activation)):
+        assert say(outputs, VIEW).fault()
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_sound_numbers_stay_sound(activation: str) -> None:
     for number in (-1e9, -800.0, 0.0, 1.0, 800.0, 1e9):
-        assert SaySignal(name="crash", activation=activation)({"x": np.array([number])}, SIGHT).fault() is None
+        assert SignalDecoder(name="crash", activation=activation)({"x": np.array([number])}, VIEW).fault() is None
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_sound_numbers_stay_sound(activation: str) -> None:
 )
 def test_wrong_counts_are_refused(given: list[Any], index: int | None) -> None:
     with pytest.raises(InputError, match=r"^output 0 holds \d numbers"):
-        SaySteering(**RADIANS, index=index)({"x": np.array(given, float)}, SIGHT)
+        SteeringDecoder(**RADIANS, index=index)({"x": np.array(given, float)}, VIEW)
 
 
 @pytest.mark.parametrize("left_out", RADIANS)
 def test_conventions_have_no_defaults(left_out: str) -> None:
     given = {name: word for name, word in RADIANS.items() if name != left_out}
     with pytest.raises(TypeError, match=left_out):
-        SaySteering(**given)
+        SteeringDecoder(**given)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_conventions_have_no_defaults(left_out: str) -> None:
 )
 def test_wrong_conventions_are_refused(given: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        SaySteering(**given)
+        SteeringDecoder(**given)
 
 
 def test_wrong_signals_are_refused() -> None:
     with pytest.raises(InputError, match="activation = 'softmax' is not known"):
-        SaySignal(name="crash", activation="softmax")
+        SignalDecoder(name="crash", activation="softmax")
