@@ -5,18 +5,18 @@ import PIL.Image
 import PIL.ImageOps
 import scipy.cluster.hierarchy
 import scipy.optimize
+import swerve.sources.image_folder
+import swerve.transformations.resize
 import torch
 
 import swerve.execution.executors.worker
 import swerve.methods.deeptest
 import swerve.methods.lidar
 import swerve.relations.gates
-import swerve.sources.image_folder
 import swerve.systems.steps
 import swerve.systems.torch
 import swerve.transformations.affine
 import swerve.transformations.blur
-import swerve.transformations.resize
 import tests.quality.campaigns
 import tests.quality.test_lidar_identity
 import tests.unit.test_fuzz
