@@ -5,7 +5,7 @@ import PIL.Image
 import PIL.ImageOps
 import scipy.cluster.hierarchy
 import scipy.optimize
-import swerve.sources.image_folder
+import swerve.sources.folders
 import swerve.transformations.resize
 import torch
 

@@ -15,12 +15,12 @@ from swerve.core.case import Case
 from swerve.core.values import Array, Boxes2D, Image
 from swerve.systems.detections import Yolox
 from swerve.systems.detector import COCO
-from swerve.systems.preprocessing import ImageView, Reading
+from swerve.systems.preprocessing import ImageView, Preprocessing
 from swerve.systems.steps import Bgr, Float, Letterbox
 
 SIDE = 416
 FRAMES = 20
-READING = Reading((Bgr(), Letterbox(SIDE, SIDE, at="top-left"), Float()))
+READING = Preprocessing((Bgr(), Letterbox(SIDE, SIDE, at="top-left"), Float()))
 LIGHT = "traffic light"
 Rows = list[tuple[int, float, list[float]]]
 
