@@ -464,7 +464,7 @@ def _review(options: argparse.Namespace) -> int:
 
 
 def _zoo(options: argparse.Namespace) -> int:
-    from swerve.zoo.train import main as zoo
+    from swerve.cli.zoo import main as zoo
 
     return zoo(options.words)
 
