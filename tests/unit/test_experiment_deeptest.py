@@ -267,7 +267,7 @@ def test_coverage_that_hardly_tells_images_apart_is_said_to(folder: Path) -> Non
     assert second == correlation._hardly(_lit((0, 1))) == ""
 
 
-def _lit(*neurons: tuple[int, ...]) -> tested.Tested:
+def _lit(*neurons: tuple[int, ...]) -> tested.DeepTestRuns:
     """A system whose untouched images activate these."""
     bits = np.zeros((len(neurons), 8), bool)
     for place, some in enumerate(neurons):
@@ -433,7 +433,7 @@ def test_no_p_of_windows_that_share_frames(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(SIZES, QUICK, SMALL)
     copy = shutil.copytree(folder, tmp_path / "copy")
     assert all(row["p"] for row in rows(folder, "fig5"))
-    monkeypatch.setattr(tested.Tested, "overlapping", True)
+    monkeypatch.setattr(tested.DeepTestRuns, "overlapping", True)
     experiment(Setting(copy, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
     assert {(row["p"], row["p (Holm)"]) for row in rows(copy, "fig5")} == {("", "")}
     assert all(row["Cohen's d"] for row in rows(copy, "fig5"))
@@ -502,11 +502,11 @@ def test_shear_is_the_one_simple_change_that_the_paper_can_be_held_against() -> 
     assert violations._printed("rotation", "Epoch") is None
 
 
-def read(folder: Path) -> tested.Tested:
+def read(folder: Path) -> tested.DeepTestRuns:
     """The small network as it was tested."""
     runs = {name: Run(folder / "runs" / "small" / name) for name in ("simple", "weather", "guided")}
     subject, searched = Subject("small", network(), FakeSource(12, drive=3)), tested.Guidance((runs["guided"],), (), ())
-    return tested.Tested(subject, runs["simple"], runs["weather"], (), guidance=searched)
+    return tested.DeepTestRuns(subject, runs["simple"], runs["weather"], (), guidance=searched)
 
 
 def test_guided_violations_tell_originals_and_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -710,7 +710,7 @@ def test_kept_comparison_is_of_the_same_making(
 ) -> None:
     made: list[str] = []
     row = Compared("original", MSE, 8, 2, 0, 0.2, 0.1)
-    monkeypatch.setattr(retraining, "_retrained", lambda setting, asked, way: made.append(way) or [row])
+    monkeypatch.setattr(retraining, "_retrained", lambda setting, asked, way, checkpoint: made.append(way) or [row])
     scenes = FakeSource(24, drive=4)
     asked = Retraining(Subject("small", trainable(), scenes), scenes, passes=1)
     (tmp_path / "runs").mkdir()

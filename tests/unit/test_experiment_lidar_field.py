@@ -75,9 +75,9 @@ def none() -> Boxes3D:
     return Boxes3D(np.zeros((0, 7)), ())
 
 
-def answered(system: object, source: object) -> trials.Tested:
+def answered(system: object, source: object) -> trials.LidarRuns:
     """With a baseline of the source's cases, in all of which nothing was said."""
-    told = trials.Tested(Subject("tiny", system, source), {})  # type: ignore[arg-type]
+    told = trials.LidarRuns(Subject("tiny", system, source), {})  # type: ignore[arg-type]
     seen = [SimpleNamespace(case=key, said=(none(),), fault="") for key in source.keys()]  # type: ignore[attr-defined]
     vars(told)["baseline"] = seen
     return told
