@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from swerve.cli.zoo import main
+from swerve.cli.zoo_train import main
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.values import Boxes3D, PointCloud
