@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from swerve.core.errors import EnvironmentFault
+from swerve.execution.engine import Progress
 from swerve.report.terminal import RichProgress
-from swerve.run.engine import Progress
 from swerve.zoo.lidar import LIDAR
 from swerve.zoo.lidar_data import SweepParts
 from swerve.zoo.lidar_train import Sweeps, describe_score, lidar_cards, train_lidar

@@ -27,7 +27,7 @@ import numpy as np
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array
-from swerve.run.engine import Progress
+from swerve.execution.engine import Progress
 from swerve.store.files import json_bytes, write_whole
 
 KEY_FILE = "key.json"
