@@ -710,7 +710,7 @@ def test_kept_comparison_is_of_the_same_making(
 ) -> None:
     made: list[str] = []
     row = Compared("original", MSE, 8, 2, 0, 0.2, 0.1)
-    monkeypatch.setattr(retraining, "_retrained", lambda setting, asked, way: made.append(way) or [row])
+    monkeypatch.setattr(retraining, "_retrained", lambda setting, asked, way, checkpoint: made.append(way) or [row])
     scenes = FakeSource(24, drive=4)
     asked = Retraining(Subject("small", trainable(), scenes), scenes, passes=1)
     (tmp_path / "runs").mkdir()

@@ -42,12 +42,12 @@ from swerve.report.experiment_page import Page
 from swerve.search.fuzz import Fuzz, Siege
 from swerve.sources.kitti import Kitti
 from swerve.store.view import Run
+from swerve.train.loop import save_weights
 from swerve.transformations.scatter import PlacePoints
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.grid import Grid
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.lidar_network import BirdNet
-from swerve.zoo.train import save_weights
 from tests.fixture_sweeps import points_of
 from tests.quality.test_lidar_identity import BACKGROUND, ROAD, Coupled, Crowded, Sound, Sweeps, without
 

@@ -17,10 +17,10 @@ from swerve.experiments.lidar import subject_runs as trials
 from swerve.experiments.lidar.field import PLACES, REACHES, farthest, places, reaches, sheets, with_point
 from swerve.experiments.setting import QUICK, Setting
 from swerve.experiments.subjects import Subject
+from swerve.train.loop import save_weights
 from swerve.zoo.grid import CHANNELS, FILLED, Grid
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.lidar_network import HEADS, OUTPUTS, BirdNet
-from swerve.zoo.train import save_weights
 from tests.quality.test_lidar_identity import Sound, Sweeps
 
 CELL = Grid(32).metres

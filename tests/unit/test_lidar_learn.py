@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swerve.train.loop import save_weights
 from swerve.zoo.clusters import KINDS, Cells, obstacles
 from swerve.zoo.grid import CHANNELS, FILLED, Grid
 from swerve.zoo.lidar_learn import (
@@ -27,7 +28,6 @@ from swerve.zoo.lidar_learn import (
     varied,
 )
 from swerve.zoo.lidar_network import HEADS, OUTPUTS, BirdNet
-from swerve.zoo.train import save_weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

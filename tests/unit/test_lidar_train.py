@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from swerve.cli.zoo_train import main
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.values import Boxes3D, PointCloud
@@ -19,19 +20,26 @@ from swerve.zoo.clusters import KINDS
 from swerve.zoo.lidar import LIDAR, PACKAGED
 from swerve.zoo.lidar_data import (
     STEP,
-    KeptSweeps,
+    StoredSweeps,
     SweepPart,
     SweepParts,
-    keep_drive,
-    kept_sweeps,
     labelled,
     packed,
+    render_sweeps,
+    stored_sweeps,
     unpacked,
 )
 from swerve.zoo.lidar_learn import Labelled, LidarRecipe
 from swerve.zoo.lidar_score import reached, tallied
-from swerve.zoo.lidar_train import Sweeps, described, lidar_cards, lidar_overview, told, train_lidar, worded
-from swerve.zoo.train import main
+from swerve.zoo.lidar_train import (
+    Sweeps,
+    describe_score,
+    described,
+    lidar_cards,
+    lidar_overview,
+    page_of,
+    train_lidar,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -77,7 +85,7 @@ def test_strange_kinds_are_unknown():
 @pytest.mark.parametrize("what", ["inputs", "truth"])
 def test_nothing_is_learnt_from_half_a_case(what):
     case = replace(swept(5), **{what: {} if what == "inputs" else ()})
-    with pytest.raises(InputError, match="5: there is nothing to learn without a point cloud 'lidar' and 3-D boxes"):
+    with pytest.raises(InputError, match="5: training needs a point cloud 'lidar' and 3-D boxes as labels"):
         labelled(case)
 
 
@@ -94,7 +102,7 @@ def test_packing_rounds_to_millimetres():
 
 
 def test_sweeps_are_kept_in_order(quick_sweeps, tmp_path):
-    kept = kept_sweeps(PART, tmp_path, workers=1)
+    kept = stored_sweeps(PART, tmp_path, workers=1)
     assert len(kept) == 6
     assert [float(one.boxes[0, 0]) for one in kept] == [4, 5, 6, 7, 8, 9]
     assert [float(one.boxes[0, 0]) for one in kept[1:5:2]] == [5, 7]
@@ -106,39 +114,40 @@ def test_sweeps_are_kept_in_order(quick_sweeps, tmp_path):
 
 
 def test_sweeping_goes_on_where_stopped(quick_sweeps, monkeypatch, tmp_path):
-    def stops(part: SweepPart, place: Path, drive: int) -> None:
+    def stops(part: SweepPart, drive: int) -> dict[str, np.ndarray]:
         if drive == 1:
             raise KeyboardInterrupt
-        keep_drive(part, place, drive)
+        return render_sweeps(part, drive)
 
-    monkeypatch.setattr(lidar_data, "keep_drive", stops)
+    monkeypatch.setattr(lidar_data, "render_sweeps", stops)
     with pytest.raises(KeyboardInterrupt):
-        kept_sweeps(PART, tmp_path, workers=1)
-    monkeypatch.setattr(lidar_data, "keep_drive", keep_drive)
-    kept_sweeps(PART, tmp_path, workers=1)
-    kept_sweeps(PART, tmp_path, workers=1)
+        stored_sweeps(PART, tmp_path, workers=1)
+    monkeypatch.setattr(lidar_data, "render_sweeps", render_sweeps)
+    stored_sweeps(PART, tmp_path, workers=1)
+    stored_sweeps(PART, tmp_path, workers=1)
     assert quick_sweeps == [0, 1, 2]
 
 
 def test_two_workers_sweep_alike(tmp_path):
     part = SweepPart("val", 2, 1)
-    one, two = (kept_sweeps(part, tmp_path / str(workers), workers=workers) for workers in (1, 2))
+    one, two = (stored_sweeps(part, tmp_path / str(workers), workers=workers) for workers in (1, 2))
     for first, second in zip(one, two, strict=True):
         assert np.array_equal(first.xyzi, second.xyzi)
         assert np.array_equal(first.boxes, second.boxes)
 
 
-def test_other_worlds_sweeps_are_refused(quick_sweeps, monkeypatch, tmp_path):
-    kept_sweeps(PART, tmp_path, workers=1)
+def test_other_worlds_sweeps_are_rendered_beside(quick_sweeps, monkeypatch, tmp_path):
+    stored_sweeps(PART, tmp_path, workers=1)
     monkeypatch.setattr(lidar_data, "VERSION", 99)
-    with pytest.raises(InputError, match=r"world was .*, is 99: delete it to render it again"):
-        kept_sweeps(PART, tmp_path, workers=1)
+    stored_sweeps(PART, tmp_path, workers=1)
+    assert quick_sweeps == [0, 1, 2, 0, 1, 2]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentFault, match="cannot keep sweeps"):
-        kept_sweeps(PART, tmp_path / "file")
+    with pytest.raises(EnvironmentFault, match="cannot store rendered data"):
+        stored_sweeps(PART, tmp_path / "file")
 
 
 def test_parts_share_no_scene():
@@ -156,11 +165,11 @@ def test_keys_of_a_drive_are_the_world_s(monkeypatch):
     assert [case.key for drive in range(2) for case in part.cases(drive)] == list(world.keys())
 
 
-class FewSweeps(KeptSweeps):
+class FewSweeps(StoredSweeps):
     """Two sweeps in memory."""
 
     def __init__(self, part: SweepPart) -> None:
-        super().__init__(part, Path())
+        super().__init__(part, part.cache(Path()))
 
     def __getitem__(self, number):
         if number >= 2:
@@ -179,7 +188,7 @@ class FewSweeps(KeptSweeps):
 def test_card_tells_the_measured(name, tmp_path):
     parts = SweepParts(PART, SweepPart("val", 1, 1), SweepPart("test", 1, 1))
     given = Sweeps(FewSweeps(parts.train), FewSweeps(parts.val), parts)
-    card = train_lidar(name, tmp_path, given=given, recipe=QUICK, seed=3)
+    card = train_lidar(name, tmp_path, sweeps=given, recipe=QUICK, seed=3)
     system = LIDAR[name](tmp_path / f"{name}.safetensors", cells=32, width=8)
     test = parts.test.world()
     assert card["held_out"] == tallied(system, [test[key] for key in test.keys()]).as_dict()
@@ -190,13 +199,13 @@ def test_card_tells_the_measured(name, tmp_path):
     page = (tmp_path / f"{name}.md").read_text()
     score = card["held_out"]["kinds"]["car"]
     assert f"| car | {score['demanded']} | {score['recall']:.1%} | {score['types_right']:.1%} |" in page
-    assert told(card["held_out"]).startswith("held-out recall: car")
+    assert describe_score(card["held_out"]).startswith("held-out recall: car")
 
 
 def test_unknown_network_is_refused(tmp_path):
     given = Sweeps(FewSweeps(PART), FewSweeps(PART), SweepParts())
     with pytest.raises(InputError, match="no LiDAR system 'lider'; did you mean 'lidar'"):
-        train_lidar("lider", tmp_path, given=given)
+        train_lidar("lider", tmp_path, sweeps=given)
 
 
 def test_listing_names_both(capsys):
@@ -222,7 +231,7 @@ def test_page_shows_the_cards():
 
 
 def test_kept_are_labelled(quick_sweeps, tmp_path):
-    assert all(isinstance(one, Labelled) for one in kept_sweeps(PART, tmp_path, workers=1))
+    assert all(isinstance(one, Labelled) for one in stored_sweeps(PART, tmp_path, workers=1))
 
 
 @pytest.mark.parametrize("name", LIDAR)
@@ -230,15 +239,15 @@ def test_packaged_system_does_as_its_card_says(name):
     """Measured again on a few of the held-out sweeps: no share is worse than one draw in ten thousand would be."""
     card, soak = lidar_cards()[name], os.environ.get("SWERVE_SOAK") == "1"
     test = replace(SweepParts().test, drives=SweepParts().test.drives if soak else 5).world()
-    total, told = tallied(LIDAR[name](), (test[key] for key in test.keys())), card["held_out"]
-    shares = [(total.found[row], total.demanded[row], told["kinds"][kind]["recall"]) for row, kind in enumerate(KINDS)]
-    shares.append((sum(total.found), sum(total.found) + total.made_up, told["precision"]))
-    shares.append((sum(total.right), sum(total.found), told["types_right"]))
+    total, score = tallied(LIDAR[name](), (test[key] for key in test.keys())), card["held_out"]
+    shares = [(total.found[row], total.demanded[row], score["kinds"][kind]["recall"]) for row, kind in enumerate(KINDS)]
+    shares.append((sum(total.found), sum(total.found) + total.made_up, score["precision"]))
+    shares.append((sum(total.right), sum(total.found), score["types_right"]))
     assert sum(total.demanded) > 30
     assert [share for share in shares if share[0] < binom.ppf(1e-4, share[1], share[2])] == []
     if soak:
-        assert total.precision == pytest.approx(told["precision"], abs=0.005)  # another processor rounds otherwise
-        assert total.typed == pytest.approx(told["types_right"], abs=0.005)
+        assert total.precision == pytest.approx(score["precision"], abs=0.005)  # another processor rounds otherwise
+        assert total.typed == pytest.approx(score["types_right"], abs=0.005)
 
 
 @pytest.mark.parametrize("name", LIDAR)
@@ -251,7 +260,7 @@ def test_packaged_card_describes_the_file(name):
     """Size, stages and neurons are those of the code as it is, and the page was made from the card."""
     card = lidar_cards()[name]
     assert {key: card[key] for key in described(LIDAR[name]())} == described(LIDAR[name]())
-    assert (PACKAGED / f"{name}.md").read_text() == worded(card)
+    assert (PACKAGED / f"{name}.md").read_text() == page_of(card)
     assert card["recipe"] == asdict(LidarRecipe()) | {"seed": 7, "threads": 1}
 
 

@@ -20,11 +20,12 @@ from swerve.core.values import Image, Steering
 from swerve.relations.steering import same_angle
 from swerve.retrain.before_after import MSE, compare
 from swerve.retrain.dataset import DrawnFollowups, Prepared, prepare
-from swerve.retrain.finetune import FineTuning, finetune, torch_of
+from swerve.retrain.finetune import finetune, torch_of
 from swerve.retrain.split import Cut, split_source
 from swerve.search.sweep import Sweep
 from swerve.systems.torch import TorchSystem
 from swerve.testing.fakes import FakeSystem
+from swerve.train.loop import Recipe
 from swerve.transformations.photometric import Brighten
 
 SCALE = 30.0
@@ -76,7 +77,7 @@ def prepared(system: TorchSystem) -> Prepared:
     return prepare(campaign, split_source(campaign.source, Cut(test=0.3, val=0.2)), DrawnFollowups(campaign, rules), mix=1.0)
 
 
-FAST = FineTuning(passes=60, rate=0.05, patience=10)
+FAST = Recipe(passes=60, rate=0.05, patience=10)
 
 
 def test_changed_data_improves() -> None:
@@ -101,7 +102,7 @@ def test_both_halves_are_learnt() -> None:
 def test_same_seed_same_weights() -> None:
     sets, system = prepared(lopsided()), lopsided()
     before, short = torch.get_rng_state(), replace(FAST, passes=3, batch=8)
-    one, two, other = (finetune(system, sets.training, sets.val, recipe=replace(short, seed=seed)) for seed in (1, 1, 2))
+    one, two, other = (finetune(system, sets.training, sets.val, recipe=short, seed=seed) for seed in (1, 1, 2))
     assert one.system.fingerprint() == two.system.fingerprint() != other.system.fingerprint()
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -123,14 +124,14 @@ class Misled(Halves):
 
 def test_patience_ends_training() -> None:
     perfect = lopsided()
-    tuned = finetune(perfect, Misled(20), Halves(10), recipe=FineTuning(passes=50, rate=0.5, patience=4))
+    tuned = finetune(perfect, Misled(20), Halves(10), recipe=Recipe(passes=50, rate=0.5, patience=4))
     assert len(tuned.errors) == 5
-    assert tuned.ended == "no better for 4 passes"
+    assert tuned.ended == "the validation error did not improve for 4 passes"
 
 
 def test_never_worse_than_start() -> None:
     perfect = lopsided()
-    tuned = finetune(perfect, Misled(20), Halves(10), recipe=FineTuning(passes=5, rate=0.5, patience=5))
+    tuned = finetune(perfect, Misled(20), Halves(10), recipe=Recipe(passes=5, rate=0.5, patience=5))
     assert tuned.best == 0
     assert tuned.system.fingerprint() == perfect.fingerprint()
     assert min(tuned.errors[1:]) > tuned.errors[0]
@@ -138,10 +139,10 @@ def test_never_worse_than_start() -> None:
 
 def test_best_pass_is_kept() -> None:
     sets = prepared(lopsided())
-    long = finetune(lopsided(), sets.training, sets.val, recipe=FineTuning(passes=12, rate=0.4, patience=12))
+    long = finetune(lopsided(), sets.training, sets.val, recipe=Recipe(passes=12, rate=0.4, patience=12))
     assert long.errors[long.best] == min(long.errors)
     assert 0 < long.best < 12
-    short = finetune(lopsided(), sets.training, sets.val, recipe=FineTuning(passes=long.best, rate=0.4, patience=12))
+    short = finetune(lopsided(), sets.training, sets.val, recipe=Recipe(passes=long.best, rate=0.4, patience=12))
     assert short.system.fingerprint() == long.system.fingerprint()
 
 
@@ -149,7 +150,7 @@ def test_errors_are_in_radians() -> None:
     constant = lopsided()
     with torch.no_grad():
         constant.net.weight.zero_()  # type: ignore[union-attr, operator]
-    tuned = finetune(constant, Halves(20), Halves(10), recipe=FineTuning(passes=1))
+    tuned = finetune(constant, Halves(20), Halves(10), recipe=Recipe(passes=1))
     angles = np.radians([Halves(10)[key].truth[0].degrees for key in Halves(10).keys()])  # type: ignore[attr-defined]
     assert tuned.errors[0] == pytest.approx(np.mean(angles**2), rel=1e-5)
 
@@ -165,32 +166,32 @@ def test_burst_loss_is_told() -> None:
     net = Bursting(2, 1)
     with torch.no_grad():
         net.bias.zero_()
-    tuned = finetune(TorchSystem(net, read, say), Misled(20), Halves(10), recipe=FineTuning(passes=9, batch=4))
-    assert tuned.ended == "the loss was no number in pass 1; a smaller rate may help"
+    tuned = finetune(TorchSystem(net, read, say), Misled(20), Halves(10), recipe=Recipe(passes=9, batch=4))
+    assert tuned.ended == "the loss was not a finite number in pass 1; try a smaller rate"
     assert tuned.best == 0
     assert tuned.system.net.state_dict()["bias"].item() == 0
 
 
 def test_offset_words_are_understood() -> None:
     shifted = TorchSystem(lopsided().net, read, lambda row: Steering(5.0 - row.item() * SCALE))
-    tuned = finetune(shifted, Halves(30), Halves(15), recipe=FineTuning(passes=80, rate=0.1, patience=80))
+    tuned = finetune(shifted, Halves(30), Halves(15), recipe=Recipe(passes=80, rate=0.1, patience=80))
     assert tuned.errors[tuned.best] < 0.01 * tuned.errors[0]
 
 
 def test_bent_words_are_refused() -> None:
     bent = TorchSystem(lopsided().net, read, lambda row: Steering(row.item() ** 2))
-    with pytest.raises(InputError, match="degrees must follow its output along a straight line"):
+    with pytest.raises(InputError, match="the angle must be a linear function of its output"):
         finetune(bent, Halves(4), Halves(4))
 
 
 def test_several_outputs_are_refused() -> None:
     wide = TorchSystem(nn.Linear(2, 3), read, lambda row: Steering(row[0].item()))
-    with pytest.raises(InputError, match="puts out 3 numbers"):
+    with pytest.raises(InputError, match="has 3 outputs"):
         finetune(wide, Halves(4), Halves(4))
 
 
 def test_other_systems_are_refused() -> None:
-    with pytest.raises(InputError, match="FakeSystem is no torch network and cannot be fine-tuned here; export"):
+    with pytest.raises(InputError, match="FakeSystem is not a torch network and cannot be fine-tuned; export"):
         torch_of(FakeSystem())
 
 
@@ -209,13 +210,13 @@ class Torn(Halves):
 
 
 def test_torn_cases_are_told() -> None:
-    tuned = finetune(lopsided(), Torn(8), Halves(4), recipe=FineTuning(passes=1))
+    tuned = finetune(lopsided(), Torn(8), Halves(4), recipe=Recipe(passes=1))
     assert tuned.skipped == (("h-1", "h-1 is torn"),)
 
 
 def test_empty_training_gets_its_line() -> None:
-    told = "the training set is empty: none of its 3 cases can be used, the first because h-0 is torn"
-    with pytest.raises(InputError, match=told):
+    line = r"the training set is empty: none of its 3 cases can be used \(the first one: h-0 is torn\)"
+    with pytest.raises(InputError, match=line):
         finetune(lopsided(), Torn(3), Halves(4))
     with pytest.raises(InputError, match="the validation set is empty: none of its 0 cases"):
         finetune(lopsided(), Halves(4), Halves(0))
@@ -233,13 +234,13 @@ def test_missing_label_is_named() -> None:
 
 def test_unlike_inputs_are_refused() -> None:
     uneven = TorchSystem(lopsided().net, lambda case: torch.zeros(2 + int(case.key[-1])), say)
-    with pytest.raises(InputError, match=r"'h-1': the network's inputs must be alike .* got 2 and 3"):
+    with pytest.raises(InputError, match=r"'h-1': all inputs of the network must have the same shape, got 2 and 3"):
         finetune(uneven, Halves(4), Halves(4))
 
 
 def test_dropout_follows_the_seed() -> None:
     system = TorchSystem(nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 1)), read, say)
-    recipe = FineTuning(passes=2, rate=0.05, batch=4)
+    recipe = Recipe(passes=2, rate=0.05, batch=4)
     tuned = []
     for seed in (11, 12):
         torch.manual_seed(seed)  # what somebody else draws with
@@ -260,7 +261,7 @@ class Normed(nn.Module):
 def test_statistics_stay_as_they_were() -> None:
     torch.manual_seed(0)
     system = TorchSystem(Normed(), read, say)
-    tuned = finetune(system, Halves(9), Halves(4), recipe=FineTuning(passes=2, rate=0.01, batch=4))
+    tuned = finetune(system, Halves(9), Halves(4), recipe=Recipe(passes=2, rate=0.01, batch=4))
     before, after = system.net.state_dict(), tuned.system.net.state_dict()
     assert torch.equal(after["norm.running_mean"], before["norm.running_mean"])
     assert not torch.equal(after["line.weight"], before["line.weight"])
@@ -271,7 +272,7 @@ def test_statistics_stay_as_they_were() -> None:
 )
 def test_wrong_recipe_is_named(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
-        FineTuning(**wrong)  # type: ignore[arg-type]
+        Recipe(**wrong)  # type: ignore[arg-type]
 
 
 class Noted:
@@ -287,5 +288,5 @@ class Noted:
 
 def test_progress_is_told() -> None:
     noted = Noted()
-    finetune(lopsided(), Halves(6), Halves(3), recipe=FineTuning(passes=2), progress=noted)
+    finetune(lopsided(), Halves(6), Halves(3), recipe=Recipe(passes=2), progress=noted)
     assert noted.stages == ["reading training set 6", "reading validation set 3", "pass 1 of 2 6", "pass 2 of 2 6"]

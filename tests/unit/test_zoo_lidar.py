@@ -16,11 +16,11 @@ from swerve.core.system import System, WhiteBox
 from swerve.core.values import Boxes3D, Image, PointCloud, Region
 from swerve.coverage.layers import layout_of
 from swerve.testing import SystemContract
+from swerve.train.loop import save_weights
 from swerve.zoo.grid import Grid
 from swerve.zoo.lidar import LIDAR, Lidar, LidarGlobal, lidar_named
 from swerve.zoo.lidar_network import HEADS, OUTPUTS, BirdNet, said
 from swerve.zoo.networks import folded
-from swerve.zoo.train import save_weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

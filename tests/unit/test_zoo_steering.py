@@ -15,8 +15,8 @@ from swerve.core.values import Group, Image, Signal
 from swerve.coverage.layers import DEEPTEST_2018, DEFAULT, layout_of
 from swerve.sources.windows import Windows
 from swerve.systems.probe import probe
+from swerve.train.loop import save_weights
 from swerve.world.source import World
-from swerve.zoo.data import degrees_of
 from swerve.zoo.networks import EpochNet, folded, normalised
 from swerve.zoo.steering import (
     DEGREES,
@@ -30,7 +30,8 @@ from swerve.zoo.steering import (
     Trained,
     differences,
 )
-from swerve.zoo.train import blank, save_weights
+from swerve.zoo.steering_data import degrees_of
+from swerve.zoo.steering_train import blank
 
 NAMES = tuple(STEERING)
 

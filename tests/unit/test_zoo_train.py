@@ -2,23 +2,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
+from swerve.cli.zoo_train import main
 from swerve.core.errors import InputError
-from swerve.zoo import data
-from swerve.zoo.data import FramePart, FrameParts, KeptDrive, SteeringFrames, default_folder, render_drive, rendered
-from swerve.zoo.learn import Lesson, Recipe, TrainingFrames, answers, fit, learn, rmse, samples, varied
-from swerve.zoo.steering import STEERING, CameraCrop
-from swerve.zoo.train import Score, cards, main, overview, save_weights, scored, train_named
+from swerve.train import rendered as cache
+from swerve.train.loop import save_weights
+from swerve.zoo import steering_data
+from swerve.zoo.steering import PACKAGED, STEERING, CameraCrop
+from swerve.zoo.steering_data import FramePart, FrameParts, SteeringFrames, default_folder, render_drive, rendered
+from swerve.zoo.steering_learn import SteeringRecipe, TrainingFrames, learn, predictions, rmse, samples, varied
+from swerve.zoo.steering_train import Score, cards, overview, page_of, scored, train_steering
 
 VIEW = CameraCrop(top=0.5, width=8, height=4, tone="unit", frames=3)
 TINY = FramePart("train", 3, 2, width=32, height=18)
-QUICK = Recipe(passes=2, batch=8, memory=1)
+QUICK = SteeringRecipe(passes=2, batch=8, memory=1)
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -75,16 +78,16 @@ def test_variations_never_move_a_stripe():
 
 
 def test_loss_goes_down(material):
-    net = learn("dave-orig", material, recipe=Recipe(passes=4, batch=8, every=3), seed=1)
+    net = learn("dave-orig", material, recipe=SteeringRecipe(passes=4, batch=8, every=3), seed=1)
     view = STEERING["dave-orig"].view
     asked = samples(view, material.long, every=(5,))
-    assert rmse(answers(net, view, asked), asked.units) < 0.5 * rmse(np.zeros_like(asked.units), asked.units)
+    assert rmse(predictions(net, view, asked), asked.units) < 0.5 * rmse(np.zeros_like(asked.units), asked.units)
 
 
 @pytest.mark.parametrize("name", STEERING)
 def test_same_seed_same_bytes(material, name, tmp_path):
     small = replace(material, short=striped(2, 4, 0), long=striped(1, 102, 1))
-    recipe = Recipe(passes=1, batch=8, every=40, memory=1)
+    recipe = SteeringRecipe(passes=1, batch=8, every=40, memory=1)
     for number, seed in enumerate((7, 7, 8)):
         save_weights(learn(name, small, recipe=recipe, seed=seed), tmp_path / f"{number}")
     first, again, other = ((tmp_path / f"{number}").read_bytes() for number in range(3))
@@ -93,43 +96,17 @@ def test_same_seed_same_bytes(material, name, tmp_path):
 
 def test_torchs_generator_is_left_alone(material):
     before = torch.get_rng_state()
-    learn("dave-dropout", replace(material, short=striped(2, 4, 0)), recipe=Recipe(passes=1, every=50))
+    learn("dave-dropout", replace(material, short=striped(2, 4, 0)), recipe=SteeringRecipe(passes=1, every=50))
     assert torch.equal(before, torch.get_rng_state())
 
 
-class Told:
-    """A lesson whose errors are told in advance."""
-
-    def __init__(self, errors: list[float]) -> None:
-        self.net, self.errors, self.weights = nn.Linear(1, 1), iter(errors), []
-
-    def error(self) -> float:
-        self.weights.append(self.net.weight.item())
-        return next(self.errors)
-
-    def lesson(self) -> Lesson:
-        return Lesson(4, lambda chosen: (self.net(torch.ones(1, 1)) - 9).square().sum(), self.error)
-
-
-def test_best_pass_is_kept():
-    told = Told([3.0, 1.0, 2.0])
-    fit(told.net, told.lesson(), Recipe(passes=3, batch=1), rng=np.random.default_rng(0))
-    assert told.net.weight.item() == told.weights[1] != told.weights[2]
-
-
-def test_patience_ends_training():
-    told = Told([1.0, 2.0, 2.0, 2.0, 0.0])
-    errors = fit(told.net, told.lesson(), Recipe(passes=5, patience=2), rng=np.random.default_rng(0))
-    assert errors == [1.0, 2.0, 2.0]
-
-
 def test_memory_wants_long_drives(material):
-    with pytest.raises(InputError, match="long drives must have 100 frames at least, got 50"):
+    with pytest.raises(InputError, match="long drives must have at least 100 frames, got 50"):
         learn("chauffeur", replace(material, long=striped(1, 50, 0)), recipe=replace(QUICK, passes=1))
 
 
 def test_card_tells_the_measured(material, tmp_path):
-    card = train_named("dave-dropout", tmp_path, given=material, recipe=replace(QUICK, every=30), seed=3)
+    card = train_steering("dave-dropout", tmp_path, frames=material, recipe=replace(QUICK, every=30), seed=3)
     system = STEERING["dave-dropout"](tmp_path / "dave-dropout.safetensors")
     assert card["held_out"] == scored(system, material.test_short, material.test_long).as_dict()
     assert card["data"]["long"] == "0 drives, 2 runs of 102 frames"
@@ -148,34 +125,36 @@ def test_score_is_in_degrees():
 
 def test_unknown_network_is_refused(material, tmp_path):
     with pytest.raises(InputError, match="no steering system 'epoc'; did you mean 'epoch'"):
-        train_named("epoc", tmp_path, given=material)
+        train_steering("epoc", tmp_path, frames=material)
 
 
 def test_drive_is_world_without_top():
     made, world = render_drive(TINY, 1), TINY.world()
     cases = [world[f"train/0/1#{number}"] for number in (0, 1)]
-    assert np.array_equal(made.pixels, [case.inputs["camera"].pixels[6:] for case in cases])
-    assert made.degrees == pytest.approx([data.degrees_of(case.truth) for case in cases])
-    assert made.pixels.shape == TINY.shape[1:]
+    assert np.array_equal(made["pixels"], [case.inputs["camera"].pixels[6:] for case in cases])
+    assert made["degrees"] == pytest.approx([steering_data.degrees_of(case.truth) for case in cases])
+    assert made["pixels"].shape == TINY.drive_shape
 
 
-def fake_drive(part: FramePart, drive: int) -> KeptDrive:
-    return KeptDrive(np.full(part.shape[1:], drive + 1, np.uint8), np.full(part.frames, drive, np.float32), 30.0)
+def fake_drive(part: FramePart, drive: int) -> dict[str, np.ndarray]:
+    return {"pixels": np.full(part.drive_shape, drive + 1, np.uint8), "degrees": np.full(part.frames, drive, np.float32)}
 
 
 def test_rendering_goes_on_where_stopped(monkeypatch, tmp_path):
     asked = []
 
-    def stops_after_one(part: FramePart, drive: int) -> KeptDrive:
+    def stops_after_one(part: FramePart, drive: int) -> dict[str, np.ndarray]:
         if asked:
             raise KeyboardInterrupt
         asked.append(drive)
         return fake_drive(part, drive)
 
-    monkeypatch.setattr(data, "render_drive", stops_after_one)
+    clock = count(0.0, 30.0)
+    monkeypatch.setattr(cache.time, "process_time", lambda: next(clock))
+    monkeypatch.setattr(steering_data, "render_drive", stops_after_one)
     with pytest.raises(KeyboardInterrupt):
         rendered(TINY, tmp_path, workers=1)
-    monkeypatch.setattr(data, "render_drive", lambda part, drive: asked.append(drive) or fake_drive(part, drive))
+    monkeypatch.setattr(steering_data, "render_drive", lambda part, drive: asked.append(drive) or fake_drive(part, drive))
     frames = rendered(TINY, tmp_path, workers=1)
     assert asked == [0, 1, 2]
     assert frames.degrees.tolist() == [[0, 0], [1, 1], [2, 2]]
@@ -183,35 +162,47 @@ def test_rendering_goes_on_where_stopped(monkeypatch, tmp_path):
 
 
 def test_rendered_frames_are_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(data, "render_drive", fake_drive)
+    monkeypatch.setattr(steering_data, "render_drive", fake_drive)
     rendered(TINY, tmp_path, workers=1)
-    monkeypatch.setattr(data, "render_drive", lambda part, drive: pytest.fail("rendered twice"))
+    monkeypatch.setattr(steering_data, "render_drive", lambda part, drive: pytest.fail("rendered twice"))
     frames = rendered(TINY, tmp_path, workers=1)
-    assert frames.pixels[:, 0, 0, 0, 0].tolist() == [1, 2, 3]
+    assert [int(run[0, 0, 0, 0]) for run in frames.pixels] == [1, 2, 3]
     assert frames.cut == 6
-    assert not frames.pixels.flags.writeable
+    assert not frames.pixels[0].flags.writeable
 
 
 def test_two_workers_render_alike(tmp_path):
     part = replace(TINY, drives=2, frames=1)
     one, two = (rendered(part, tmp_path / str(workers), workers=workers) for workers in (1, 2))
-    assert np.array_equal(one.pixels, two.pixels)
+    assert np.array_equal(one.pixels[:], two.pixels[:])
     assert np.array_equal(one.degrees, two.degrees)
 
 
-def test_other_worlds_frames_are_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(data, "render_drive", fake_drive)
-    monkeypatch.setattr(data, "VERSION", 1)
+@pytest.mark.parametrize("other", ["VERSION", "SKY", "seed", "code"])
+def test_other_frames_are_rendered_beside(monkeypatch, tmp_path, other):
+    asked = []
+    monkeypatch.setattr(steering_data, "render_drive", lambda part, drive: asked.append(drive) or fake_drive(part, drive))
     rendered(TINY, tmp_path, workers=1)
-    monkeypatch.setattr(data, "VERSION", 99)
-    with pytest.raises(InputError, match="world was 1, is 99: delete it to render it again"):
-        rendered(TINY, tmp_path, workers=1)
+    if other == "code":
+        monkeypatch.setattr(steering_data, "code_digest", lambda: "edited")
+    elif other != "seed":
+        monkeypatch.setattr(steering_data, other, 0.5)
+    rendered(replace(TINY, seed=1) if other == "seed" else TINY, tmp_path, workers=1)
+    assert asked == [0, 1, 2, 0, 1, 2]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_torn_description_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(data, "render_drive", fake_drive)
+def test_fewer_drives_are_shared(monkeypatch, tmp_path):
+    monkeypatch.setattr(steering_data, "render_drive", fake_drive)
     rendered(TINY, tmp_path, workers=1)
-    (tmp_path / TINY.folder / "part.json").write_text("{")
+    monkeypatch.setattr(steering_data, "render_drive", lambda part, drive: pytest.fail("rendered twice"))
+    assert len(rendered(replace(TINY, drives=2), tmp_path, workers=1).pixels) == 2
+
+
+def test_torn_key_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(steering_data, "render_drive", fake_drive)
+    rendered(TINY, tmp_path, workers=1)
+    (TINY.cache(tmp_path).folder / "key.json").write_text("{")
     with pytest.raises(InputError, match="delete the folder to render it again"):
         rendered(TINY, tmp_path, workers=1)
 
@@ -219,7 +210,7 @@ def test_torn_description_is_refused(monkeypatch, tmp_path):
 def test_parts_share_no_scene():
     parts = FrameParts().all()
     assert len({(part.split, part.seed) for part in parts}) == 6
-    assert len({part.folder for part in parts}) == 6
+    assert len({part.cache(Path()).folder for part in parts}) == 6
     assert {part.split for part in parts} == {"train", "val", "test"}
 
 
@@ -227,17 +218,18 @@ def test_runs_of_a_drive_lie_apart(monkeypatch, tmp_path):
     part = replace(TINY, drives=2, frames=3, runs=2, apart=5)
     assert part.keys(1) == [f"train/0/1#{number}" for number in (0, 1, 2, 5, 6, 7)]
     assert set(part.keys(1)) <= set(part.world().keys())
-    monkeypatch.setattr(data, "render_drive", lambda part, drive: KeptDrive(*told(part, drive), seconds=1.0))
+    monkeypatch.setattr(steering_data, "render_drive", numbered_drive)
     frames = rendered(part, tmp_path, workers=1)
     assert frames.degrees.tolist() == [[0, 1, 2], [5, 6, 7], [10, 11, 12], [15, 16, 17]]
-    assert frames.pixels[:, :, 0, 0, 0].tolist() == frames.degrees.tolist()
+    assert [run[:, 0, 0, 0].tolist() for run in frames.pixels] == frames.degrees.tolist()
     assert frames.drives == 2
 
 
-def told(part: FramePart, drive: int) -> tuple[np.ndarray, np.ndarray]:
-    """Frames and angles that say their own number."""
+def numbered_drive(part: FramePart, drive: int) -> dict[str, np.ndarray]:
+    """Frames and angles that are their own number."""
     numbers = np.array([10 * drive + int(key.rpartition("#")[2]) for key in part.keys(drive)], np.float32)
-    return np.broadcast_to(numbers[:, None, None, None], part.shape[1:]).astype(np.uint8), numbers
+    pixels = np.broadcast_to(numbers[:, None, None, None], part.drive_shape).astype(np.uint8)
+    return {"pixels": pixels, "degrees": numbers}
 
 
 def test_share_keeps_a_drive():
@@ -267,6 +259,11 @@ def test_listing_names_every_network(capsys):
     main(["list"])
     shown = capsys.readouterr().out
     assert [name for name in STEERING if name not in shown] == []
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_packaged_page_was_made_from_its_card(name):
+    assert (PACKAGED / f"{name}.md").read_text() == page_of(cards()[name])
 
 
 def test_page_shows_the_cards():

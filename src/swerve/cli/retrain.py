@@ -143,10 +143,11 @@ def _write_split(prepared: Prepared, folder: Path) -> None:
 def _tuned(
     campaign: Campaign, prepared: Prepared, options: argparse.Namespace, progress: Progress
 ) -> tuple[System | None, dict[str, Any]]:
-    from swerve.retrain.finetune import FineTuning, finetune
+    from swerve.retrain.finetune import finetune
+    from swerve.train.loop import Recipe
 
-    recipe = FineTuning(passes=options.epochs, rate=options.rate, seed=options.seed)
-    tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, progress=progress)
+    recipe = Recipe(passes=options.epochs, rate=options.rate)
+    tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, seed=options.seed, progress=progress)
     _save(tuned, options.into / WEIGHTS)
     errors = [error if math.isfinite(error) else None for error in tuned.errors]
     told = {"validation_mse_rad2": errors, "best_pass": tuned.best, "ended": tuned.ended}

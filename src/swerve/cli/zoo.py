@@ -16,6 +16,6 @@ def add_parser(verbs: Any) -> None:
 
 def zoo(options: argparse.Namespace) -> int:
     """Carry out one of the zoo's own verbs."""
-    from swerve.zoo.train import main
+    from swerve.cli.zoo_train import main
 
     return main(options.words)

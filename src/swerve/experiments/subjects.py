@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 
 from swerve.core.case import Case, Source
@@ -22,6 +20,7 @@ from swerve.sources.subset import Subset
 from swerve.sources.udacity import Udacity
 from swerve.sources.windows import Windows
 from swerve.store.files import json_bytes, make_folder, write_whole
+from swerve.train.rendered import in_processes, read_key
 from swerve.transformations.photometric import images_of
 from swerve.world.source import LONGEST, World
 from swerve.zoo.steering import STEERING, Trained
@@ -90,8 +89,7 @@ def rendered(setting: Setting, name: str, world: World) -> Udacity:
         make_folder(folder.parent, parents=True)
         write_whole(_made_of(folder), json_bytes(_told(world)))  # before the frames, which are never there without it
         setting.progress.begin(f"rendering {name}", len(world.keys()))
-        with ProcessPoolExecutor(max(1, setting.workers), get_context("spawn")) as pool:
-            export(_by_drive(world, pool), folder, "udacity", watch=lambda: setting.progress.advance(1, 0))
+        export(_by_drive(world, setting.workers), folder, "udacity", watch=lambda: setting.progress.advance(1, 0))
     return Udacity(folder.absolute())
 
 
@@ -107,10 +105,7 @@ def _told(world: World) -> dict[str, object]:
 
 def _refuse_others(folder: Path, world: World) -> None:
     """Refuse frames that are not known to be of `world`: runs beside them have seen them."""
-    try:
-        then = json.loads(_made_of(folder).read_text())
-    except (OSError, ValueError):
-        then = None
+    then = read_key(_made_of(folder))
     if then != _told(world):
         raise InputError(
             f"{folder}: holds other frames than this experiment needs ({_difference(then, world)}); choose another --into, "
@@ -118,18 +113,18 @@ def _refuse_others(folder: Path, world: World) -> None:
         )
 
 
-def _difference(then: object, world: World) -> str:
-    if not isinstance(then, dict):
+def _difference(then: Mapping[str, object] | None, world: World) -> str:
+    if then is None:
         return "nothing says which world they are of"
     now = _told(world)
     numbers = [f"{name} {then.get(name)} then, {now[name]} now" for name in NUMBERS if then.get(name) != now[name]]
     return ", ".join(numbers) or "the world's code differs"
 
 
-def _by_drive(world: World, pool: ProcessPoolExecutor) -> Mapping[str, Iterable[Case]]:
+def _by_drive(world: World, workers: int) -> Mapping[str, Iterable[Case]]:
     keys = list(world.keys())
     pieces = [keys[start : start + PIECE] for start in range(0, len(keys), PIECE)]
-    seen = (one for piece in pool.map(_seen, [world] * len(pieces), pieces) for one in piece)
+    seen = (one for piece in in_processes(partial(_seen, world), pieces, workers) for one in piece)
     cases = (
         Case(key, {"camera": Image(pixels)}, (Steering(degrees),), world.group(key))
         for key, (pixels, degrees) in zip(keys, seen, strict=True)

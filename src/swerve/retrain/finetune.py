@@ -1,6 +1,6 @@
-"""Fine-tuning a steering network: squared error, stopped when validation gets no better, the best weights kept.
+"""Fine-tuning of a steering network on squared error, with early stopping.
 
-The weights that the network came with take part: what comes out is never worse than them on the validation set.
+The initial weights compete with those of every pass: the result is never worse than them on the validation set.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import math
 import tempfile
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,39 +25,21 @@ from swerve.execution.engine import NoProgress, Progress
 from swerve.retrain.dataset import Skips, stream
 from swerve.systems.function import answer_of
 from swerve.systems.torch import TorchSystem
+from swerve.train.loop import Checkpoint, Recipe, Task, fit
 
-PROBES = (0.0, 1.0, -0.75, 3.0)  # outputs that say must word along a straight line
-FASTEST = 10.0  # a learning rate beyond is a slip
-AT_ONCE = 128  # examples in one pass of validation
-
-
-@dataclass(frozen=True)
-class FineTuning:
-    """How long and how fast to go on learning; `patience` passes without a better validation error end it."""
-
-    passes: int = 20
-    batch: int = 32
-    rate: float = 1e-4
-    decay: float = 0.0
-    patience: int = 3
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("passes", "batch", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be 1 at least, got {getattr(self, name)}")
-        if not 0 < self.rate <= FASTEST:
-            raise InputError(f"the rate must be a number above 0 and at most {FASTEST:g}, got {self.rate!r}")
+PROBES = (0.0, 1.0, -0.75, 3.0)  # outputs of the network, whose angles must lie on a straight line
+AT_ONCE = 128  # examples in one batch of validation
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A network that went on learning; `errors` are its mean squared validation errors in rad² (D-34), first as it came."""
+    """A fine-tuned network; `errors` are its mean squared validation errors in rad², first of the initial weights."""
 
+    # D-34
     system: TorchSystem
     errors: tuple[float, ...]
-    best: int  # the pass whose weights were kept; 0: those it came with
-    ended: str  # why it stopped
+    best: int  # the pass whose weights were kept; 0: the initial ones
+    ended: str  # why training stopped
     skipped: tuple[tuple[str, str], ...] = ()
 
 
@@ -68,40 +49,48 @@ def torch_of(system: object) -> TorchSystem:
     if isinstance(inner, TorchSystem):
         return inner
     raise InputError(
-        f"{type(system).__name__} is no torch network and cannot be fine-tuned here; "
-        "export the set and give the command that trains it"
+        f"{type(system).__name__} is not a torch network and cannot be fine-tuned; "
+        "export the set with --export and train it with --command"
     )
 
 
 def finetune(
-    system: object, train: Source, val: Source, *, recipe: FineTuning | None = None, progress: Progress | None = None
+    system: object,
+    train: Source,
+    val: Source,
+    *,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Tuned:
     """A copy of `system` trained on `train`: the same seed gives the same weights; torch's own generator is left alone."""
-    given, recipe, progress = torch_of(system), recipe or FineTuning(), progress or NoProgress()
+    original, recipe, progress = torch_of(system), recipe or Recipe(), progress or NoProgress()
     skipped: Skips = []
+    net = deepcopy(original.net)
     with tempfile.TemporaryDirectory() as scratch:
-        learnt, aside = (
-            Inputs.read(given, source, Path(scratch) / name, progress=progress, skipped=skipped)
+        inputs, held_out = (
+            Inputs.read(original, source, Path(scratch) / name, progress=progress, skipped=skipped)
             for name, source in (("training", train), ("validation", val))
         )
-        learner = Learner(deepcopy(given.net), learnt, aside, scale_of(given, learnt))
+        task = steering_task(net, inputs, held_out, scale_of(original, inputs), batch=recipe.batch, seed=seed)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(recipe.seed)
-            ended = learner.learn(recipe, progress)
-    tuned = TorchSystem(learner.net, given.read, given.say)
-    return Tuned(tuned, tuple(learner.errors), learner.best, ended, tuple(skipped))
+            torch.manual_seed(seed)
+            fitted = fit(net, task, recipe, initial=True, progress=progress, checkpoint=checkpoint)
+    tuned = TorchSystem(net, original.read, original.say)
+    return Tuned(tuned, fitted.errors, fitted.best, fitted.stopped, tuple(skipped))
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What the network sees of every example, on disk, and the angle it should say, in degrees."""
+    """The network's input for every example, on disk, and the label in degrees."""
 
     tensors: Array
     degrees: Array
 
     @classmethod
     def read(cls, system: TorchSystem, source: Source, path: Path, *, progress: Progress, skipped: Skips) -> Inputs:
-        """Every example of `source` made once and kept in a file, so that memory does not grow with the set."""
+        """Every example of `source`, made once and stored in a file, so that memory does not grow with the set."""
         progress.begin(f"reading {path.name} set", len(source.keys()))
         angles: list[float] = []
         shape: tuple[int, ...] = ()
@@ -109,16 +98,16 @@ class Inputs:
         try:
             with path.open("wb") as file:
                 for case in stream(source, skipped):
-                    seen = np.ascontiguousarray(system.read(case).numpy(), np.float32)
-                    shape = _same_shape(seen.shape, shape, case)
+                    numbers = np.ascontiguousarray(system.read(case).numpy(), np.float32)
+                    shape = _same_shape(numbers.shape, shape, case)
                     angles.append(degrees_of(case.truth, case.key))
-                    file.write(seen.data)
+                    file.write(numbers.data)
                     progress.advance(1, 0)
         except OSError as error:
-            raise EnvironmentFault(f"{path}: the network's inputs cannot be kept: {error.strerror}") from error
+            raise EnvironmentFault(f"{path}: the network's inputs cannot be stored: {error.strerror}") from error
         if not angles:
             why = f"none of its {len(source.keys())} cases can be used"
-            first = f", the first because {skipped[already][1]}" if len(skipped) > already else ""
+            first = f" (the first one: {skipped[already][1]})" if len(skipped) > already else ""
             raise InputError(f"the {path.name} set is empty: {why}{first}")
         return cls(np.memmap(path, np.float32, mode="r", shape=(len(angles), *shape)), np.array(angles))
 
@@ -129,8 +118,8 @@ class Inputs:
 
 def _same_shape(shape: tuple[int, ...], before: tuple[int, ...], case: Case) -> tuple[int, ...]:
     if before and shape != before:
-        told = " and ".join("x".join(map(str, one)) for one in (before, shape))
-        raise InputError(f"'{case.key}': the network's inputs must be alike to be trained on together, got {told}")
+        shapes = " and ".join("x".join(map(str, one)) for one in (before, shape))
+        raise InputError(f"'{case.key}': all inputs of the network must have the same shape, got {shapes}")
     return shape
 
 
@@ -140,19 +129,19 @@ def degrees_of(values: Sequence[Value], who: str) -> float:
     if not isinstance(value, Steering):
         raise InputError(f"'{who}' has no steering angle; its values are {', '.join(v.slot for v in values) or 'none'}")
     if why := value.fault():
-        raise InputError(f"'{who}' cannot be learnt from: {why}")
+        raise InputError(f"'{who}' cannot be trained on: {why}")
     return value.degrees
 
 
 @dataclass(frozen=True)
 class OutputScale:
-    """Degrees of the wheel for one unit of the network's output, and for none."""
+    """The line from the network's output to degrees of the wheel."""
 
     gain: float
     offset: float
 
     def units(self, degrees: Array) -> Array:
-        """What the network should put out."""
+        """The output that corresponds to each angle."""
         return ((degrees - self.offset) / self.gain).astype(np.float32)
 
     def rad2(self, units: float) -> float:
@@ -161,89 +150,54 @@ class OutputScale:
 
 
 def scale_of(system: TorchSystem, inputs: Inputs) -> OutputScale:
-    """How `system.say` words an output, found by asking: it must be one number and a straight line."""
+    """The line along which `system.say` turns the output into degrees, found by probing it; raises if it is no line."""
     net = system.net.eval()
     with torch.inference_mode():
         row = net(inputs.batch(np.arange(1)))[0]
     who = type(net).__name__
     if row.numel() != 1:
-        raise InputError(f"{who} puts out {row.numel()} numbers; only a network with one angle can be fine-tuned here")
-    said = [_said(system.say, torch.full_like(row, probe), who) for probe in PROBES]
-    gain, offset = said[1] - said[0], said[0]
+        raise InputError(f"{who} has {row.numel()} outputs; only a network with a single output can be fine-tuned")
+    angles = [_angle(system.say, torch.full_like(row, probe), who) for probe in PROBES]
+    gain, offset = angles[1] - angles[0], angles[0]
     straight = all(
-        math.isclose(one, offset + gain * probe, rel_tol=1e-4, abs_tol=1e-4) for one, probe in zip(said, PROBES, strict=True)
+        math.isclose(angle, offset + gain * probe, rel_tol=1e-4, abs_tol=1e-4)
+        for angle, probe in zip(angles, PROBES, strict=True)
     )
     if not gain or not straight:
-        raise InputError(f"{who}: degrees must follow its output along a straight line to be fine-tuned here")
+        raise InputError(f"{who}: the angle must be a linear function of its output to be fine-tuned")
     return OutputScale(gain, offset)
 
 
-def _said(say: Callable[[torch.Tensor], Value | Answer], row: torch.Tensor, who: str) -> float:
+def _angle(say: Callable[[torch.Tensor], Value | Answer], row: torch.Tensor, who: str) -> float:
     return degrees_of(answer_of(say(row), who), who)
 
 
-@dataclass(eq=False)
-class Learner:
-    """A network under training, its validation errors so far and its best weights."""
+def steering_task(net: nn.Module, train: Inputs, val: Inputs, scale: OutputScale, *, batch: int, seed: int) -> Task:
+    """Squared error of the network's output; the validation error is in rad² of the wheel."""
 
-    net: nn.Module
-    train: Inputs
-    val: Inputs
-    scale: OutputScale
-    errors: list[float] = field(default_factory=list)
-    best: int = 0
-    _kept: dict[str, Any] = field(default_factory=dict)
+    def batches(number: int) -> list[Array]:
+        order = rng_for(seed, "retrain", "order", number).permutation(len(train.degrees))
+        return [order[start : start + batch] for start in range(0, len(order), batch)]
 
-    def learn(self, recipe: FineTuning, progress: Progress) -> str:
-        """Train until done, leave the best weights in the network, and say why it ended."""
-        optimiser = torch.optim.AdamW(self.net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
-        self._measure()
-        ended = f"all {recipe.passes} passes done"
-        for number in range(1, recipe.passes + 1):
-            progress.begin(f"pass {number} of {recipe.passes}", len(self.train.degrees))
-            order = rng_for(recipe.seed, "retrain", "order", number).permutation(len(self.train.degrees))
-            if not self._pass(order, recipe.batch, optimiser, progress):
-                ended = f"the loss was no number in pass {number}; a smaller rate may help"
-                break
-            self._measure()
-            if number - self.best >= recipe.patience:
-                ended = f"no better for {recipe.patience} passes"
-                break
-        self.net.load_state_dict(self._kept)
-        self.net.eval()
-        return ended
+    def loss(chosen: Array) -> torch.Tensor:
+        _freeze_statistics(net)
+        rows = np.sort(chosen)  # in the order of the file
+        wanted = torch.from_numpy(scale.units(train.degrees[rows]))
+        return nn.functional.mse_loss(net(train.batch(rows)).reshape(-1), wanted)
 
-    def _pass(self, order: Array, batch: int, optimiser: torch.optim.Optimizer, progress: Progress) -> bool:
-        """One pass over the training set; False as soon as the loss is no number."""
-        _train_mode(self.net)
-        for start in range(0, len(order), batch):
-            chosen = np.sort(order[start : start + batch])  # in the order of the file
-            wanted = torch.from_numpy(self.scale.units(self.train.degrees[chosen]))
-            loss = nn.functional.mse_loss(self.net(self.train.batch(chosen)).reshape(-1), wanted)
-            if not torch.isfinite(loss):
-                return False
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            progress.advance(len(chosen), 0)
-        return True
-
-    def _measure(self) -> None:
-        self.net.eval()
-        wanted, places = self.scale.units(self.val.degrees), np.arange(len(self.val.degrees))
+    def validate() -> float:
+        net.eval()
+        wanted, places = scale.units(val.degrees), np.arange(len(val.degrees))
         with torch.inference_mode():
-            parts = [self.net(self.val.batch(places[at : at + AT_ONCE])) for at in range(0, len(places), AT_ONCE)]
-        said = torch.cat(parts).reshape(-1).numpy().astype(np.float64)
-        self.errors.append(self.scale.rad2(float(np.mean((said - wanted) ** 2))))
-        better = math.isfinite(self.errors[-1]) and not self.errors[self.best] <= self.errors[-1]
-        if better or len(self.errors) == 1:
-            self.best = len(self.errors) - 1
-            self._kept = deepcopy(self.net.state_dict())
+            parts = [net(val.batch(places[at : at + AT_ONCE])) for at in range(0, len(places), AT_ONCE)]
+        predicted = torch.cat(parts).reshape(-1).numpy().astype(np.float64)
+        return scale.rad2(float(np.mean((predicted - wanted) ** 2)))
+
+    return Task(batches, loss, validate)
 
 
-def _train_mode(net: nn.Module) -> None:
-    """Training mode, but for the statistics of normalised layers, which small batches would spoil."""
-    net.train()
+def _freeze_statistics(net: nn.Module) -> None:
+    """Leave the statistics of batch normalisation as they are: small batches would spoil them."""
     for module in net.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.eval()

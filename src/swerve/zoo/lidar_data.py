@@ -1,13 +1,8 @@
-"""Sweeps of the embedded world to learn from: made once by several processes, kept as files, continued where left off."""
+"""Training sweeps of the LiDAR networks: rendered once from the embedded world and read from the cache."""
 
 from __future__ import annotations
 
-import io
-import multiprocessing
-import time
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,19 +11,19 @@ from typing import overload
 import numpy as np
 
 from swerve.core.case import Case
-from swerve.core.errors import EnvironmentFault, InputError
+from swerve.core.errors import InputError
 from swerve.core.values import Array, Boxes3D, PointCloud, find
-from swerve.store.files import json_bytes, write_whole
+from swerve.execution.engine import NoProgress, Progress
+from swerve.train.rendered import Arrays, RenderedCache
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.source import VERSION, code_digest
 from swerve.zoo.clusters import KINDS
-from swerve.zoo.data import DESCRIPTION, Watch, check_kept, unwatched
 from swerve.zoo.lidar_learn import Labelled
 
-STEP = 1 / 500  # metres in which points are kept: finer than any LiDAR measures
-FARTHEST = 65.0  # metres each way; farther points reach no grid, however it is turned
+STEP = 1 / 500  # metres to which stored points are rounded: finer than any LiDAR measures
+FARTHEST = 65.0  # metres along each axis; no grid reaches farther, however the sweep is turned
 NAMES = ("points", "owner", "boxes", "kinds")
-BRIGHTEST = 255  # intensities come in as many steps
+BRIGHTEST = 255  # steps of a stored intensity
 
 
 @dataclass(frozen=True)
@@ -43,11 +38,6 @@ class SweepPart:
     def __str__(self) -> str:
         return f"{self.drives} drives of {self.frames} sweeps"
 
-    @property
-    def folder(self) -> str:
-        """The name of the folder that keeps it."""
-        return f"lidar-{self.split}-{self.drives}x{self.frames}-seed{self.seed}"
-
     def world(self) -> LidarWorld:
         """The source its sweeps come from."""
         return LidarWorld(drives=self.drives, frames=self.frames, split=self.split, seed=self.seed)
@@ -57,9 +47,14 @@ class SweepPart:
         world = self.world()
         yield from (world[key] for key in world.keys()[drive * self.frames : (drive + 1) * self.frames])
 
-    def described(self) -> dict[str, object]:
-        """What decides its bytes."""
-        return {**asdict(self), "step": STEP, "world": VERSION, "code": code_digest()}
+    def cache(self, root: Path) -> RenderedCache:
+        """Where its drives are stored; a drive is the same in a part of more drives."""
+        key = {name: value for name, value in asdict(self).items() if name != "drives"}
+        return RenderedCache(
+            root,
+            f"sweeps-{self.split}-{self.frames}-seed{self.seed}",
+            {"kind": "sweeps", **key, "step": STEP, "world": VERSION, "code": code_digest()},
+        )
 
     def scaled(self, share: float) -> SweepPart:
         """The same with a share of the drives, at least one, for a quick try."""
@@ -68,7 +63,7 @@ class SweepPart:
 
 @dataclass(frozen=True)
 class SweepParts:
-    """What the recipes learn from, choose by, and are scored on."""
+    """Training, validation and test sweeps."""
 
     train: SweepPart = SweepPart("train", 250, 6)
     val: SweepPart = SweepPart("val", 20, 2)
@@ -80,19 +75,19 @@ class SweepParts:
 
 
 def labelled(case: Case) -> Labelled:
-    """A case with a cloud and boxes in the sensor's frame as something to learn from."""
+    """A case with a point cloud and boxes in the sensor's frame as a training sample."""
     cloud, truth = case.inputs.get("lidar"), find(case.truth, Boxes3D.slot)
     if not isinstance(cloud, PointCloud) or not isinstance(truth, Boxes3D):
-        raise InputError(f"{case.key}: there is nothing to learn without a point cloud 'lidar' and 3-D boxes")
+        raise InputError(f"{case.key}: training needs a point cloud 'lidar' and 3-D boxes as labels")
     kinds = np.array([KINDS.index(kind if kind in KINDS else "unknown") for kind in truth.kinds], np.int64)
     return Labelled.of(cloud.xyzi, truth.xyzlwhy, kinds)
 
 
-class KeptSweeps(Sequence[Labelled]):
-    """The sweeps of a part in its folder; each is read when it is asked for."""
+class StoredSweeps(Sequence[Labelled]):
+    """The sweeps of a part, each read from its drive's file when it is asked for."""
 
-    def __init__(self, part: SweepPart, folder: Path) -> None:
-        self.part, self.folder = part, folder
+    def __init__(self, part: SweepPart, cache: RenderedCache) -> None:
+        self.part, self.cache = part, cache
 
     def __len__(self) -> int:
         return self.part.drives * self.part.frames
@@ -108,33 +103,23 @@ class KeptSweeps(Sequence[Labelled]):
         if not 0 <= number < len(self):
             raise IndexError(number)
         drive, frame = divmod(number, self.part.frames)
-        with np.load(file_of(self.folder, drive)) as kept:
-            return unpacked(*(kept[f"{name}{frame}"] for name in NAMES))
+        return unpacked(*self.cache.load(drive, [f"{name}{frame}" for name in NAMES]))
 
     @property
     def minutes(self) -> float:
-        """CPU minutes that making them took."""
-        seconds = 0.0
-        for drive in range(self.part.drives):
-            with np.load(file_of(self.folder, drive)) as kept:
-                seconds += float(kept["seconds"])
-        return seconds / 60
+        """CPU minutes that rendering took."""
+        return self.cache.minutes(range(self.part.drives))
 
 
-def file_of(folder: Path, drive: int) -> Path:
-    """The file that keeps the sweeps of a drive."""
-    return folder / f"{drive}.npz"
-
-
-def packed(given: Labelled) -> tuple[Array, Array, Array, Array]:
-    """Points in steps of 2 mm and of 1/255, whose they are, boxes and kinds."""
-    near = (np.abs(given.xyzi[:, :3]) < FARTHEST).all(axis=1)
-    points = np.rint(given.xyzi[near] / _steps()).astype(np.int16)
-    return points, given.owner[near].astype(np.int16), given.boxes, given.kinds
+def packed(sweep: Labelled) -> tuple[Array, Array, Array, Array]:
+    """Points in steps of 2 mm and of 1/255, the box that each lies in, boxes and kinds."""
+    near = (np.abs(sweep.xyzi[:, :3]) < FARTHEST).all(axis=1)
+    points = np.rint(sweep.xyzi[near] / _steps()).astype(np.int16)
+    return points, sweep.owner[near].astype(np.int16), sweep.boxes, sweep.kinds
 
 
 def unpacked(points: Array, owner: Array, boxes: Array, kinds: Array) -> Labelled:
-    """The sweep that was packed, but for the rounding."""
+    """The sweep that was packed, except for the rounding."""
     return Labelled(points * _steps(), owner, boxes, kinds)
 
 
@@ -142,43 +127,23 @@ def _steps() -> Array:
     return np.array([STEP, STEP, STEP, 1 / BRIGHTEST], np.float32)
 
 
-def kept_sweeps(part: SweepPart, folder: Path, *, workers: int = 2, progress: Watch = unwatched) -> KeptSweeps:
-    """The sweeps of `part`, kept under `folder`; only drives that are not there yet are made."""
-    place = folder / part.folder
-    try:
-        if not (place / DESCRIPTION).exists():
-            place.mkdir(parents=True, exist_ok=True)
-            write_whole(place / DESCRIPTION, json_bytes(part.described()))
-        check_kept(part.described(), place)
-        missing = [drive for drive in range(part.drives) if not file_of(place, drive).exists()]
-        with closing(_made(part, place, missing, workers)) as made:
-            for _ in zip(progress(missing, f"sweeping {part.split}, {part}", len(missing)), made, strict=True):
-                pass
-    except OSError as error:
-        raise EnvironmentFault(f"{place}: cannot keep sweeps: {error.strerror}") from error
-    return KeptSweeps(part, place)
+def stored_sweeps(part: SweepPart, folder: Path, *, workers: int = 2, progress: Progress | None = None) -> StoredSweeps:
+    """The sweeps of `part`; drives that are not in the cache under `folder` are rendered first."""
+    cache = part.cache(folder)
+    cache.fill(
+        range(part.drives),
+        partial(render_sweeps, part),
+        workers=workers,
+        progress=progress or NoProgress(),
+        stage=f"rendering {part.split}, {part}",
+    )
+    return StoredSweeps(part, cache)
 
 
-def _made(part: SweepPart, place: Path, drives: list[int], workers: int) -> Generator[None]:
-    work = partial(keep_drive, part, place)
-    if workers < 2 or len(drives) < 2:
-        yield from map(work, drives)
-        return
-    context = multiprocessing.get_context("spawn")  # a process that was forked while torch had threads could hang
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        try:
-            yield from pool.map(work, drives)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def keep_drive(part: SweepPart, place: Path, drive: int) -> None:
-    """Make the sweeps of one drive and write them, whole or not at all."""
-    started = time.process_time()
-    arrays: dict[str, Array] = {}
-    for number, case in enumerate(part.cases(drive)):
-        for name, array in zip(NAMES, packed(labelled(case)), strict=True):
-            arrays[f"{name}{number}"] = array
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, seconds=np.array(time.process_time() - started), **arrays)
-    write_whole(file_of(place, drive), file.getvalue())
+def render_sweeps(part: SweepPart, drive: int) -> Arrays:
+    """The sweeps of one drive as they are stored."""
+    return {
+        f"{name}{number}": array
+        for number, case in enumerate(part.cases(drive))
+        for name, array in zip(NAMES, packed(labelled(case)), strict=True)
+    }

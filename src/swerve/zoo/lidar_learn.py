@@ -12,9 +12,9 @@ from torch.nn import functional
 
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
-from swerve.zoo.data import Watch, unwatched
+from swerve.execution.engine import Progress
+from swerve.train.loop import Checkpoint, Recipe, Task, fit, shuffled
 from swerve.zoo.grid import FILLED, Grid
-from swerve.zoo.learn import Lesson, Recipe, fit
 from swerve.zoo.lidar_network import HEADS, BirdNet
 from swerve.zoo.networks import folded
 
@@ -26,6 +26,7 @@ YAW = np.radians(10)
 JITTER = 0.01  # metres
 DROPPED = 0.1  # share of the points at most
 RARE = (1.0, 2.0, 2.5, 2.5)  # how much each of `KINDS` counts, and how often a piece is cut out around one
+PATIENCE = 6  # passes without a better validation error that end the training
 ALIKE = 0.75  # metres by which a middle may be missed before confidence falls to a third
 
 
@@ -200,7 +201,7 @@ def _doubted(
 
 @dataclass(frozen=True)
 class LidarRecipe:
-    """First `passes` over pieces of all sweeps, `batch` at once, then `whole` whole ones at a quarter of the rate."""
+    """`passes` over pieces of all sweeps in batches of `batch`, then `whole` whole sweeps at a quarter of the rate."""
 
     passes: int = 3
     whole: int = 300
@@ -212,60 +213,57 @@ class LidarRecipe:
     side: int = 160
 
     @property
-    def steps(self) -> Recipe:
-        """How the network learns from pieces."""
-        return Recipe(passes=self.passes, batch=self.batch, rate=self.rate, decay=self.decay)
+    def pieces(self) -> Recipe:
+        """The loop over pieces."""
+        return Recipe(self.passes, self.batch, self.rate, self.decay, PATIENCE, one_cycle=True)
 
     @property
-    def last_steps(self) -> Recipe:
-        """How it learns from whole sweeps."""
-        return Recipe(passes=1, batch=1, rate=self.rate / 4, decay=self.decay)
+    def whole_sweeps(self) -> Recipe:
+        """The loop over whole sweeps."""
+        return Recipe(1, 1, self.rate / 4, self.decay, PATIENCE, one_cycle=True)
 
 
 def learn_lidar(
     norm: str,
     sweeps: Sequence[Labelled],
-    aside: Sequence[Labelled],
+    val: Sequence[Labelled],
     *,
     recipe: LidarRecipe,
     seed: int = 7,
-    progress: Watch = unwatched,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> BirdNet:
     """A trained network; the same seed on one thread gives the same one, and torch's own generator is left alone."""
-    grid = Grid(recipe.cells)
+    grid, rng = Grid(recipe.cells), rng_for(seed, "zoo", "lidar")
+    stages = {
+        "pieces": (Pieces(sweeps, grid, rng, recipe.side), recipe.pieces, len(sweeps)),
+        "whole": (Pieces(sweeps, grid, rng), recipe.whole_sweeps, min(recipe.whole, len(sweeps))),
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = BirdNet(norm, recipe.width)
-        rng = rng_for(seed, "zoo", "lidar")
-        error = _error_on(net, aside, grid)
-        for part, steps, count in (
-            (Pieces(sweeps, grid, rng, recipe.side), recipe.steps, len(sweeps)),
-            (Pieces(sweeps, grid, rng), recipe.last_steps, min(recipe.whole, len(sweeps))),
-        ):
-            fit(net, Lesson(count, _loss_on(net, part), error), steps, rng=rng, progress=progress)
+        for stage, (pieces, loop, count) in stages.items():
+            part = replace(checkpoint, stage=stage) if checkpoint else None
+            task = sweep_task(net, pieces, val, count=count, batch=loop.batch)
+            fit(net, task, loop, rng=rng, progress=progress, checkpoint=part)
     return folded(net)
 
 
-def _loss_on(net: nn.Module, pieces: Pieces) -> Callable[[Array], Tensor]:
-    def of(chosen: Array) -> Tensor:
+def sweep_task(net: nn.Module, pieces: Pieces, val: Sequence[Labelled], *, count: int, batch: int) -> Task:
+    """The loss on pieces of the first `count` sweeps; validation is the mean loss on whole sweeps without augmentation."""
+
+    def on_pieces(chosen: Array) -> Tensor:
         maps, wanted = pieces.batch(chosen)
         return loss(net(maps), maps, wanted)
 
-    return of
+    def on_sweep(sweep: Labelled) -> float:
+        maps, wanted = torch.from_numpy(pieces.grid.features(sweep.xyzi))[None], target(sweep, pieces.grid)
+        stacked = Target(*(getattr(wanted, name)[None] for name in Target.__dataclass_fields__))
+        return float(loss(net(maps), maps, stacked))
 
-
-def _error_on(net: nn.Module, aside: Sequence[Labelled], grid: Grid) -> Callable[[], float]:
-    """The mean loss on whole sweeps kept aside, as they are."""
-
-    def of() -> float:
+    def validate() -> float:
         net.eval()
-        losses = []
         with torch.inference_mode():
-            for given in aside:
-                maps = torch.from_numpy(grid.features(given.xyzi))[None]
-                wanted = target(given, grid)
-                stacked = Target(*(getattr(wanted, name)[None] for name in Target.__dataclass_fields__))
-                losses.append(float(loss(net(maps), maps, stacked)))
-        return float(np.mean(losses))
+            return float(np.mean([on_sweep(val[number]) for number in range(len(val))]))
 
-    return of
+    return Task(shuffled(count, batch, pieces.rng), on_pieces, validate)

@@ -29,16 +29,18 @@ from swerve.report.charts import Bar, bars
 from swerve.report.experiment_page import ChartPanel, Section, TablePanel
 from swerve.retrain.before_after import MSE, Compared, compare
 from swerve.retrain.dataset import DrawnFollowups, Examples, Joined, by_rule, prepare
-from swerve.retrain.finetune import FineTuning, finetune
+from swerve.retrain.finetune import finetune
 from swerve.retrain.split import GROUPS, RANDOM, SIDES, TRAIN, Cut, Split, split_source
 from swerve.sources.subset import Subset
 from swerve.sources.writing import slug
 from swerve.store.files import json_bytes, make_folder, write_whole
 from swerve.store.fingerprint import identity_of
+from swerve.train.loop import Checkpoint, Recipe
 
 TEST, VAL = 0.34, 0.1  # of the paper's 66% that train, a tenth of all says when to stop here: 56% train
 RATE, PATIENCE = 3e-5, 5  # small steps: so few images are soon learnt by heart
 PRINTED, LEAK_FREE, MORE = "random, as printed", "leak-free", "leak-free, more scenes"
+NAME_DIGITS = 12  # of the hash in the name of a checkpoint
 MIX = 2.0  # one fog and one rain version of every training image
 BETTER, WORSE = 0.3, 0.05  # what is hoped for: fog and rain errors down by so much, the original one up by no more
 COLUMNS = (
@@ -111,9 +113,11 @@ def _kept(setting: Setting, asked: Retraining, way: str) -> list[Compared]:
     made_of = _made_of(setting, asked, way)
     if path.exists() and (told := json.loads(path.read_text()))["made_of"] == made_of:
         return [_compared(row) for row in told["rows"]]
-    rows = list(_retrained(setting, asked, way))
-    make_folder(path.parent)
+    make_folder(path.parent, parents=True)
+    checkpoint = Checkpoint(path.with_name(f"{path.stem}-{made_of[:NAME_DIGITS]}.checkpoint"), made_of)
+    rows = list(_retrained(setting, asked, way, checkpoint))
     write_whole(path, json_bytes({"made_of": made_of, "rows": [asdict(row) for row in rows]}))
+    checkpoint.remove()
     return rows
 
 
@@ -132,7 +136,7 @@ def _compared(row: dict[str, Any]) -> Compared:
     return Compared(**{**row, "change": Estimate(**row["change"]), "test": StatisticalTest(**row["test"])})
 
 
-def _retrained(setting: Setting, asked: Retraining, way: str) -> Iterator[Compared]:
+def _retrained(setting: Setting, asked: Retraining, way: str, checkpoint: Checkpoint) -> Iterator[Compared]:
     setting.say(f"retraining {asked.subject.name}, {way}")
     campaign = _wet(asked.source, asked, setting)
     how = RANDOM if way == PRINTED else None
@@ -141,8 +145,16 @@ def _retrained(setting: Setting, asked: Retraining, way: str) -> Iterator[Compar
     held = by_rule(campaign, seed=setting.seed, progress=setting.progress)
     base = _more(asked.base, asked, setting) if way == MORE and asked.base else asked.base
     prepared = prepare(campaign, split, followups, mix=MIX, held=held, base=base)
-    recipe = FineTuning(passes=asked.passes, rate=RATE, patience=PATIENCE, seed=setting.seed)
-    tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, progress=setting.progress)
+    recipe = Recipe(passes=asked.passes, rate=RATE, patience=PATIENCE)
+    tuned = finetune(
+        campaign.system,
+        prepared.training,
+        prepared.val,
+        recipe=recipe,
+        seed=setting.seed,
+        progress=setting.progress,
+        checkpoint=checkpoint,
+    )
     rows = compare(campaign.system, tuned.system, prepared.tested(), seed=setting.seed, progress=setting.progress)
     yield from (row for row in rows if row.measure == MSE)
 

@@ -7,20 +7,16 @@ series are answered again. Violating frames are written as training data besides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, overload
-
-import numpy as np
-import torch
-from torch import Tensor
 
 from swerve.analysis.statistics import mcnemar, wilson
 from swerve.core.case import Case, Source
 from swerve.core.errors import InputError
-from swerve.core.seeding import rng_for
-from swerve.core.values import Array, Boxes3D, Calibration, find
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.values import Boxes3D, Calibration, find
 from swerve.experiments.lidar.fewest import pictured
 from swerve.experiments.lidar.subject_runs import CLOSE, PLACEMENTS, Frame, LidarRuns, Trial, boxes_of, frames_of
 from swerve.experiments.lidar.subjects import kept
@@ -36,16 +32,15 @@ from swerve.sources.subset import Subset
 from swerve.store.files import make_folder
 from swerve.store.record_json import record_of
 from swerve.store.view import Run
+from swerve.train.loop import Checkpoint, Recipe, fit, save_weights
 from swerve.transformations.photometric import images_of
 from swerve.transformations.scatter import AddPoints
 from swerve.zoo.grid import Grid
-from swerve.zoo.learn import Lesson, Recipe, fit
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.lidar_data import labelled
-from swerve.zoo.lidar_learn import Labelled, Pieces, Target, loss, target
+from swerve.zoo.lidar_learn import PATIENCE, Labelled, Pieces, sweep_task
 from swerve.zoo.lidar_network import BirdNet
 from swerve.zoo.lidar_score import GOAL, DetectionTally, compared
-from swerve.zoo.train import save_weights
 
 TITLE = "Does training with such points help?"
 VIOLATING = "violating"
@@ -173,36 +168,29 @@ def retrained(setting: Setting, subject: Subject, lessons: Lessons, arm: str = N
             Twice(kept(setting, count, split), setting.seed, noisy=arm == NOISE)
             for count, split in ((lessons.sweeps, "train"), (lessons.aside, "val"))
         )
-        save_weights(learn(system.net, system.grid, train, aside, lessons.passes, setting.seed), file)
+        key = digest_of(system.fingerprint(), arm, asdict(lessons), setting.seed)
+        checkpoint = Checkpoint(file.with_name(f"{system.name}-{key[:12]}.checkpoint"), key)
+        save_weights(learn(system.net, system.grid, train, aside, lessons.passes, setting.seed, checkpoint), file)
+        checkpoint.remove()
     return replace(system, weights=file)
 
 
-def learn(net: BirdNet, grid: Grid, train: Sequence[Labelled], aside: Sequence[Labelled], passes: int, seed: int) -> BirdNet:
-    """The network after some more passes; the best of them by the loss on sweeps kept aside."""
+def learn(
+    net: BirdNet,
+    grid: Grid,
+    train: Sequence[Labelled],
+    val: Sequence[Labelled],
+    passes: int,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+) -> BirdNet:
+    """The network after some more passes; the best of them by the loss on the validation sweeps."""
     tuned, rng = deepcopy(net), rng_for(seed, "retrain")
+    recipe = Recipe(passes, batch=4, rate=RATE, decay=1e-3, patience=PATIENCE, one_cycle=True)
     pieces = Pieces(train, grid, rng, min(PIECE, grid.cells))
-
-    def of(chosen: Array) -> Tensor:
-        maps, wanted = pieces.batch(chosen)
-        return loss(tuned(maps), maps, wanted)
-
-    lesson = Lesson(len(train), of, _error_on(tuned, aside, grid))
-    fit(tuned, lesson, Recipe(passes=passes, batch=4, rate=RATE, decay=1e-3), rng=rng)
-    return tuned.eval()
-
-
-def _error_on(net: BirdNet, aside: Sequence[Labelled], grid: Grid) -> Callable[[], float]:
-    def one(given: Labelled) -> float:
-        maps, wanted = torch.from_numpy(grid.features(given.xyzi))[None], target(given, grid)
-        stacked = Target(*(getattr(wanted, name)[None] for name in Target.__dataclass_fields__))
-        return float(loss(net(maps), maps, stacked))
-
-    def of() -> float:
-        net.eval()
-        with torch.inference_mode():
-            return float(np.mean([one(aside[number]) for number in range(len(aside))]))
-
-    return of
+    task = sweep_task(tuned, pieces, val, count=len(train), batch=recipe.batch)
+    fit(tuned, task, recipe, rng=rng, checkpoint=checkpoint)
+    return tuned
 
 
 def _compared(chosen: LidarRuns, placement: str, again: Mapping[str, list[Frame]]) -> Iterator[Row]:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 
 from swerve.core.case import Case
-from swerve.core.errors import EnvironmentFault
-from swerve.core.seeding import digest_of
-from swerve.core.values import Array, Boxes3D, PointCloud, Region, SceneRef, find
+from swerve.core.values import Boxes3D, PointCloud, Region, SceneRef, find
 from swerve.experiments.setting import DATA, Setting
 from swerve.experiments.subjects import Subject
-from swerve.store.files import write_whole
+from swerve.train.rendered import Arrays, RenderedCache
 from swerve.world.conditions import conditions
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.lidar import Lidar, LidarGlobal
 
 SWEEPS = "sweeps"
+NAMES = ("xyzi", "rings", "lengths", "boxes", "kinds", "scores", "care")  # of the arrays of a sweep
 SAFE = "lidar, region first"  # the twin that outside points cannot reach (D-29)
 
 
@@ -44,12 +43,16 @@ class Kept:
     def __getitem__(self, key: str) -> Case:
         if key not in self.keys():
             raise KeyError(key)
-        file = self.folder / f"{digest_of(key, self.world.fingerprint())[:24]}.npz"
-        if not file.exists():
-            case = self.world[key]
-            write_kept(file, case)
-            return case
-        return self._read(key, file)
+        entry = key.replace("/", "-")
+        if not self.cache.file(entry).exists():
+            self.cache.state_key()
+            self.cache.render(partial(_arrays, self.world, key), entry)
+        return self._read(key, entry)
+
+    @cached_property
+    def cache(self) -> RenderedCache:
+        """The files of this world."""
+        return RenderedCache(self.folder, "regions", {"kind": "sweeps with regions", "world": self.world.fingerprint()})
 
     def fingerprint(self) -> str:
         return self.world.fingerprint()
@@ -58,36 +61,32 @@ class Kept:
         """The same case with the frame that the camera takes."""
         return replace(self.world, camera=True)[key]
 
-    def _read(self, key: str, file: Path) -> Case:
-        with np.load(file, allow_pickle=False) as kept:
-            rings = np.split(kept["rings"], np.cumsum(kept["lengths"])[:-1]) if len(kept["lengths"]) else []
-            truth = Boxes3D(kept["boxes"], tuple(kept["kinds"].tolist()), kept["scores"], kept["care"])
-            inputs = {"lidar": PointCloud(kept["xyzi"]), "region": Region(tuple(rings))}
+    def _read(self, key: str, entry: str) -> Case:
+        xyzi, rings, lengths, boxes, kinds, scores, care = self.cache.load(entry, NAMES)
+        polygons = np.split(rings, np.cumsum(lengths)[:-1]) if len(lengths) else []
+        truth = Boxes3D(boxes, tuple(kinds.tolist()), scores, care)
+        inputs = {"lidar": PointCloud(xyzi), "region": Region(tuple(polygons))}
         return Case(key, inputs, (truth, SceneRef(key, conditions("clear").numbers())), group=self.group(key))
 
 
-def write_kept(file: Path, case: Case) -> None:
-    """Write a sweep with its region and its boxes, whole or not at all."""
+def _arrays(world: LidarWorld, key: str, entry: str) -> Arrays:
+    """A sweep with its region and its boxes."""
+    del entry
+    case = world[key]
     cloud, region, truth = case.inputs["lidar"], case.inputs["region"], find(case.truth, Boxes3D.slot)
     assert isinstance(cloud, PointCloud)
     assert isinstance(region, Region)
     assert isinstance(truth, Boxes3D)
-    parts: dict[str, Array] = {
-        "xyzi": cloud.xyzi,
-        "rings": np.concatenate([np.zeros((0, 2)), *region.polygons]),
-        "lengths": np.array([len(ring) for ring in region.polygons], np.int64),
-        "boxes": truth.xyzlwhy,
-        "kinds": np.array(truth.kinds, dtype=np.str_),
-        "scores": np.asarray(truth.scores),
-        "care": np.asarray(truth.care),
-    }
-    made = io.BytesIO()
-    np.savez(made, allow_pickle=False, **parts)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EnvironmentFault(f"{file.parent}: cannot keep sweeps: {error.strerror}") from error
-    write_whole(file, made.getvalue())
+    arrays = (
+        cloud.xyzi,
+        np.concatenate([np.zeros((0, 2)), *region.polygons]),
+        np.array([len(ring) for ring in region.polygons], np.int64),
+        truth.xyzlwhy,
+        np.array(truth.kinds, dtype=np.str_),
+        np.asarray(truth.scores),
+        np.asarray(truth.care),
+    )
+    return dict(zip(NAMES, arrays, strict=True))
 
 
 def kept(setting: Setting, frames: int, split: str = "test") -> Kept:
