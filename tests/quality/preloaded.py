@@ -5,7 +5,6 @@ import PIL.Image
 import PIL.ImageOps
 import scipy.cluster.hierarchy
 import scipy.optimize
-import swerve.sources.folders
 import swerve.transformations.resize
 import torch
 
@@ -13,6 +12,7 @@ import swerve.execution.executors.worker
 import swerve.methods.deeptest
 import swerve.methods.lidar
 import swerve.relations.gates
+import swerve.sources.folders
 import swerve.systems.steps
 import swerve.systems.torch
 import swerve.transformations.affine
