@@ -18,11 +18,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from swerve.analysis.groups import FindingGroup, groups, smallest_words, sorter
+from swerve.analysis.set_checks import set_checks
 from swerve.analysis.severity import curves
 from swerve.core.campaign import CUSTOM
 from swerve.core.encode import decode_values
 from swerve.core.system import Answer
-from swerve.report.birdseye import ADDED, COLOURS, GONE, OTHER, SHADE
+from swerve.report.birdseye import ADDED, COLOURS, MARKS, NIGHT, OTHER, SHADE
 from swerve.report.drawing import charts, stack, turn
 from swerve.report.numbers import PAGE, Numbers, condition_of, numbers_of, reached_of
 from swerve.report.sweep_pictures import PICTURES, Album, read_sweeps
@@ -69,13 +70,15 @@ def render(run: Run, album: Album) -> str:
             run=_told(run),
             stack=stack(numbers.overall),
             charts=charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
+            checks=set_checks(run),
             condition=condition_of(run),
             reached=reached_of(run) if numbers.finished else None,
             cards=cards,
             groups=_group_cards(found[:GROUPS_SHOWN], cards),
             groups_open=GROUPS_OPEN,
             colours=_colours(),
-            gone=_hex(GONE),
+            marks={name.replace("_", " "): _hex(colour) for name, colour in MARKS.items()},
+            night=_hex(NIGHT),
             all_groups=len(found),
             kept=per_rule,
             reasons=numbers.reasons[:REASONS_SHOWN],

@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from swerve.analysis.groups import FindingGroup, groups, smallest_words
+from swerve.analysis.set_checks import CheckCounts, set_checks
 from swerve.core.errors import printable
 from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
 from swerve.report.sweep_pictures import drawn_of
@@ -41,6 +42,7 @@ HEADS = (
     ("", "", "", "", "", "intro-", "already", "un-", "skip-", ""),
     ("rule", "trials", "violated", "rate", "95%", "duced", "wrong", "touched", "ped", "errors"),
 )
+CHECK_HEADS = ("rule", "check", "judged", "violated", "rate", "95%", "fewer", "equal", "more")
 
 
 def print_summary(run: Run, console: Console) -> None:
@@ -49,6 +51,8 @@ def print_summary(run: Run, console: Console) -> None:
     if numbers.unfinished:
         console.print(_plain(numbers.unfinished, style="yellow", longest=None), soft_wrap=True)
     console.print(_table(numbers), soft_wrap=True)
+    if checks := set_checks(run):
+        console.print(_aligned_rows([CHECK_HEADS, *(_check_cells(line, run.sampled) for line in checks)]), soft_wrap=True)
     console.print(_plain(numbers.headline, style="bold", longest=None), soft_wrap=True)
     _print_failures(numbers, run, console)
     if numbers.finished and (reached := reached_of(run)):
@@ -112,10 +116,15 @@ def _plain(text: str, *, style: str = "", longest: int | None = LONGEST) -> Text
 def _table(numbers: Numbers) -> Text:
     """The counts by rule, as wide as its numbers need: a number cut short would be another number."""
     lines = [*numbers.rules, numbers.overall] if len(numbers.rules) > 1 else numbers.rules
-    rows = [*HEADS, *map(_cells, lines)]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     styles = ["dim"] * len(HEADS) + [""] * len(numbers.rules) + ["bold"]
-    return Text("\n").join(_aligned(row, widths, style) for row, style in zip(rows, styles, strict=False))
+    return _aligned_rows([*HEADS, *map(_cells, lines)], styles)
+
+
+def _aligned_rows(rows: Sequence[Sequence[str]], styles: Sequence[str] = ("dim",)) -> Text:
+    """Rows of cells in columns, the first to the left and the others to the right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    styled = zip(rows, [*styles, *[""] * len(rows)], strict=False)
+    return Text("\n").join(_aligned(row, widths, style) for row, style in styled)
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], style: str) -> Text:
@@ -131,6 +140,14 @@ def _cells(line: RuleCounts) -> tuple[str, ...]:
     counts = map(_count, (line.trials, line.violated, *line.blame, line.skipped, line.errors))
     trials, violated, introduced, already, skipped, errors = counts
     return printable(line.name, NARROW), trials, violated, *rate, introduced, already, untouched, skipped, errors
+
+
+def _check_cells(line: CheckCounts, sampled: bool) -> tuple[str, ...]:
+    low, high = line.interval
+    interval = f"{100 * low:.1f}–{100 * high:.1f}" if sampled else "–"
+    ends = [f"{count:,}" for count in line.outcomes.values()] if line.outcomes else ["–"] * 3
+    rate = f"{line.judged:,}", f"{line.violated:,}", f"{line.rate:.1%}", interval
+    return printable(line.rule, NARROW), line.check, *rate, *ends
 
 
 def _count(number: int | None) -> str:
