@@ -393,8 +393,7 @@ def _make_pictures(run: Run, trusted: Sequence[Path]) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from swerve.report.pack import pack
-    from swerve.report.smallest import smallest_of
+    from swerve.report.pack import pack, smallest_of
     from swerve.report.terminal import print_finding, print_findings, print_groups
     from swerve.store.record_json import finding_of
     from swerve.store.view import Run

@@ -14,8 +14,7 @@ from swerve.core.case import Case, Fact
 from swerve.core.region import Bitmap, region_of
 from swerve.core.values import Array, Boxes3D, Region
 from swerve.relations.sets import missing_rows
-from swerve.report.dashes import dash
-from swerve.report.frontview import outlined
+from swerve.report.frontview import dash, outlined
 from swerve.transformations.points import clouds_of
 
 Colour = tuple[int, int, int]

@@ -10,15 +10,24 @@ import numpy as np
 
 from swerve.core.case import Case
 from swerve.core.values import Array, Boxes3D, Calibration, find
-from swerve.report.dashes import dash
 from swerve.sources.kitti_writer import camera_of, to_camera
 from swerve.transformations.photometric import images_of
 
 Colour = tuple[int, int, int]
+DASH = 6  # pixels
 NEAREST = 0.1  # metres ahead of the camera
 LONGEST = 4000.0  # pixels beyond the frame to which an edge is drawn
 CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
 EDGES = [(one, other) for one, other in combinations(range(8), 2) if (CORNERS[one] != CORNERS[other]).sum() == 1]
+
+
+def dash(canvas: Array, start: Array, end: Array, colour: tuple[int, int, int]) -> None:
+    """Draw a dashed line between two places, each column and row."""
+    steps = max(2, int(np.hypot(*(end - start)) / DASH))
+    marks = np.linspace(start, end, 2 * (steps // 2) + 1)
+    for first, last in zip(marks[:-1:2], marks[1::2], strict=True):
+        ends = [tuple(int(part) for part in np.rint(np.clip(mark, -9999, 9999))) for mark in (first, last)]
+        cv2.line(canvas, ends[0], ends[1], colour, 2, cv2.LINE_AA)
 
 
 def frame_of(case: Case, high: int) -> Array | None:
