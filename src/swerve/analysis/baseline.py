@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from swerve.analysis.centres import centre_precision
-from swerve.analysis.detection import average_precision
+from swerve.analysis.detection import average_precision, centre_precision
 from swerve.core.campaign import Observation
 from swerve.core.case import Source
 from swerve.core.convention import Convention

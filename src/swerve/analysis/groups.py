@@ -1,10 +1,10 @@
 """Findings that are the same fault: one rule, one kind of change, one direction of the error, one way inside the network.
 
 The first three are a finding's `Symptom`, read off its journal row. Where a white-box system showed what the changes did to
-its last layer but one (`swerve.execution.finding_pictures`), the findings of a symptom are split further: two belong to
-different ways of failing where that layer moved in directions more than 60° apart, on the average of their clusters
-(average linkage, cosine distance `APART`). A way that fewer than `FEWEST` cases show is no way of its own. It stays with the
-symptom's largest way, as do the findings that nobody looked into, so that every finding is in exactly one group.
+its last layer but one (`swerve.execution.finding_pictures`), the findings of a symptom are split further: two belong to different
+ways of failing where that layer moved in directions more than 60° apart, on the average of their clusters (average linkage,
+cosine distance `APART`). A way that fewer than `FEWEST` cases show is no way of its own. It stays with the symptom's largest
+way, as do the findings that nobody looked into, so that every finding is in exactly one group.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FindingGroup:
 
 def symptom(finding: Finding, expect: object = None) -> Symptom:
     """The symptom of a finding; `expect`, the rule's relation as `campaign.json` describes it, says what it was held to."""
-    return Symptom(finding.rule, family(finding.change), _direction(finding, tuple(_parts(expect))))
+    return Symptom(finding.rule, family(finding.change), _direction(finding, tuple(relation_parts(expect))))
 
 
 def family(change: Mapping[str, Any]) -> str:
@@ -92,15 +92,15 @@ def _kinds(change: Mapping[str, Any]) -> Iterator[str]:
         yield str(change.get("use")).rpartition(":")[2]
 
 
-def _parts(expect: object) -> Iterator[Mapping[str, Any]]:
+def relation_parts(expect: object) -> Iterator[Mapping[str, Any]]:
     """A described relation and all that it is made of."""
     if isinstance(expect, Mapping):
         yield expect
         for inner in expect.values():
-            yield from _parts(inner)
+            yield from relation_parts(inner)
     elif isinstance(expect, list):
         for inner in expect:
-            yield from _parts(inner)
+            yield from relation_parts(inner)
 
 
 def _direction(finding: Finding, expect: Sequence[Mapping[str, Any]]) -> str:

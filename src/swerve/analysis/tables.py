@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from swerve.analysis.groups import groups, smallest_words
+from swerve.analysis.set_checks import COLUMNS, set_checks
 from swerve.core.campaign import Observation
 from swerve.core.encode import encode
 from swerve.core.relation import Status
@@ -26,13 +27,18 @@ COUNTS = ("trials", "held", "violated", "skipped", "errors", "introduced", "alre
 
 
 def write_tables(run: Run, summary: dict[str, Any]) -> None:
-    """Write `tables/rules.csv`, `findings.csv`, `errors.csv`, `groups.csv`, `baseline.csv` and `skipped.csv`."""
+    """Write `tables/rules.csv`, `findings.csv`, `errors.csv`, `groups.csv`, `baseline.csv` and `skipped.csv`.
+
+    Where a rule is about sets of objects, also `checks.csv`.
+    """
     folder = run.folder / TABLES
     make_folder(folder)
     write_csv(folder / "rules.csv", ("rule", *COUNTS, "untouched_cases", "untouched_violated"), _rule_rows(summary))
     write_csv(folder / "findings.csv", FINDING, _finding_rows(run))
     write_csv(folder / "errors.csv", ERROR, _error_rows(run))
     write_groups(run)
+    if checks := set_checks(run):
+        write_csv(folder / "checks.csv", COLUMNS, (check.cells for check in checks))
     write_csv(folder / "baseline.csv", ("case", "group", "said", "truth"), map(_seen_row, run.untouched()))
     write_skipped(folder, run.untouched())
 

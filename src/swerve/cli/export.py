@@ -49,7 +49,7 @@ def export(options: argparse.Namespace) -> int:
 
 
 def _writer(form: str) -> Callable[[Sharing, Path], None]:
-    from swerve.report.findings_csv import write_findings
+    from swerve.report.sharing import write_findings
     from swerve.report.junit import write_junit
     from swerve.report.sarif import write_sarif
 

@@ -9,15 +9,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from swerve.core.case import Fact
 from swerve.core.region import region_of
 from swerve.core.relation import Algebra, Pair, Status, Verdict
-from swerve.core.values import Boxes2D, Boxes3D, Value, find
+from swerve.core.values import Boxes2D, Boxes3D, Region, Value, find
 from swerve.relations.matching import Boxes, Same
 from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, counted, in_region
 
 SLOTS = (Boxes2D.slot, Boxes3D.slot)
-DEMANDED = "demanded"  # the fact with the number of required objects
-REPORTED = ("lost", "type_changed", "moved", "gained")  # LM-7's four kinds
+DEMANDED = "demanded"  # the fact with the number of required objects: the paper's plain count before the change
+IN_REGION_AFTER = "in_region_after"  # the fact with the plain count after it
+MISSING = ("lost", "type_changed", "moved")  # what `Superset` forbids
+REPORTED = (*MISSING, "gained")  # LM-7's four kinds
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,22 @@ class _Sets(Algebra):
             return Verdict.error(f"the system returned no {self.slot}")
         if why := expected.fault() or seen.fault():
             return Verdict.error(why)
-        verdict = self._judge(expected, seen)
-        return replace(verdict, facts={DEMANDED: float(np.asarray(expected.care).sum()), **verdict.facts})
+        return replace(self._judge(expected, seen), facts=self._facts(expected, seen))
 
     def untouched(self, alone: Pair) -> None:
         """No verdict: a loss takes two answers."""
         del alone
+
+    def _facts(self, expected: Boxes, seen: Boxes) -> dict[str, Fact]:
+        """The facts of every check on the pair, whichever of them judges it, so that their rates can be compared."""
+        became = changes(expected, seen, self.same())
+        plain = {DEMANDED: expected, IN_REGION_AFTER: seen}
+        return {
+            **{name: float(np.asarray(boxes.care).sum()) for name, boxes in plain.items()},
+            **_count_facts(counted(expected, seen, self.same())),
+            **became.counts(),
+            **{rows_fact(name): " ".join(map(str, rows)) for name, rows in became.rows().items() if rows},
+        }
 
     def _judge(self, expected: Boxes, seen: Boxes) -> Verdict:
         raise NotImplementedError(f"{type(self).__name__} must define _judge")
@@ -70,10 +83,8 @@ class NoFewer(_Sets):
     # LM-6, LM-1
 
     def _judge(self, expected: Boxes, seen: Boxes) -> Verdict:
-        numbers = counted(expected, seen, self.same())
-        before, after = numbers[ALL]
-        verdict = Verdict.at_least(after, before, f"{before} objects before, {after} after")
-        return replace(verdict, facts=_count_facts(numbers))
+        before, after = counted(expected, seen, self.same())[ALL]
+        return Verdict.at_least(after, before, f"{before} objects before, {after} after")
 
 
 @dataclass(frozen=True)
@@ -95,14 +106,23 @@ class Superset(_Sets):
         why = ", ".join(f"{facts[name]:.0f} {name.replace('_', ' ')}" for name in REPORTED)
         demanded = int(np.asarray(expected.care).sum())
         status = Status.VIOLATED if became.missing else Status.HELD
-        rows = {rows_fact(name): " ".join(map(str, rows)) for name, rows in became.rows().items() if rows}
-        margin = became.missing or -became.spare
-        return Verdict(status, margin, f"of {demanded} objects {why}", facts={**facts, **rows})
+        return Verdict(status, became.missing or -became.spare, f"of {demanded} objects {why}")
 
 
 def rows_fact(name: str) -> str:
     """The fact with the indices of the objects that another fact counts, such as `lost_rows`."""
     return f"{name}_rows"
+
+
+def missing_rows(
+    expected: Boxes3D, seen: Boxes3D, region: Region | None, facts: Mapping[str, Fact]
+) -> dict[str, tuple[int, ...]]:
+    """The rows of expected boxes that were lost, changed type or moved: from the verdict's facts, or by `Superset`'s check."""
+    if all(name in facts for name in MISSING):
+        rows = {name: str(facts.get(rows_fact(name), "")).split() for name in MISSING}
+        known = {str(row): row for row in range(len(expected.kinds))}
+        return {name: tuple(known[row] for row in written if row in known) for name, written in rows.items()}
+    return changes(in_region(expected, region), in_region(seen, region)).rows()
 
 
 def _count_facts(numbers: Mapping[str, ObstacleCount]) -> dict[str, float]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 
 import cv2
 import numpy as np
 
-from swerve.core.case import Case
+from swerve.core.case import Case, Fact
 from swerve.core.region import Bitmap, region_of
 from swerve.core.values import Array, Boxes3D, Region
-from swerve.relations.obstacles import changes
-from swerve.report.dashes import dash
-from swerve.report.frontview import outlined
+from swerve.relations.sets import missing_rows
+from swerve.report.frontview import dash, outlined
 from swerve.transformations.points import clouds_of
 
 Colour = tuple[int, int, int]
@@ -27,6 +27,11 @@ SHADE: Colour = (38, 48, 58)  # the region
 DUST: Colour = (150, 156, 164)  # points of the sweep
 ADDED: Colour = (255, 200, 40)
 GONE: Colour = (255, 60, 50)
+MOVED: Colour = (70, 230, 230)
+RETYPED: Colour = (245, 245, 245)
+MARKS: Mapping[str, Colour] = MappingProxyType({"lost": GONE, "moved": MOVED, "type_changed": RETYPED})
+NOTHING_MARKED: Mapping[str, Boxes3D] = MappingProxyType({})
+NO_FACTS: Mapping[str, Fact] = MappingProxyType({})
 SIDE = 420  # pixels
 GAP = 6
 CROWD = 200  # added points, beyond which each is but a dot
@@ -74,10 +79,10 @@ def birdseye(
     *,
     region: Region | None = None,
     added: Array | None = None,
-    gone: Boxes3D | None = None,
+    marked: Mapping[str, Boxes3D] = NOTHING_MARKED,
     view: GroundView | None = None,
 ) -> Array:
-    """The picture of one sweep, RGB: `added` points stand out, boxes of `gone` are dashed."""
+    """The picture of one sweep, RGB: `added` points stand out, `marked` boxes are dashed in the colours of `MARKS`."""
     view = view or GroundView()
     canvas = _ground(view, region)
     _dots(canvas, xyzi, view, DUST)
@@ -87,8 +92,9 @@ def birdseye(
     for corners, colour in _outlines(boxes):
         cv2.polylines(canvas, [_drawn(corners[:4], view)], True, colour, 2, cv2.LINE_AA)
         cv2.polylines(canvas, [_drawn(corners[4:], view)], False, colour, 2, cv2.LINE_AA)
-    for corners, _ in _outlines(gone):
-        _dashed(canvas, view.pixels(corners[:4]))
+    for name, chosen in marked.items():
+        for corners, _ in _outlines(chosen):
+            _dashed(canvas, view.pixels(corners[:4]), MARKS[name])
     return canvas
 
 
@@ -101,22 +107,62 @@ class AnsweredSweep:
     region: Region | None = None
 
 
-def views(
-    source: AnsweredSweep, followup: AnsweredSweep, expected: Boxes3D | None = None, *, view: GroundView | None = None
-) -> tuple[Array, Array]:
-    """A source and its follow-up from above, what was lost dashed in the latter, both as wide as what went wrong.
+@dataclass(frozen=True)
+class AnsweredPair:
+    """A source and its follow-up, and which boxes the verdict misses in the latter.
 
-    `expected` is what should be said of the follow-up: the answer on the source as the change maps it. Left out, it is that
-    answer itself where the change did nothing but add points; after any other change nobody can tell what was lost.
+    `expected` is the answer on the source as the change maps it; without it, it is that answer itself if the change only
+    added points, and unknown after any other change. `facts` are the verdict's; without them, boxes are matched as
+    `swerve.relations.sets.Superset` matches them.
     """
-    added, wanted = appended(source.xyzi, followup.xyzi), _wanted(source, followup, expected)
-    lost, wrong = _gone(wanted, followup.boxes)
-    near, far = (view, view) if view else _both_views(source.boxes, wanted, wrong, added)
-    kept = followup.xyzi if added is None else source.xyzi
-    return (
-        birdseye(source.xyzi, source.boxes, region=source.region, view=near),
-        birdseye(kept, followup.boxes, region=followup.region, added=added, gone=lost, view=far),
-    )
+
+    source: AnsweredSweep
+    followup: AnsweredSweep
+    mapped: Boxes3D | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @cached_property
+    def added(self) -> Array | None:
+        """The points that the change added, if it did nothing else."""
+        return appended(self.source.xyzi, self.followup.xyzi)
+
+    @cached_property
+    def expected(self) -> Boxes3D | None:
+        """The answer that the follow-up should get, None if it is unknown."""
+        return self.source.boxes if self.mapped is None and self.added is not None else self.mapped
+
+    @cached_property
+    def missing(self) -> dict[str, tuple[int, ...]]:
+        """The rows of `expected` that were lost, changed their type or moved."""
+        if self.expected is None:
+            return {}
+        return missing_rows(self.expected, self.followup.boxes, self.followup.region, self.facts)
+
+    @property
+    def marked(self) -> dict[str, Boxes3D]:
+        """The boxes of `missing`, where there are any."""
+        boxes = self.expected
+        return {name: _some(boxes, rows) for name, rows in self.missing.items() if rows} if boxes is not None else {}
+
+    def views(self, view: GroundView | None = None) -> tuple[Array, Array]:
+        """Both sweeps from above, as wide as what went wrong; what is missing in the follow-up is dashed there."""
+        near, far = (view, view) if view else self._views()
+        kept = self.followup.xyzi if self.added is None else self.source.xyzi
+        after, region = self.followup.boxes, self.followup.region
+        return (
+            birdseye(self.source.xyzi, self.source.boxes, region=self.source.region, view=near),
+            birdseye(kept, after, region=region, added=self.added, marked=self.marked, view=far),
+        )
+
+    def _views(self) -> tuple[GroundView, GroundView]:
+        """The same obstacles where they were and where they should be, at one scale."""
+        rows = sorted({row for rows in self.missing.values() for row in rows})
+        far = around(self.expected, rows, self.added) if self.expected is not None else GroundView()
+        if self.expected is None or self.expected.kinds != self.source.boxes.kinds:  # the change adds or removes obstacles
+            return far, far
+        near = around(self.source.boxes, rows, self.added)
+        reach = max(near.reach, far.reach)
+        return replace(near, reach=reach), replace(far, reach=reach)
 
 
 def appended(xyzi: Array, changed: Array) -> Array | None:
@@ -131,45 +177,22 @@ def before_after(
     after: Boxes3D,
     *,
     expected: Boxes3D | None = None,
+    facts: Mapping[str, Fact] = NO_FACTS,
     view: GroundView | None = None,
     pictured: Case | None = None,
 ) -> Array:
-    """A case and its follow-up side by side, as `views` has them; left of them the camera's frame, if any.
+    """A case and its follow-up side by side, as `AnsweredPair` draws them; left of them the camera's frame, if any.
 
-    `pictured` is the case with its camera where `case` has none. What was lost is dashed in the frame too, if a calibration
-    says where; a frame that shows none of it is left out.
+    `pictured` is the case with its camera where `case` has none. What is missing is dashed in the frame too, if there is a
+    calibration; a frame that shows none of it is left out.
     """
     sides = ((case, before), (followup, after))
     source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, said, region_of(one)) for one, said in sides)
-    panels = views(source, changed, expected, view=view)
-    lost, _ = _gone(_wanted(source, changed, expected), after)
-    frame = outlined(pictured or case, lost, panels[0].shape[0], GONE)
+    pair = AnsweredPair(source, changed, expected, facts)
+    panels = pair.views(view)
+    marked = [(boxes, MARKS[name]) for name, boxes in pair.marked.items()]
+    frame = outlined(pictured or case, marked, panels[0].shape[0])
     return _beside(panels if frame is None else [frame, *panels])
-
-
-def _wanted(source: AnsweredSweep, followup: AnsweredSweep, expected: Boxes3D | None) -> Boxes3D | None:
-    """What should be said of the follow-up, if anybody can tell."""
-    return source.boxes if expected is None and appended(source.xyzi, followup.xyzi) is not None else expected
-
-
-def _gone(expected: Boxes3D | None, after: Boxes3D) -> tuple[Boxes3D | None, list[int]]:
-    """The boxes that were lost, and the rows of all that have no box after that is the same."""
-    if expected is None:
-        return None, []
-    became = changes(expected, after)
-    return _some(expected, became.lost), sorted({*became.lost, *(row for row, _ in (*became.type_changed, *became.moved))})
-
-
-def _both_views(
-    before: Boxes3D, expected: Boxes3D | None, rows: Sequence[int], added: Array | None
-) -> tuple[GroundView, GroundView]:
-    """The same obstacles where they were and where they should be, at one scale."""
-    far = around(expected, rows, added) if expected is not None else GroundView()
-    if expected is None or expected.kinds != before.kinds:  # a change that puts obstacles there, or takes them away
-        return far, far
-    near = around(before, rows, added)
-    reach = max(near.reach, far.reach)
-    return replace(near, reach=reach), replace(far, reach=reach)
 
 
 def _beside(panels: Sequence[Array]) -> Array:
@@ -225,6 +248,6 @@ def _drawn(corners: Array, view: GroundView) -> Array:
     return found
 
 
-def _dashed(canvas: Array, corners: Array) -> None:
+def _dashed(canvas: Array, corners: Array, colour: Colour) -> None:
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-        dash(canvas, start, end, GONE)
+        dash(canvas, start, end, colour)

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from rich.cells import cell_len, set_cell_size
 
 from swerve.report.axis import AxisScale
-from swerve.report.html import CONTROLS
+from swerve.report.templating import CONTROLS
 
 WIDTH = 620
 TOP, FOOT = 8, 44  # above the plot; below it: ticks and the axis' name
@@ -54,6 +54,11 @@ def text(x: float, y: float, words: str, kind: str) -> Markup:
     return (
         draw("text", [Markup("{}").format(_safe(words))], class_=kind, x=round(x, 1), y=round(y, 1)) if words else Markup("")
     )
+
+
+def path(corners: Iterable[tuple[float, float]]) -> str:
+    """The path through corners."""
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in corners)
 
 
 def mark(place: int | str, x: float, y: float, told: str = "", *, kind: str = "") -> Markup:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from swerve.core.errors import printable
 
 Cell = str | int | float | None
 Row = tuple[Cell, ...]
@@ -17,6 +21,28 @@ SIGNIFICANT, MOST_DIGITS = 3, 4
 LEAST = 0.001  # smaller numbers have their own power of ten
 # Words without letters are aligned like numbers: 658 (46%), 57.1% – 69.2%, < 0.001, 1.2e-5.
 NUMBER_LIKE = re.compile(r"(?=.*\d)[\d\s.,:%+\-−–<>≤≥=()/×°±]*(e[+-]?\d+)?[\s)]*")
+
+
+def plain(text: str, *, style: str = "", longest: int | None = None) -> Text:
+    """Text for a terminal, shown as it is: neither markup nor control sequences in it have any effect."""  # R55
+    return Text(printable(text, longest), style=style, overflow="fold")
+
+
+def aligned(rows: Sequence[Sequence[str]], styles: Sequence[str], *, numeric: Sequence[bool] = (), gap: str = " ") -> Text:
+    """Rows in columns, those of numbers to the right (by default all but the first), as wide as their cells need.
+
+    Nothing is cut: a number cut short would be another number.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    right = numeric or [False, *[True] * (len(widths) - 1)]
+    styled = zip(rows, [*styles, *[""] * len(rows)], strict=False)
+    return Text("\n").join(Text(gap.join(_padded(row, widths, right)).rstrip(), style=style) for row, style in styled)
+
+
+def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
+    for cell, width, is_right in zip(row, widths, right, strict=True):
+        pad = " " * (width - cell_len(cell))
+        yield pad + cell if is_right else cell + pad
 
 
 def is_numeric(cells: Iterable[Cell]) -> bool:

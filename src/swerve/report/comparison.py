@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from swerve.analysis.compare import HELD, Counts, Paired, RunComparison, findings_among, persisting
 from swerve.core.errors import printable
+from swerve.report.cells import aligned, plain
+from swerve.report.words import replay_line
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
@@ -65,13 +65,9 @@ def _told(finding: Finding, run: Run, ended: str) -> Text:
     lines = (
         Text("  ").join([*head, Text(f"margin {finding.margin:+.3g}, {finding.origin}{elsewhere}")]),
         Text("  ") + _plain(finding.why),
-        Text("  ") + _plain(_replay(finding, run), style="cyan", longest=None),
+        Text("  ") + _plain(replay_line(run, finding.id), style="cyan", longest=None),
     )
     return Text("\n").join(lines)
-
-
-def _replay(finding: Finding, run: Run) -> str:
-    return f"swerve replay {shlex.quote(str(run.folder))} {finding.id}"
 
 
 def _weights(run: Run) -> str:
@@ -107,16 +103,7 @@ def _sentences(found: RunComparison) -> Iterator[str]:
 
 def _table(found: RunComparison) -> Text:
     lines = (*found.rules, found.overall) if len(found.rules) > 1 else found.rules
-    rows = [*HEADS, *map(_cells, lines)]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    styles = ["dim"] * len(HEADS) + [""] * len(found.rules) + ["bold"]
-    return Text("\n").join(_aligned(row, widths, style) for row, style in zip(rows, styles, strict=False))
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], style: str) -> Text:
-    pads = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-    numbers = (f" {pad}{cell}" for pad, cell in zip(pads[1:], row[1:], strict=True))
-    return Text(row[0] + pads[0] + "".join(numbers), style=style)
+    return aligned([*HEADS, *map(_cells, lines)], ["dim"] * len(HEADS) + [""] * len(found.rules) + ["bold"])
 
 
 def _cells(line: Paired) -> tuple[str, ...]:
@@ -134,8 +121,7 @@ def _rate(counts: Counts) -> tuple[str, str]:
 
 
 def _plain(text: str, *, style: str = "", longest: int | None = LONGEST) -> Text:
-    """Text shown as it is: neither markup nor control sequences in it have any effect (R55)."""
-    return Text(printable(text, longest), style=style, overflow="fold")
+    return plain(text, style=style, longest=longest)
 
 
 def as_json(found: RunComparison, *, failure: str = "", most: int | None = None) -> dict[str, Any]:
@@ -187,4 +173,4 @@ def _listed(run: Run, ids: Collection[str], most: int | None) -> list[dict[str, 
 
 def _item(finding: Finding, run: Run) -> dict[str, Any]:
     told = {name: getattr(finding, name) for name in ("id", "rule", "case", "margin", "introduced", "why")}
-    return {**told, "change": finding.words, "parameters": dict(finding.change), "replay": _replay(finding, run)}
+    return {**told, "change": finding.words, "parameters": dict(finding.change), "replay": replay_line(run, finding.id)}

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shlex
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from swerve.analysis.groups import FindingGroup, groups, smallest_words, sorter
+from swerve.analysis.set_checks import set_checks
 from swerve.analysis.severity import curves
-from swerve.core.campaign import CUSTOM
 from swerve.core.encode import decode_values
 from swerve.core.system import Answer
-from swerve.report.birdseye import ADDED, COLOURS, GONE, OTHER, SHADE
-from swerve.report.drawing import charts, stack, turn
-from swerve.report.numbers import PAGE, Numbers, condition_of, numbers_of, reached_of
+from swerve.report.birdseye import ADDED, COLOURS, MARKS, NIGHT, OTHER, SHADE
+from swerve.report.numbers import PAGE, Numbers, RuleCounts, condition_of, numbers_of, reached_of
+from swerve.report.severity_charts import severity_charts
 from swerve.report.sweep_pictures import PICTURES, Album, read_sweeps
-from swerve.report.words import answer_words, expectation, in_words
+from swerve.report.templating import render_page
+from swerve.report.words import answer_words, expectation, in_words, steering_turn, title_of
 from swerve.store.artifacts import FINDINGS, SHA_DIGITS, features_of
 from swerve.store.files import make_folder, write_whole
 from swerve.store.record_json import BASELINE, Finding
@@ -35,11 +30,8 @@ from swerve.store.view import KEPT_PER_RULE, Run
 REASONS_SHOWN = 20
 MOST_CARDS = 1800  # about 2 kB each: the page stays under 5 MB (R12)
 GROUPS_OPEN, GROUPS_SHOWN = 12, 60  # at once, and after a click; tables/groups.csv has them all
-LONGEST = 300  # characters of a text that is not ours
 PICTURE = ".png"
 SHORT = 12
-# C0 controls cannot be written in HTML: their pictures stand for them. Newline and tab can, and stay.
-CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 
 
 def write_report(run: Run) -> Path:
@@ -56,86 +48,39 @@ def render(run: Run, album: Album) -> str:
     """The page of `run`; what it needs drawn goes into `album`."""
     numbers = numbers_of(run)
     untouched = {line.name: line.untouched for line in numbers.rules if line.untouched}
-    style, script = _asset("style.css"), _asset("script.js")
     found = groups(run, features_of(run))
     per_rule, chosen = _chosen(run, len(numbers.rules))
     cards = list(_cards(run, numbers, found, [*chosen, *_others(found[:GROUPS_SHOWN], chosen)], album))
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            numbers=numbers,
-            lines=(*numbers.rules, numbers.overall),
-            run=_told(run),
-            stack=stack(numbers.overall),
-            charts=charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
-            condition=condition_of(run),
-            reached=reached_of(run) if numbers.finished else None,
-            cards=cards,
-            groups=_group_cards(found[:GROUPS_SHOWN], cards),
-            groups_open=GROUPS_OPEN,
-            colours=_colours(),
-            gone=_hex(GONE),
-            all_groups=len(found),
-            kept=per_rule,
-            reasons=numbers.reasons[:REASONS_SHOWN],
-            more_reasons=numbers.reasons[REASONS_SHOWN:],
-            style=style,
-            script=script,
-            style_hash=_csp_hash(style),
-            script_hash=_csp_hash(script),
-        )
+    return render_page(
+        "page.html",
+        styles=("style.css",),
+        script="script.js",
+        numbers=numbers,
+        lines=(*numbers.rules, numbers.overall),
+        run=_told(run),
+        stack=_stack(numbers.overall),
+        charts=severity_charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
+        checks=set_checks(run),
+        condition=condition_of(run),
+        reached=reached_of(run) if numbers.finished else None,
+        cards=cards,
+        groups=_group_cards(found[:GROUPS_SHOWN], cards),
+        groups_open=GROUPS_OPEN,
+        colours=_colours(),
+        marks={name.replace("_", " "): _hex(colour) for name, colour in MARKS.items()},
+        night=_hex(NIGHT),
+        all_groups=len(found),
+        kept=per_rule,
+        reasons=numbers.reasons[:REASONS_SHOWN],
+        more_reasons=numbers.reasons[REASONS_SHOWN:],
     )
-
-
-@cache
-def _environment() -> Environment:
-    loader = PackageLoader("swerve.report")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
-    )
-    environment.filters.update(clip=_clip, percent=_percent, count=_count, signed=_signed)
-    return environment
-
-
-@cache
-def _asset(name: str) -> Markup:
-    """A style or script of ours, the only text on the page that is not escaped."""
-    environment = _environment()
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0].strip())
-
-
-def _csp_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _visible(item: Any) -> Any:
-    return item.translate(CONTROLS) if type(item) is str else item
-
-
-def _clip(text: object) -> str:
-    told = str(text)
-    return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}"
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"
-
-
-def _signed(number: float) -> str:
-    return f"{number:+,.1f}" if abs(number) >= 10 else f"{number:+#.2g}"
 
 
 def _told(run: Run) -> dict[str, Any]:
     """What the page says of the campaign itself."""
     identity, campaign = run.identity, run.identity["campaign"]
     return {
-        "title": _title(campaign),
+        "title": title_of(campaign),
         "system": in_words(campaign.get("system")),
         "source": in_words(campaign.get("source")),
         "search": in_words(campaign.get("search")),
@@ -149,12 +94,15 @@ def _told(run: Run) -> dict[str, Any]:
     }
 
 
-def _title(campaign: Mapping[str, Any]) -> str:
-    """The method by name; a campaign of one's own by what it tests on what."""
-    if campaign.get("method", CUSTOM) != CUSTOM:
-        return str(campaign["method"])
-    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
-    return f"{system} on {source}"
+def _stack(line: RuleCounts) -> list[tuple[str, float, float]]:
+    """The four outcomes of a trial as name, start and length on a bar of 1,000."""
+    parts: list[tuple[str, float, float]] = []
+    start = 0.0
+    for name in ("held", "violated", "skipped", "errors"):
+        length = 1000 * getattr(line, name) / line.trials if line.trials else 0.0
+        parts.append((name, round(start, 2), round(length, 2)))
+        start += length
+    return parts
 
 
 @dataclass(frozen=True)
@@ -222,7 +170,7 @@ def _cards(
     run: Run, numbers: Numbers, found: Sequence[FindingGroup], chosen: Sequence[Finding], album: Album
 ) -> Iterator[Card]:
     order = {line.name: index for index, line in enumerate(numbers.rules)}
-    labels = _labels(run, {finding.case for finding in chosen})
+    labels = labels_of(run, {finding.case for finding in chosen})
     kept = _kept(run.folder / FINDINGS)
     group_of = sorter(run, found)
     for finding in chosen:
@@ -235,12 +183,12 @@ def _cards(
             tuple(_pictures(finding, kept, album)),
             finding.input_sha[:SHA_DIGITS] not in kept,
             label,
-            {name: turn(answer) for name, answer in told.items()},
+            {name: steering_turn(answer) for name, answer in told.items()},
             smallest_words(run, finding),
         )
 
 
-def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
+def labels_of(run: Run, cases: set[str]) -> dict[str, Answer]:
     """The truth of the untouched `cases`, read from the head of the journal."""
     found: dict[str, Answer] = {}
     for row in run.rows():

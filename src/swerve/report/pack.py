@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from swerve.core.errors import EnvironmentFault, SwerveError
+from swerve.analysis.groups import smallest_words
+from swerve.core.errors import EnvironmentFault, StoreError, SwerveError
 from swerve.execution.finding_pictures import files_of
 from swerve.report.followups import made_again
 from swerve.report.sharing import Sharing
-from swerve.report.smallest import smallest_of
 from swerve.report.sweep_pictures import drawn
 from swerve.report.words import answer_words, expectation
 from swerve.store.artifacts import pictures_of
+from swerve.store.artifacts import pictures_of, shrunk_of
 from swerve.store.files import json_bytes, png_bytes, whole_file
 from swerve.store.record_json import Finding, finding_of
 from swerve.store.view import CAMPAIGN, Run
@@ -146,3 +148,19 @@ def _hashes(finding: Finding, run: Run) -> dict[str, str]:
 
 def _versions(run: Run) -> dict[str, str]:
     return {"swerve": str(run.identity.get("swerve", "")), **run.identity.get("libraries", {})}
+
+
+def smallest_of(run: Run, finding: Finding, replay: str) -> dict[str, Any]:
+    """The smallest change that still fails under the key `smallest`; nothing where there is none, or its file is torn.
+
+    `replay` is the line that runs the finding itself again.
+    """
+    try:
+        made = shrunk_of(run, finding.id)
+    except StoreError:
+        return {}
+    if made is None:
+        return {}
+    again = replay if made.flaky else f"{replay} --shrunk"
+    told = {"words": smallest_words(run, finding), "parameters": dict(made.finding.change), "margin": made.finding.margin}
+    return {"smallest": {**told, "why": made.finding.why, "flaky": made.flaky, "replay": again}}

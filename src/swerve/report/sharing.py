@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import re
 import shlex
 import socket
@@ -13,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from swerve.core.errors import printable
+from swerve.store.files import write_csv
+from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
+COLUMNS = ("id", "rule", "case", "change", "parameters", "margin", "why", "introduced", "replay")
 HOME, USER, HOST = "~", "USER", "HOST"
 # A name everybody has tells nothing, and is often a word of something else.
 EVERYBODY = frozenset(
@@ -87,3 +91,20 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as in many containers
         return ""
+
+
+def write_findings(sharing: Sharing, path: Path) -> None:
+    """Write every finding, a row each, in the order of the journal."""
+    write_csv(path, COLUMNS, _rows(sharing))
+
+
+def _rows(sharing: Sharing) -> Iterator[tuple[Any, ...]]:
+    for finding in sharing.run.findings():
+        yield _row(finding, sharing)
+
+
+def _row(finding: Finding, sharing: Sharing) -> tuple[Any, ...]:
+    told = (sharing.line(text) for text in (finding.rule, finding.case, finding.words))
+    parameters = json.dumps(sharing.data(finding.change))
+    ending = (finding.margin, sharing.line(finding.why), finding.origin, sharing.replay(finding.id))
+    return (finding.id, *told, parameters, *ending)

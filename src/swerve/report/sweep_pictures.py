@@ -17,8 +17,8 @@ from swerve.config.toml import build_change
 from swerve.core.errors import EnvironmentFault
 from swerve.core.names import all_names
 from swerve.core.system import Answer
-from swerve.core.values import Array, Boxes3D, PointCloud, Region, find
-from swerve.report.birdseye import AnsweredSweep, views
+from swerve.core.values import Array, Boxes2D, Boxes3D, PointCloud, Region, find
+from swerve.report.birdseye import AnsweredPair, AnsweredSweep
 from swerve.report.numbers import PAGE
 from swerve.store.artifacts import REGION
 from swerve.store.files import make_folder, png_bytes
@@ -52,7 +52,12 @@ def drawn(finding: Finding, source: Files, followup: Files) -> Iterator[SweepPic
         match clouds:
             case [np.ndarray() as old, np.ndarray() as new]:
                 near, far = AnsweredSweep(old, before, _region(source)), AnsweredSweep(new, after, _region(followup))
-                yield SweepPictures(name.removesuffix(SWEEP), *views(near, far, expected))
+                yield SweepPictures(name.removesuffix(SWEEP), *AnsweredPair(near, far, expected, _facts(finding)).views())
+
+
+def _facts(finding: Finding) -> Mapping[str, Any]:
+    """The verdict's facts, unless they may be about boxes in the picture of a camera."""
+    return {} if find(finding.after, Boxes2D.slot) else finding.facts
 
 
 def expected_of(finding: Finding) -> Boxes3D | None:

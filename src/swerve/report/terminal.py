@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -23,11 +22,16 @@ from rich.progress import (
 from rich.text import Text
 
 from swerve.analysis.groups import FindingGroup, groups, smallest_words
+from swerve.analysis.set_checks import CheckCounts, set_checks
 from swerve.core.errors import printable
 from swerve.execution.check import Health, Level
 from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
 from swerve.report.sweep_pictures import drawn_of
 from swerve.report.words import answer_words
+from swerve.report.cells import aligned, plain
+from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
+from swerve.report.sweep_pictures import drawn_of
+from swerve.report.words import answer_words, replay_line
 from swerve.store.artifacts import Shrunk, features_of, pictures_of
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -41,6 +45,7 @@ HEADS = (
     ("", "", "", "", "", "intro-", "already", "un-", "skip-", ""),
     ("rule", "trials", "violated", "rate", "95%", "duced", "wrong", "touched", "ped", "errors"),
 )
+CHECK_HEADS = ("rule", "check", "judged", "violated", "rate", "95%", "fewer", "equal", "more")
 
 
 def print_summary(run: Run, console: Console) -> None:
@@ -49,6 +54,9 @@ def print_summary(run: Run, console: Console) -> None:
     if numbers.unfinished:
         console.print(_plain(numbers.unfinished, style="yellow", longest=None), soft_wrap=True)
     console.print(_table(numbers), soft_wrap=True)
+    if checks := set_checks(run):
+        rows = [CHECK_HEADS, *(_check_cells(line, run.sampled) for line in checks)]
+        console.print(aligned(rows, ["dim"], numeric=[False, False, *[True] * 7]), soft_wrap=True)
     console.print(_plain(numbers.headline, style="bold", longest=None), soft_wrap=True)
     _print_failures(numbers, run, console)
     if numbers.finished and (reached := reached_of(run)):
@@ -99,29 +107,20 @@ def print_shrunk(made: Shrunk, run: Run, console: Console) -> None:
     """Print what a finding was shrunk to."""
     finding = made.finding
     console.print(_plain(f"{made.of}  {finding.rule}: {made.words}  ({finding.case})", longest=None), soft_wrap=True)
-    line = shlex.join(["swerve", "replay", str(run.folder), made.of, *([] if made.flaky else ["--shrunk"])])
+    line = replay_line(run, made.of, *([] if made.flaky else ["--shrunk"]))
     console.print(_plain(f"  {finding.why}", longest=None), soft_wrap=True)
     console.print(_plain(f"  {line}", longest=None), soft_wrap=True)
 
 
 def _plain(text: str, *, style: str = "", longest: int | None = LONGEST) -> Text:
-    """Text shown as it is: neither markup nor control sequences in it have any effect (R55)."""
-    return Text(printable(text, longest), style=style, overflow="fold")
+    return plain(text, style=style, longest=longest)
 
 
 def _table(numbers: Numbers) -> Text:
     """The counts by rule, as wide as its numbers need: a number cut short would be another number."""
     lines = [*numbers.rules, numbers.overall] if len(numbers.rules) > 1 else numbers.rules
-    rows = [*HEADS, *map(_cells, lines)]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     styles = ["dim"] * len(HEADS) + [""] * len(numbers.rules) + ["bold"]
-    return Text("\n").join(_aligned(row, widths, style) for row, style in zip(rows, styles, strict=False))
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], style: str) -> Text:
-    pads = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-    numbers = (f" {pad}{cell}" for pad, cell in zip(pads[1:], row[1:], strict=True))
-    return Text(row[0] + pads[0] + "".join(numbers), style=style)
+    return aligned([*HEADS, *map(_cells, lines)], styles)
 
 
 def _cells(line: RuleCounts) -> tuple[str, ...]:
@@ -131,6 +130,14 @@ def _cells(line: RuleCounts) -> tuple[str, ...]:
     counts = map(_count, (line.trials, line.violated, *line.blame, line.skipped, line.errors))
     trials, violated, introduced, already, skipped, errors = counts
     return printable(line.name, NARROW), trials, violated, *rate, introduced, already, untouched, skipped, errors
+
+
+def _check_cells(line: CheckCounts, sampled: bool) -> tuple[str, ...]:
+    low, high = line.interval
+    interval = f"{100 * low:.1f}–{100 * high:.1f}" if sampled else "–"
+    ends = [f"{count:,}" for count in line.outcomes.values()] if line.outcomes else ["–"] * 3
+    rate = f"{line.judged:,}", f"{line.violated:,}", f"{line.rate:.1%}", interval
+    return printable(line.rule, NARROW), line.check, *rate, *ends
 
 
 def _count(number: int | None) -> str:
@@ -143,13 +150,9 @@ def _told(finding: Finding, run: Run) -> Text:
     lines = (
         Text("  ").join(head),
         Text("  ") + _plain(finding.why),
-        Text("  ") + _plain(_replay_line(finding, run), style="cyan", longest=None),
+        Text("  ") + _plain(replay_line(run, finding.id), style="cyan", longest=None),
     )
     return Text("\n").join(lines)
-
-
-def _replay_line(finding: Finding, run: Run) -> str:
-    return shlex.join(["swerve", "replay", str(run.folder), finding.id])
 
 
 def print_groups(run: Run, console: Console, most: int) -> None:
@@ -185,7 +188,7 @@ def _group_told(group: FindingGroup, run: Run) -> Text:
         Text("    ") + Text("  ").join([_plain(worst.words), _plain(worst.case), Text(_margin(worst))]),
         Text("    ") + _plain(worst.why),
         *([Text("    ") + _plain(f"smallest: {smallest}", longest=None)] if smallest else []),
-        Text("    ") + _plain(_replay_line(worst, run), style="cyan", longest=None),
+        Text("    ") + _plain(replay_line(run, worst.id), style="cyan", longest=None),
     )
     return Text("\n").join(lines)
 

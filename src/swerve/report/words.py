@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from swerve.core.campaign import CUSTOM
 from swerve.core.system import Answer
-from swerve.core.values import Boxes2D, Boxes3D, Group, SceneRef, Signal, Steering, Value
+from swerve.core.values import Boxes2D, Boxes3D, Group, SceneRef, Signal, Steering, Value, find
+from swerve.store.view import Run
 
 SHOWN = 3  # answers of a group that are told
 LISTED = 8  # items of a list
+
+
+def title_of(campaign: Mapping[str, Any]) -> str:
+    """The method's name; for a user's own campaign, which system it tests on which source."""
+    if campaign.get("method", CUSTOM) != CUSTOM:
+        return str(campaign["method"])
+    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
+    return f"{system} on {source}"
+
+
+def replay_line(run: Run, finding: str, *options: str) -> str:
+    """The command that runs a finding again."""
+    return shlex.join(["swerve", "replay", str(run.folder), finding, *options])
 
 
 def in_words(part: object) -> str:
@@ -96,3 +113,11 @@ def _value_words(value: Value) -> str:
 
 def _group_words(values: Sequence[Value]) -> str:
     return f"({answer_words(tuple(values[:SHOWN]))}{', …' if len(values) > SHOWN else ''})"
+
+
+def steering_turn(answer: Answer) -> str:
+    """The SVG rotation of a steering arrow: straight up at 0°, left for positive wheel degrees; empty without an angle."""
+    said = find(answer, Steering.slot)
+    if not isinstance(said, Steering) or not math.isfinite(said.degrees):
+        return ""
+    return f"{-min(max(said.degrees, -90.0), 90.0):.1f}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 from rich.progress import track
 
 from swerve.core.case import Case
 from swerve.core.values import Array, Image
-from swerve.report.contact_sheet import contact_sheet
 from swerve.sources.export import export
 from swerve.store.files import png_bytes, write_whole
 from swerve.world.scene import LABELLED
@@ -24,6 +24,20 @@ NEEDED = {
 }
 SHEET = "contact.png"
 ON_SHEET, ACROSS, WIDE = 24, 4, 320
+
+GAP = 4  # pixels between frames
+PAPER = 24  # grey level behind them
+
+
+def contact_sheet(rows: Sequence[Sequence[Array]]) -> Array:
+    """Rows of equally large frames as one picture."""
+    strips = [_spaced(row, np.hstack, (row[0].shape[0], GAP, 3)) for row in rows]
+    return _spaced(strips, np.vstack, (GAP, strips[0].shape[1], 3))
+
+
+def _spaced(parts: Sequence[Array], join: Callable[[list[Array]], Array], gap: tuple[int, int, int]) -> Array:
+    space = np.full(gap, PAPER, np.uint8)
+    return join([one for part in parts for one in (part, space)][:-1])
 
 
 def write_world(world: World, folder: Path, form: str) -> dict[str, int]:

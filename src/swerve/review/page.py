@@ -8,24 +8,21 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from swerve.core.campaign import CUSTOM
-from swerve.core.encode import decode_values
 from swerve.core.seeding import digest_of
 from swerve.core.system import Answer
 from swerve.core.values import Boxes2D, find
-from swerve.report.drawing import turn
-from swerve.report.html import CONTROLS
-from swerve.report.words import answer_words, expectation, in_words
+from swerve.report.html import labels_of
+from swerve.report.templating import CONTROLS, clip, render_page
+from swerve.report.words import answer_words, expectation, steering_turn, title_of
 from swerve.review.marks import LONGEST_COMMENT, LONGEST_NAME, OF_FINDINGS, Judgement, Said
 from swerve.review.pictures import FindingPictures, ReviewPictures
 from swerve.review.queue import is_held
-from swerve.store.record_json import BASELINE, Finding
+from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
 LONGEST = 400  # characters of a text that is not ours
@@ -48,10 +45,11 @@ class Desk:
 
 def render(run: Run, desk: Desk) -> str:
     """The page of `desk`."""
-    style, script = _asset("style.css") + _asset("review.css"), _asset("review.js")
-    template = _environment().get_template("review.html")
     data = page_data(run, desk)
-    return template.render(
+    return render_page(
+        "review.html",
+        styles=("style.css", "review.css"),
+        script="review.js",
         data=_embedded(data),
         title=data["title"],
         reviewer=desk.reviewer,
@@ -60,10 +58,6 @@ def render(run: Run, desk: Desk) -> str:
         rules=list(dict.fromkeys(finding.rule for finding in desk.findings)),
         longest_comment=LONGEST_COMMENT,
         longest_name=LONGEST_NAME,
-        style=style,
-        script=script,
-        style_hash=_csp_hash(style),
-        script_hash=_csp_hash(script),
         version=run.identity.get("swerve", "?"),
     )
 
@@ -72,9 +66,9 @@ def page_data(run: Run, desk: Desk) -> dict[str, Any]:
     """Everything the page knows, as plain JSON."""
     campaign = run.identity["campaign"]
     expects = {rule["name"]: expectation(rule.get("expect")) for rule in campaign.get("rule", ())}
-    labels = _labels(run, {finding.case for finding in desk.findings})
+    labels = labels_of(run, {finding.case for finding in desk.findings})
     return {
-        "title": _title(campaign),
+        "title": _clip(title_of(campaign)),
         "reviewer": desk.reviewer,
         "key": digest_of(run.identity, [finding.id for finding in desk.findings])[:16],
         "offline": desk.pictures is not None,
@@ -104,14 +98,6 @@ def _visible_others(desk: Desk) -> Iterator[tuple[str, list[dict[str, Any]]]]:
             yield finding.id, said
 
 
-def _title(campaign: Mapping[str, Any]) -> str:
-    """The method by name; a campaign of one's own by what it tests on what."""
-    if campaign.get("method", CUSTOM) != CUSTOM:
-        return _clip(str(campaign["method"]))
-    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
-    return _clip(f"{system} on {source}")
-
-
 def _item(finding: Finding, expected: str, label: Answer) -> dict[str, Any]:
     answers = {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
     texts = {"rule": finding.rule, "case": finding.case, "words": finding.words, "why": finding.why, "expects": expected}
@@ -122,7 +108,7 @@ def _item(finding: Finding, expected: str, label: Answer) -> dict[str, Any]:
         "origin": "held" if is_held(finding) else finding.origin,
         "held": is_held(finding),
         "said": {name: _clip(answer_words(answer)) for name, answer in answers.items()},
-        "turns": {name: turn(answer) for name, answer in answers.items()},
+        "turns": {name: steering_turn(answer) for name, answer in answers.items()},
         "boxes": {name: _boxes(answer) for name, answer in answers.items()},
     }
 
@@ -138,19 +124,7 @@ def _boxes(answer: Answer) -> list[list[float]]:
 
 
 def _clip(text: str) -> str:
-    visible = text.translate(CONTROLS)
-    return visible if len(visible) <= LONGEST else visible[: LONGEST - 1] + "…"
-
-
-def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
-    """The truth of the untouched `cases`, read from the head of the journal."""
-    found: dict[str, Answer] = {}
-    for row in run.rows():
-        if row["kind"] != BASELINE:
-            break
-        if row["case"] in cases:
-            found[row["case"]] = decode_values(row["truth"])
-    return found
+    return clip(text.translate(CONTROLS), LONGEST)
 
 
 def _embedded_pictures(desk: Desk) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -187,26 +161,3 @@ def listed(shown: FindingPictures, address: Callable[[int, str], str]) -> dict[s
 
 def _embedded(data: Mapping[str, Any]) -> Markup:
     return Markup(json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_MARKUP))
-
-
-@cache
-def _environment() -> Environment:
-    loader = ChoiceLoader([PackageLoader("swerve.review"), PackageLoader("swerve.report")])  # the report's style and arrows
-    options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
-    return Environment(loader=loader, finalize=_visible, **options)
-
-
-def _visible(item: Any) -> Any:
-    return item.translate(CONTROLS) if type(item) is str else item
-
-
-@cache
-def _asset(name: str) -> Markup:
-    """A style or script of ours, the only text on the page that is not escaped."""
-    environment = _environment()
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0].strip() + "\n")
-
-
-def _csp_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -27,7 +27,8 @@ def section(all_tested: Sequence[LidarRuns]) -> Section:
 TEXT = (
     "Left the frame with what was seen in it, right the same with the added points, yellow. The region is "
     "shaded: no point lies in it. Cars are green, pedestrians pink, cyclists blue, all else purple; what was lost is "
-    "dashed in red, also in the camera's frame, which is left out where it shows none of it. Ahead is up, the triangle is "
+    "dashed in red, what moved in light blue, what changed its type in white, also in the camera's frame, which is left out "
+    "where it shows none of it. Ahead is up, the triangle is "
     "the sensor."
 )
 
@@ -68,4 +69,5 @@ def _drawn(tested: LidarRuns, row: Trial) -> Array:
     case = tested.subject.source[record.trial.case]
     region = tested.regions[record.trial.case]
     before, after = (in_region(boxes_of(decode_values(row[end])), region) for end in ("before", "after"))
-    return before_after(case, record.change(case), before, after, pictured=pictured(tested.subject, case))
+    camera = pictured(tested.subject, case)
+    return before_after(case, record.change(case), before, after, facts=record.facts, pictured=camera)
