@@ -28,7 +28,7 @@ from swerve.core.transformation import Unchanged
 from swerve.core.values import Boxes3D, Image, PointCloud, Value
 from swerve.experiments.lidar.examples import chosen
 from swerve.experiments.lidar.experiment import SIZES, LidarSize, estimate, experiment
-from swerve.experiments.lidar.fewest import AnsweredPair, Besieged, Hunt, shown
+from swerve.experiments.lidar.fewest import Besieged, Hunt, RepeatedAnswers, shown
 from swerve.experiments.lidar.field import REACHES
 from swerve.experiments.lidar.paper_values import TABLE
 from swerve.experiments.lidar.retraining import ARMS, Lessons, Twice, learn, retrained
@@ -504,7 +504,7 @@ def besieged(points: int, *, merged: bool) -> Besieged:
     none, car = Boxes3D(np.zeros((0, 7)), ()), (5.0, 0.0, 0.0, 4.0, 2.0, 1.5, 0.0)
     after = also(none, (5.0, 3.0, 0.0, 12.0, 12.0, 2.0, 0.0), kind="unknown") if merged else none
     case, at = Sweeps(1)["sweep-0"], tuple((5.0, 9.0 + number, 0.0, 0.5) for number in range(points))
-    seen = AnsweredPair(case, case, also(none, car), after)
+    seen = RepeatedAnswers(case, case, also(none, car), after)
     return Besieged(Siege("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
 
 

@@ -26,7 +26,6 @@ from swerve.relations.steering import same_angle
 from swerve.report import sharing as sharing_module
 from swerve.report.junit import write_junit
 from swerve.report.sarif import write_sarif
-from swerve.report.sharing import Sharing
 from swerve.report.sharing import COLUMNS, Sharing, write_findings
 from swerve.search.sweep import Sweep
 from swerve.store.view import CAMPAIGN, Run

@@ -49,8 +49,8 @@ def export(options: argparse.Namespace) -> int:
 
 
 def _writer(form: str) -> Callable[[Sharing, Path], None]:
-    from swerve.report.sharing import write_findings
     from swerve.report.junit import write_junit
     from swerve.report.sarif import write_sarif
+    from swerve.report.sharing import write_findings
 
     return {"junit": write_junit, "sarif": write_sarif, "csv": write_findings}[form]

@@ -44,8 +44,7 @@ def show(options: argparse.Namespace) -> int:
 def _show_one(run: Run, options: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from swerve.report.pack import pack
-    from swerve.report.pack import smallest_of
+    from swerve.report.pack import pack, smallest_of
     from swerve.report.terminal import print_finding
     from swerve.store.record_json import finding_of
 

@@ -117,7 +117,7 @@ def rows_fact(name: str) -> str:
 def missing_rows(
     expected: Boxes3D, seen: Boxes3D, region: Region | None, facts: Mapping[str, Fact]
 ) -> dict[str, tuple[int, ...]]:
-    """The rows of expected boxes that were lost, changed type or moved: from the verdict's facts, or by `Superset`'s check."""
+    """The rows of expected boxes that were lost, changed type or moved: from the verdict's facts, or as `Superset` finds."""
     if all(name in facts for name in MISSING):
         rows = {name: str(facts.get(rows_fact(name), "")).split() for name in MISSING}
         known = {str(row): row for row in range(len(expected.kinds))}

@@ -25,9 +25,6 @@ from swerve.analysis.groups import FindingGroup, groups, smallest_words
 from swerve.analysis.set_checks import CheckCounts, set_checks
 from swerve.core.errors import printable
 from swerve.execution.check import Health, Level
-from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
-from swerve.report.sweep_pictures import drawn_of
-from swerve.report.words import answer_words
 from swerve.report.cells import aligned, plain
 from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
 from swerve.report.sweep_pictures import drawn_of

@@ -47,7 +47,7 @@ SUMMARY = (
 
 
 @dataclass(frozen=True, eq=False)
-class AnsweredPair:
+class RepeatedAnswers:
     """A case and its follow-up, answered once more in passes of their own."""
 
     case: Case
@@ -69,7 +69,7 @@ class Besieged:
     kind: str
     shrunk: Shrunk | None = None
     points: PlacePoints | None = None
-    seen: AnsweredPair | None = None
+    seen: RepeatedAnswers | None = None
     real: bool | None = None  # whether a label knows it; None without labels
 
     @property
@@ -191,11 +191,11 @@ def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, executo
     return made
 
 
-def _seen(campaign: Campaign, case: Case, followup: Case) -> AnsweredPair | None:
+def _seen(campaign: Campaign, case: Case, followup: Case) -> RepeatedAnswers | None:
     before, after = (answer_all(campaign.system, [one])[0] for one in (case, followup))
     if isinstance(before, Verdict) or isinstance(after, Verdict):
         return None
-    return AnsweredPair(case, followup, boxes_of(before), boxes_of(after))
+    return RepeatedAnswers(case, followup, boxes_of(before), boxes_of(after))
 
 
 def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
