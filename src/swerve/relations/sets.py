@@ -13,7 +13,7 @@ from swerve.core.region import region_of
 from swerve.core.relation import Algebra, Pair, Status, Verdict
 from swerve.core.values import Boxes2D, Boxes3D, Value, find
 from swerve.relations.matching import Boxes, Same
-from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, counted, in_region
+from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, count_obstacles, in_region
 
 SLOTS = (Boxes2D.slot, Boxes3D.slot)
 DEMANDED = "demanded"  # the fact with the number of required objects
@@ -70,7 +70,7 @@ class NoFewer(_Sets):
     # LM-6, LM-1
 
     def _judge(self, expected: Boxes, seen: Boxes) -> Verdict:
-        numbers = counted(expected, seen, self.same())
+        numbers = count_obstacles(expected, seen, self.same())
         before, after = numbers[ALL]
         verdict = Verdict.at_least(after, before, f"{before} objects before, {after} after")
         return replace(verdict, facts=_count_facts(numbers))

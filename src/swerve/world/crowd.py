@@ -97,8 +97,8 @@ def _place_on_road(kind: str, body: Mesh, scene: Scene, pose: Pose, occupied: _O
 
 def _heading(kind: str, along: float, rng: Random) -> float:
     """Vehicles follow the road, some turn; people face any direction."""
-    anyhow = {"pedestrian": 1.0, "obstacle": 1.0, "cyclist": 0.35}.get(kind, 0.12)
-    if rng.random() < anyhow:
+    any_direction = {"pedestrian": 1.0, "obstacle": 1.0, "cyclist": 0.35}.get(kind, 0.12)
+    if rng.random() < any_direction:
         return float(rng.uniform(-np.pi, np.pi))
     return along + float(rng.choice([0.0, np.pi])) + float(rng.normal(0, 0.06))
 

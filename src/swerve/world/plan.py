@@ -31,7 +31,7 @@ class ScenePlan:
     floor: Floor
     start: float  # where our drive begins
     speed: float
-    ahead: str  # what is in our way: "nobody", "parked", "cyclist", or a "vehicle" driving ahead
+    ahead: str  # what is in our way: "none", "parked", "cyclist", or a "vehicle" driving ahead
     _taken: list[tuple[float, float, float]] = field(default_factory=list)
 
     def beside(self, s: float, side: int, out: float) -> tuple[float, float, float]:
@@ -103,7 +103,7 @@ def _plan(rng: Random) -> ScenePlan:
         shift=(float(rng.uniform(0, 500)), float(rng.uniform(0, 500))),
     )
     fast = {"city": 9.0, "suburb": 9.0, "avenue": 12.0, "country": 12.0}[style] + float(rng.uniform(-1.5, 1.0))
-    ahead = str(rng.choice(["nobody", "parked", "cyclist", "vehicle"], p=[0.2, 0.38, 0.2, 0.22]))
+    ahead = str(rng.choice(["none", "parked", "cyclist", "vehicle"], p=[0.2, 0.38, 0.2, 0.22]))
     return ScenePlan(style, urban, road, floor, float(rng.uniform(0, 60)), fast, ahead)
 
 
@@ -417,7 +417,7 @@ def traffic(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
         s = plan.start + float(rng.uniform(16, 50))
         ours = lane == road.profile.lanes - 1
         # No vehicle drives beside us where we must pass parked vehicles or cyclists.
-        while s < LAST and (plan.ahead == "vehicle" or (not ours and plan.ahead == "nobody")):
+        while s < LAST and (plan.ahead == "vehicle" or (not ours and plan.ahead == "none")):
             yield _driving(rng, Track(s, middle, speed))
             s += float(rng.uniform(22, 60) / busy)
         speed = plan.speed * float(rng.uniform(0.8, 1.2))

@@ -173,11 +173,11 @@ class World:
         if not wanted:
             return []
         items = labels.visible_things(driven.scene, pose, self.camera, seen)
-        made: dict[str, Callable[[], Value]] = {
+        builders: dict[str, Callable[[], Value]] = {
             "boxes2d": lambda: labels.boxes2d(items, self.camera),
             "boxes3d": lambda: labels.boxes3d(items),
             "masks": lambda: labels.masks(items, seen),
             "depth": lambda: Depth(seen.depth),
             "calibration": lambda: self.camera.calibration(pose),
         }
-        return [made[label]() for label in wanted]
+        return [builders[label]() for label in wanted]
