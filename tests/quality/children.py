@@ -81,7 +81,9 @@ def workers_of(folder: Path) -> list[int]:
     """The ids of the worker processes of a run."""
     told = str(folder.resolve()).encode()
     found = [
-        path for path in Path("/proc").glob("[0-9]*/cmdline") if told in (line := _line(path)) and b"swerve.execute" in line
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if told in (line := _line(path)) and b"swerve.execution" in line
     ]
     return [int(path.parent.name) for path in found]
 
@@ -138,7 +140,16 @@ class Nursery:
 
 
 def _nurse() -> None:
-    parts = ("cli.main", "cli.run", "cli.shrink", "run.launch", "report.html", "report.terminal", "search.sweep", "testing")
+    parts = (
+        "cli.main",
+        "cli.run",
+        "cli.shrink",
+        "execution.launch",
+        "report.html",
+        "report.terminal",
+        "search.sweep",
+        "testing",
+    )
     for name in (*(f"swerve.{part}" for part in parts), *sys.argv[1:]):
         importlib.import_module(name)
     # What every process finds out for itself and then remembers.

@@ -12,7 +12,7 @@ from swerve.core.errors import InputError, printable
 
 if TYPE_CHECKING:
     from swerve.config.toml import Loaded
-    from swerve.run.check import Health
+    from swerve.execution.check import Health
 
 LISTED = 10  # unreadable cases in a message
 
@@ -34,9 +34,9 @@ def check(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from swerve.config.toml import load_campaign
+    from swerve.execution.executors.cores import refuse_crowd
+    from swerve.execution.executors.threads import settle_threads
     from swerve.report.terminal import print_health
-    from swerve.run.executors.cores import refuse_crowd
-    from swerve.run.executors.threads import settle_threads
 
     refuse_crowd(options.workers)
     loaded = load_campaign(options.campaign, options.trust)
@@ -57,10 +57,10 @@ def _examine(loaded: Loaded, folder: Path, options: argparse.Namespace) -> Healt
 
     from rich.console import Console
 
+    from swerve.execution.check import examine
+    from swerve.execution.engine import NothingUsable, observe
+    from swerve.execution.launch import hands_for
     from swerve.report.terminal import RichProgress
-    from swerve.run.check import examine
-    from swerve.run.engine import NothingUsable, observe
-    from swerve.run.launch import hands_for
     from swerve.store.fingerprint import identity_of
     from swerve.store.folder import Store
     from swerve.store.view import Run

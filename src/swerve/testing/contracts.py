@@ -17,9 +17,9 @@ from swerve.core.space import Over
 from swerve.core.system import System
 from swerve.core.transformation import Transformation, Unchanged, params_of
 from swerve.core.values import Steering
+from swerve.execution.engine import Ledger
+from swerve.execution.evaluator import answer_all
 from swerve.relations.steering import same_angle
-from swerve.run.engine import Ledger
-from swerve.run.evaluator import answer_all
 from swerve.testing.fakes import FakeSource, sample_case
 from swerve.transformations.photometric import Brighten
 

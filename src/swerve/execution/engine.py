@@ -11,9 +11,9 @@ from typing import Protocol
 from swerve.core.campaign import Campaign, CoverageMeter, Observation, Outcome, Plan, Record, Session, Trial, learns
 from swerve.core.errors import InputError, ModelError, printable
 from swerve.core.relation import Status, Verdict
-from swerve.run.evaluator import FOREIGN, Evaluator, brief, chunks, read_case, sentence
-from swerve.run.executors.in_process import Executor, InProcess
-from swerve.run.summary import Summary, Tally
+from swerve.execution.evaluator import FOREIGN, Evaluator, brief, chunks, read_case, sentence
+from swerve.execution.executors.in_process import Executor, InProcess
+from swerve.execution.summary import Summary, Tally
 
 BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several workers
 LONGEST_FAULT = 140  # characters: a message says more than the first fault

@@ -12,7 +12,7 @@ from swerve.core.encode import close, encode
 from swerve.core.errors import StoreError
 from swerve.core.relation import Fault, Pair, Status, Verdict
 from swerve.core.system import Answer
-from swerve.run.evaluator import Evaluator, answer_all, checked, read_case
+from swerve.execution.evaluator import Evaluator, answer_all, checked, read_case
 from swerve.store.artifacts import shrunk_of
 from swerve.store.fingerprint import differences, identity_of
 from swerve.store.journal import Row

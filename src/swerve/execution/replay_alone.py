@@ -9,9 +9,9 @@ from typing import Any
 from swerve.core.encode import decode_values, encode
 from swerve.core.errors import ModelError
 from swerve.core.relation import Fault, Status, Verdict
-from swerve.run.executors.processes import Allowance, Pace, WorkerProcess
-from swerve.run.executors.worker_pool import stopped
-from swerve.run.replay import Answered, ReplayResult, compared, sought_in
+from swerve.execution.executors.processes import Allowance, Pace, WorkerProcess
+from swerve.execution.executors.worker_pool import stopped
+from swerve.execution.replay import Answered, ReplayResult, compared, sought_in
 from swerve.store.view import Run
 
 CASES = 2  # that a replay asks for: the source and its follow-up
@@ -20,7 +20,7 @@ CASES = 2  # that a replay asks for: the source and its follow-up
 def replay_guarded(
     folder: Path, prefix: str, *, shrunk: bool = False, trusted: Collection[Path] = (), allowance: Allowance | None = None
 ) -> ReplayResult:
-    """As `swerve.run.replay.replay`, but whatever the system does is told and not suffered."""
+    """As `swerve.execution.replay.replay`, but whatever the system does is told and not suffered."""
     run, allowed = Run(folder), allowance or Allowance()
     sought = sought_in(run, prefix, shrunk=shrunk)
     worker = WorkerProcess(folder, trusted, allowed, Pace(CASES * allowed.seconds))

@@ -17,7 +17,7 @@ from swerve.core.seeding import rng_for
 from swerve.core.system import Answer, System
 from swerve.core.transformation import Transformation, Unchanged, forget_frames
 from swerve.core.values import KINDS, Group
-from swerve.run.input_guard import marks_of, share
+from swerve.execution.input_guard import marks_of, share
 
 T = TypeVar("T")
 R = TypeVar("R")

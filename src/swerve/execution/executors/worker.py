@@ -1,6 +1,6 @@
 """A process that works for another: source and system rebuilt once from a run folder, then batch after batch.
 
-    python -m swerve.run.executors.worker FOLDER [TRUSTED ...]
+    python -m swerve.execution.executors.worker FOLDER [TRUSTED ...]
 
 It is asked over its stdin and answers over its stdout, in the frames of `systems.wire`; it writes no file.
 """
@@ -20,10 +20,10 @@ from swerve.core.campaign import Campaign, Trial
 from swerve.core.errors import StoreError, SwerveError
 from swerve.core.relation import Fault, Verdict
 from swerve.core.transformation import Transformation
-from swerve.run.evaluator import Evaluator, observe_batch
-from swerve.run.executors.threads import settle_threads
-from swerve.run.replay import answered, changed_since, evaluator_of, rebuild, sought_in
-from swerve.run.replay_alone import answered_row
+from swerve.execution.evaluator import Evaluator, observe_batch
+from swerve.execution.executors.threads import settle_threads
+from swerve.execution.replay import answered, changed_since, evaluator_of, rebuild, sought_in
+from swerve.execution.replay_alone import answered_row
 from swerve.store.record_json import observation_row, record_row
 from swerve.store.view import Run
 from swerve.systems.child import die_with_parent

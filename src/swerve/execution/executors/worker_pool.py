@@ -42,7 +42,7 @@ class Hand(Protocol):
 
 
 class WorkerPool:
-    """Hands for `swerve.run.engine.run` made of workers that `hire` starts; at most `count` at a time."""
+    """Hands for `swerve.execution.engine.run` made of workers that `hire` starts; at most `count` at a time."""
 
     def __init__(
         self,

@@ -17,13 +17,15 @@ from typing import Any
 from swerve.config import limits
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, ModelError
-from swerve.run.executors.worker_pool import WorkerPool
+from swerve.execution.executors.worker_pool import WorkerPool
 from swerve.store.record_json import record_of
 from swerve.systems.child import Child
 from swerve.systems.wire import packed
 
 # Modules are found as in this process; PYTHONPATH could not name a folder with a colon in it.
-BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from swerve.run.executors.worker import main; main()"
+BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from swerve.execution.executors.worker import main; main()"
+)
 STARTS = 3  # before a worker is given up
 PATIENCE = 3  # times the slowest case so far that a batch may take per case, once that is more than the limit
 
