@@ -27,7 +27,7 @@ from swerve.core.relation import Pair
 from swerve.methods.lidar import SERIES
 from swerve.relations.sets import NoFewer, Superset
 from swerve.transformations.scatter import AddPoints
-from swerve.world.lidar import LaserScanner, directions, turned
+from swerve.world.laser_scanner import LaserScanner, directions, rotate_left
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.lidar_sweep import sweep
 from swerve.world.source import drive
@@ -76,9 +76,9 @@ def one_sweep(scenes: int) -> Figure:
             pose, place = way.poses[frame], way.scene_of(frame)
             sweep(place, pose, LIDAR)  # builds the trees of models that were not seen before
             ours.append(cpu(partial(sweep, place, pose, LIDAR)))
-            rays = np.ascontiguousarray(turned(directions(LIDAR), pose.yaw).T)
+            rays = np.ascontiguousarray(rotate_left(directions(LIDAR), pose.yaw).T)
             starts = np.broadcast_to(LIDAR.eye(pose).astype(np.float32), rays.shape).copy()
-            bare.append(cpu(partial(place.still.tree.run, starts, rays, query="INTERSECT", output=True)))
+            bare.append(cpu(partial(place.static.tree.run, starts, rays, query="INTERSECT", output=True)))
     return Figure("sweep", statistics.median(ours), "bare rays", statistics.median(bare), 0.08)
 
 

@@ -20,7 +20,7 @@ import cv2
 from swerve.core.values import Depth, Steering
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, conditions
-from swerve.world.labels import boxes2d, boxes3d, masks, seen
+from swerve.world.labels import boxes2d, boxes3d, masks, visible_things
 from swerve.world.render import render
 from swerve.world.source import Drive, drive
 
@@ -37,7 +37,7 @@ def cpu(function) -> float:
 def frame(way: Drive, number: int, name: str) -> None:
     pose = way.poses[number]
     picture = render(way.scene, pose, conditions(name), CAMERA)
-    items = seen(way.scene, pose, CAMERA, picture)
+    items = visible_things(way.scene, pose, CAMERA, picture)
     boxes2d(items, CAMERA), boxes3d(items), masks(items, picture), Depth(picture.depth), CAMERA.calibration(pose)
     Steering(way.driver.wheel(pose))
 

@@ -36,7 +36,7 @@ from swerve.experiments.lidar.subject_runs import Frame
 from swerve.experiments.lidar.subjects import Kept, kept
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject
-from swerve.relations.obstacles import changes, counted
+from swerve.relations.obstacles import changes, count_obstacles
 from swerve.relations.sets import NoFewer
 from swerve.report.experiment_page import Page
 from swerve.search.fuzz import Fuzz, Siege
@@ -318,7 +318,7 @@ def test_flicker_shows_in_the_a_a_row(tmp_path: Path) -> None:
     again = rows(tmp_path, "table")[0]
     assert int(again["lost"]) + int(again["gained"]) > 0
     first, second = ({seen.case: seen for seen in Run(tmp_path / "runs" / "small" / name).baseline()} for name in PLACEMENTS)
-    outcomes = Counter(counted(first[key].said[0], second[key].said[0])["all"].outcome for key in first)  # type: ignore[arg-type]
+    outcomes = Counter(count_obstacles(first[key].said[0], second[key].said[0])["all"].outcome for key in first)  # type: ignore[arg-type]
     assert [int(again[name]) for name in ("lost", "equal", "gained")] == [outcomes[n] for n in ("lost", "equal", "gained")]
 
 

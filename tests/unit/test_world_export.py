@@ -95,7 +95,7 @@ def test_occupied_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--as", "cocoa"], "did you mean 'coco'"),
         (["--conditions", "sonw"], "did you mean 'snow'"),
         (["--split", "exam"], "split cannot be 'exam'"),
-        (["--size", "8x8"], "16x16 to 4096x4096 pixels"),
+        (["--size", "8x8"], "from 16 to 4096 pixels"),
         (["--frames", "301"], "1 to 300"),
     ],
 )

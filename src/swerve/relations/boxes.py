@@ -20,7 +20,7 @@ from swerve.core.case import Fact
 from swerve.core.relation import Algebra, Correct, Equivariant, Pair, Status, Verdict
 from swerve.core.transformation import Chain, Transformation
 from swerve.core.values import Array, Boxes2D, Value, find
-from swerve.relations.matching import Differences, Same, box_overlaps, counted, differences, match, same_kinds
+from swerve.relations.matching import Differences, Same, above_score, box_overlaps, differences, match, same_kinds
 
 REFERENCES = ("truth", "answer")
 
@@ -85,13 +85,13 @@ class BoxesAlike:
 
     def errors(self, expected: Value, actual: Value, placed: Boxes2D | None = None) -> BoxErrors:
         """What is wrong, box by box, for tables and sentences."""
-        expected, detected = self._counted(expected), self._counted(actual)
+        expected, detected = self._check_boxes(expected), self._check_boxes(actual)
         return BoxErrors(
             expected, detected, differences(expected, detected, self.same()), _placed_rows(expected, placed, self.overlap)
         )
 
-    def _counted(self, value: Value) -> Boxes2D:
-        boxes = counted(value, self.least_score) if isinstance(value, Boxes2D) else value
+    def _check_boxes(self, value: Value) -> Boxes2D:
+        boxes = above_score(value, self.least_score) if isinstance(value, Boxes2D) else value
         if not isinstance(boxes, Boxes2D):
             raise TypeError(f"boxes are compared with boxes, got {type(value).__name__}")
         return boxes
@@ -118,7 +118,7 @@ class BoxErrors:
         }
 
     def flaw(self) -> Flaw | None:
-        """The worst error, or None; if objects were placed and any object was lost, it says which sort was."""
+        """The worst error, or None; if objects were placed and any was lost, it tells placed from unchanged ones."""
         # TG-4's second list
         plain = next((kind for kind, count in self.counts().items() if count), None)
         if not self.placed or not self.between.lost:

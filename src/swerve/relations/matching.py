@@ -189,7 +189,7 @@ def differences(expected: Boxes, seen: Boxes, same: Same) -> Differences:
     )
 
 
-def counted(boxes: Boxes, least_score: float) -> Boxes:
+def above_score(boxes: Boxes, least_score: float) -> Boxes:
     """The boxes whose score is at least `least_score`."""
     kept = np.asarray(boxes.scores) >= least_score
     if kept.all():

@@ -97,23 +97,23 @@ def in_region(boxes: Boxes3D, region: Region | None) -> Boxes3D:
     return replace(boxes, care=np.asarray(boxes.care) & ~outside(region, boxes.xyzlwhy[:, :2]))
 
 
-def stand_on(truth: Boxes3D, said: Boxes3D) -> Array:
-    """Which centres of `said` lie on or within `BESIDE` of which footprint; a row per label.
+def stand_on(truth: Boxes3D, detected: Boxes3D) -> Array:
+    """Which centres of `detected` lie on or within `BESIDE` of which footprint; a row per label.
 
     A LiDAR sees one side, and a box around that is a thin slice of the object, with a small IoU.
     """
-    away = said.xyzlwhy[None, :, :2] - truth.xyzlwhy[:, None, :2]
+    away = detected.xyzlwhy[None, :, :2] - truth.xyzlwhy[:, None, :2]
     length, width, yaw = truth.xyzlwhy[:, [3, 4, 6]].T[..., None]
     along = away[..., 0] * np.cos(yaw) + away[..., 1] * np.sin(yaw)
     across = away[..., 1] * np.cos(yaw) - away[..., 0] * np.sin(yaw)
     return np.asarray((np.abs(along) <= length / 2 + BESIDE) & (np.abs(across) <= width / 2 + BESIDE))
 
 
-def labelled(said: Boxes3D, truth: Value | None) -> Array:
+def labelled(detected: Boxes3D, truth: Value | None) -> Array:
     """Which boxes stand on a label of any kind; all if there are no labels."""
     if not isinstance(truth, Boxes3D):
-        return np.ones(len(said.kinds), bool)
-    return np.asarray(stand_on(truth, said).any(axis=0))
+        return np.ones(len(detected.kinds), bool)
+    return np.asarray(stand_on(truth, detected).any(axis=0))
 
 
 def _type_changes(before: Boxes, after: Boxes, between: Differences, same: Same) -> Pairs:
@@ -149,7 +149,7 @@ class ObstacleCount(NamedTuple):
         return "lost" if self.after < self.before else "gained" if self.after > self.before else "equal"
 
 
-def counted(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str, ObstacleCount]:
+def count_obstacles(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str, ObstacleCount]:
     """The number of required obstacles: `all`, and of each type that occurs.
 
     By the assignment of `changes`: a required obstacle that is found again counts wherever it is now, and a box matched to

@@ -14,7 +14,7 @@ from swerve.core.region import region_of
 from swerve.core.relation import Algebra, Pair, Status, Verdict
 from swerve.core.values import Boxes2D, Boxes3D, Region, Value, find
 from swerve.relations.matching import Boxes, Same
-from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, counted, in_region
+from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, count_obstacles, in_region
 
 SLOTS = (Boxes2D.slot, Boxes3D.slot)
 DEMANDED = "demanded"  # the fact with the number of required objects: the paper's plain count before the change
@@ -62,7 +62,7 @@ class _Sets(Algebra):
         plain = {DEMANDED: expected, IN_REGION_AFTER: seen}
         return {
             **{name: float(np.asarray(boxes.care).sum()) for name, boxes in plain.items()},
-            **_count_facts(counted(expected, seen, self.same())),
+            **_count_facts(count_obstacles(expected, seen, self.same())),
             **became.counts(),
             **{rows_fact(name): " ".join(map(str, rows)) for name, rows in became.rows().items() if rows},
         }
@@ -75,15 +75,15 @@ class _Sets(Algebra):
 class NoFewer(_Sets):
     """The follow-up has at least as many required objects as the source.
 
-    If the case has a region, obstacles clear of it are not counted, but one that is found again, by `superset`'s limits,
-    counts wherever it is now. A detected object that is no longer required is not counted in place of another. So where
+    If the case has a region, obstacles clear of it are not count_obstacles, but one that is found again, by `superset`'s limits,
+    counts wherever it is now. A detected object that is no longer required is not count_obstacles in place of another. So where
     `superset` holds, this holds too. The facts also give the numbers per type, `before.car` and `after.car`.
     """
 
     # LM-6, LM-1
 
     def _judge(self, expected: Boxes, seen: Boxes) -> Verdict:
-        before, after = counted(expected, seen, self.same())[ALL]
+        before, after = count_obstacles(expected, seen, self.same())[ALL]
         return Verdict.at_least(after, before, f"{before} objects before, {after} after")
 
 
@@ -93,7 +93,7 @@ class Superset(_Sets):
 
     If the case has a region, obstacles clear of it are not required. Kinds in `small` are compared by their centres, at most
     `within` metres apart. Held: the margin is minus the smallest affinity above the limit. Violated: it is the number of
-    missing objects. Gained objects are counted but allowed. The facts count objects that are lost, of another type, moved or
+    missing objects. Gained objects are count_obstacles but allowed. The facts count objects that are lost, of another type, moved or
     gained, and lost objects that `vanished`: their place is empty, so they were not merged into a neighbour. Each count is
     also given per type, as `lost.car`; `lost_rows`, `type_changed_rows` and `moved_rows` are indices of expected objects.
     """

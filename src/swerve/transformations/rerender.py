@@ -13,7 +13,7 @@ from swerve.core.transformation import Transformation, param
 from swerve.core.values import Group, Image, SceneRef, Value, find
 from swerve.world.camera import Camera
 from swerve.world.conditions import CLEAR_AIR, PRESETS, Conditions, conditions
-from swerve.world.source import frame, parsed
+from swerve.world.source import parse_frame_key, render_frame
 
 SKIES = ("sunshine", "dusk", "night", "rain", "fog", "snow", "snow-night")
 
@@ -77,7 +77,7 @@ class Rerender(Transformation):
         if isinstance(value, Image):
             return self._rerender_frame(value, ref)
         if isinstance(value, Group):
-            key, last = parsed(ref.scene)
+            key, last = parse_frame_key(ref.scene)
             first = last - len(value.values) + 1
             refs = [dataclasses.replace(ref, scene=f"{key}#{first + number}") for number in range(len(value.values))]
             return Group(
@@ -86,7 +86,7 @@ class Rerender(Transformation):
         raise InputError(f"rerender cannot render the input '{name}' of slot '{value.slot}'")
 
     def _rerender_frame(self, value: Image, ref: SceneRef) -> Image:
-        return Image(frame(ref, Camera(*value.size), self.weather).pixels)
+        return Image(render_frame(ref, Camera(*value.size), self.weather).pixels)
 
     def words(self) -> str:
         """Such as "rendered again: fog, visibility 40 m"."""
