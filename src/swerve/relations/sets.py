@@ -75,8 +75,8 @@ class _Sets(Algebra):
 class NoFewer(_Sets):
     """The follow-up has at least as many required objects as the source.
 
-    If the case has a region, obstacles clear of it are not count_obstacles, but one that is found again, by `superset`'s limits,
-    counts wherever it is now. A detected object that is no longer required is not count_obstacles in place of another. So where
+    If the case has a region, obstacles clear of it are not counted, but one that is found again, by `superset`'s limits,
+    counts wherever it is now. A detected object that is no longer required is not counted in place of another. So where
     `superset` holds, this holds too. The facts also give the numbers per type, `before.car` and `after.car`.
     """
 
@@ -93,7 +93,7 @@ class Superset(_Sets):
 
     If the case has a region, obstacles clear of it are not required. Kinds in `small` are compared by their centres, at most
     `within` metres apart. Held: the margin is minus the smallest affinity above the limit. Violated: it is the number of
-    missing objects. Gained objects are count_obstacles but allowed. The facts count objects that are lost, of another type, moved or
+    missing objects. Gained objects are counted but allowed. The facts count objects that are lost, of another type, moved or
     gained, and lost objects that `vanished`: their place is empty, so they were not merged into a neighbour. Each count is
     also given per type, as `lost.car`; `lost_rows`, `type_changed_rows` and `moved_rows` are indices of expected objects.
     """
