@@ -94,9 +94,8 @@ def _target(sweep: Labelled, whose: Array, points: Array, grid: Grid) -> Target:
     heading[:, filled] = np.cos(2 * boxes[:, 6]), np.sin(2 * boxes[:, 6])
     height[filled] = np.minimum(boxes[:, 2] + boxes[:, 5] / 2, grid.tallest)
     weight = np.ones(whose.shape)
-    share = np.sqrt(
-        8 / np.bincount(whose[filled], minlength=len(sweep.boxes)).clip(1)
-    )  # small obstacles weigh as much as large ones
+    # Small obstacles weigh as much as large ones.
+    share = np.sqrt(8 / np.bincount(whose[filled], minlength=len(sweep.boxes)).clip(1))
     weight[filled] = (np.array(RARE)[sweep.kinds] * share)[whose[filled]]
     return Target(kind, *(part.astype(np.float32) for part in (offset, heading, height, weight)))
 
