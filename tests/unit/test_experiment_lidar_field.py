@@ -52,7 +52,7 @@ def tiny(path: Path, *, roi_first: bool = False) -> Lidar:
 
 def full() -> Case:
     """A point in every cell but one."""
-    middles = Grid(32).middles.reshape(2, -1).T
+    middles = Grid(32).centres.reshape(2, -1).T
     kept = np.delete(middles, HOLE[0] * 32 + HOLE[1], axis=0)
     xyzi = np.column_stack([kept, np.full(len(kept), -1.0), np.full(len(kept), 0.2)])
     return Case("full", {"lidar": PointCloud(xyzi.astype(np.float32)), "region": ROAD})
@@ -87,7 +87,7 @@ def test_reach_is_known_to_the_cell(tmp_path: Path) -> None:
     system = tiny(tmp_path / "tiny.safetensors")
     vars(system)["net"] = known()
     (one,) = reaches(answered(system, One()), seed=0)
-    assert (one.x, one.y) == tuple(Grid(32).middles[:, HOLE[0], HOLE[1]])
+    assert (one.x, one.y) == tuple(Grid(32).centres[:, HOLE[0], HOLE[1]])
     assert one.metres == pytest.approx((3 * CELL, np.hypot(2, 2) * CELL, 2 * CELL, CELL))
 
 
@@ -96,7 +96,7 @@ def test_cells_without_points_do_not_count(tmp_path: Path) -> None:
     system = tiny(tmp_path / "tiny.safetensors")
     vars(system)["net"] = known()
     case = full()
-    x, y = Grid(32).middles[:, HOLE[0], HOLE[1] - 1]
+    x, y = Grid(32).centres[:, HOLE[0], HOLE[1] - 1]
     cloud = case.inputs["lidar"]
     assert isinstance(cloud, PointCloud)
     kept = ~((cloud.xyzi[:, 0] == np.float32(x)) & (cloud.xyzi[:, 1] == np.float32(y)))
@@ -107,7 +107,7 @@ def test_cells_without_points_do_not_count(tmp_path: Path) -> None:
 
     found = {(one.x, one.y): one.metres for one in reaches(answered(system, Two()), seed=0)}
     assert len(found) == 2
-    hole = Grid(32).middles[:, HOLE[0], HOLE[1]]
+    hole = Grid(32).centres[:, HOLE[0], HOLE[1]]
     assert found[float(hole[0]), float(hole[1])][3] is None
 
 

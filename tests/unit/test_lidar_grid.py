@@ -139,5 +139,5 @@ def test_added_points_change_only_their_cells(seed: int) -> None:
 
 @pytest.mark.parametrize(("cells", "reach"), [(0, 60.0), (320, 0.0), (320, float("nan")), (320, float("inf"))])
 def test_senseless_grid_is_refused(cells: int, reach: float) -> None:
-    with pytest.raises(InputError, match="a grid needs cells and a reach above 0"):
+    with pytest.raises(InputError, match="a grid needs at least 1 cell and a reach and height above 0"):
         Grid(cells, reach)

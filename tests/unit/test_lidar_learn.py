@@ -14,8 +14,8 @@ from swerve.zoo.grid import CHANNELS, FILLED, Grid
 from swerve.zoo.lidar_learn import (
     BELOW,
     BESIDE,
+    EMPTY,
     IGNORED,
-    NOBODY,
     RARE,
     Labelled,
     LidarRecipe,
@@ -97,7 +97,7 @@ def test_cell_points_to_the_middle() -> None:
     wanted = target(scene(CAR, kinds=(0,)), GRID)
     rows, columns = np.nonzero(wanted.kind >= 0)
     assert len(rows) > 4
-    middle = GRID.middles[:, rows, columns] + wanted.offset[:, rows, columns]
+    middle = GRID.centres[:, rows, columns] + wanted.offset[:, rows, columns]
     assert middle == pytest.approx(np.tile([[2.0], [1.0]], len(rows)), abs=1e-5)
     assert np.arctan2(*wanted.heading[::-1, rows, columns]) / 2 == pytest.approx(np.full(len(rows), 0.3))
     assert wanted.height[rows, columns] == pytest.approx(np.full(len(rows), -0.1))
@@ -107,13 +107,13 @@ def test_cells_without_anybody_say_so() -> None:
     given = scene(CAR, SOMEONE, kinds=(0, 1))
     wanted = target(given, GRID)
     empty = np.setdiff1d(np.arange(256), GRID.cell_of(given.xyzi))
-    assert (wanted.kind.ravel()[empty] == NOBODY).all()
-    assert {int(kind) for kind in np.unique(wanted.kind)} == {NOBODY, 0, 1}
+    assert (wanted.kind.ravel()[empty] == EMPTY).all()
+    assert {int(kind) for kind in np.unique(wanted.kind)} == {EMPTY, 0, 1}
 
 
 def test_hardly_seen_are_ignored() -> None:
     wanted = target(scene(CAR, kinds=(2,), points=2), GRID)
-    assert {int(kind) for kind in np.unique(wanted.kind)} == {NOBODY, IGNORED}
+    assert {int(kind) for kind in np.unique(wanted.kind)} == {EMPTY, IGNORED}
 
 
 def test_highest_point_decides_a_cell() -> None:

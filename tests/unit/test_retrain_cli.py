@@ -130,7 +130,7 @@ def test_exported_parents_stay_apart(campaign: str, tmp_path: Path) -> None:
         (["--after", "x"], "--after is the model that --command trained"),
         (["--rule", "drak"], "no such rule; did you mean 'dark'"),
         (["--export", "coco"], "has no boxes to write"),
-        (["--export", "udacity", "--command", "fit {nowhere}"], "the command names {nowhere}"),
+        (["--export", "udacity", "--command", "fit {nowhere}"], "the command has an unknown placeholder {nowhere}"),
     ],
 )
 def test_bad_input_is_named(campaign: str, tmp_path: Path, words: list[str], told: str) -> None:
@@ -148,7 +148,7 @@ def test_empty_training_gets_its_line(campaign: str, tmp_path: Path) -> None:
 def test_missed_share_is_told(campaign: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(campaign).write_text(FILE.replace("drives = 12", "drives = 3"))
     retrain(campaign, "--into", tmp_path / "out", "--export", "udacity", "--mix", "0", "--rule", "dark")
-    told = "the test side has 2 of 6 cases: 33%, where 20% were asked for"
+    told = "the test side has 2 of 6 cases: 33%, instead of 20%"
     assert told in capsys.readouterr().out
     assert told in json.loads((tmp_path / "out" / "retrain.json").read_text())["notes"]
 

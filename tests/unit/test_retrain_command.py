@@ -26,7 +26,7 @@ def test_success_writes_its_log(tmp_path: Path) -> None:
 
 def test_failure_tells_last_lines(tmp_path: Path) -> None:
     words = script(tmp_path, "for n in range(20): print('line', n)\nraise SystemExit(3)")
-    with pytest.raises(CommandFailed, match="ended with exit code 3; its whole output is in") as failed:
+    with pytest.raises(CommandFailed, match="failed with exit code 3; its full output is in") as failed:
         run_command(words, tmp_path / "log")
     assert failed.value.changed == tuple(f"line {n}" for n in range(12, 20))
     assert failed.value.exit_code == 2
@@ -86,7 +86,7 @@ def test_places_stay_one_word() -> None:
 
 
 def test_unknown_place_is_named() -> None:
-    with pytest.raises(InputError, match=r"the command names \{tran\}; did you mean 'train'"):
+    with pytest.raises(InputError, match=r"the command has an unknown placeholder \{tran\}; did you mean 'train'"):
         arguments_of("fit {tran}", {"train": "x", "out": "y"})
 
 
@@ -94,7 +94,7 @@ def test_json_is_no_place() -> None:
     assert arguments_of("""fit '{"lr": 1}'""", {}) == ["fit", '{"lr": 1}']
 
 
-@pytest.mark.parametrize(("line", "told"), [("", "is empty"), ("fit 'open", "does not read: No closing quotation")])
+@pytest.mark.parametrize(("line", "told"), [("", "is empty"), ("fit 'open", r"cannot be parsed \(No closing quotation\)")])
 def test_bad_line_is_named(line: str, told: str) -> None:
     with pytest.raises(InputError, match=told):
         arguments_of(line, {})

@@ -136,7 +136,10 @@ class Mute(FakeSource):
 
 
 def test_unlabelled_sets_are_refused() -> None:
-    with pytest.raises(InputError, match=r"0 cases did not read, .* no other has a label of the kind that both say"):
+    with pytest.raises(
+        InputError,
+        match=r"0 cases could not be read, .* no other case has a label of the kind that both systems answer with",
+    ):
         compare(FakeSystem(), FakeSystem(), {"original": Mute(3)})
 
 

@@ -130,7 +130,7 @@ def test_empty_source_gets_its_line() -> None:
 
 
 def test_swallowed_training_gets_its_line() -> None:
-    with pytest.raises(InputError, match=r"the training set is empty: 4 of 20 cases are kept .* lie in guard gaps"):
+    with pytest.raises(InputError, match=r"the training set is empty: 4 of 20 cases are for testing .* lie in guard gaps"):
         Cut("blocks", 0.2, 0.0, blocks=5, gap=60).split(drives(20))
 
 
@@ -143,11 +143,11 @@ def test_missing_validation_is_allowed() -> None:
     ("wrong", "told"),
     [
         ({"way": "group"}, "did you mean 'groups'"),
-        ({"test": 0.0}, "test share must lie above 0"),
-        ({"test": 0.6, "val": 0.4}, "leave room"),
-        ({"test": float("nan")}, "test share must lie"),
-        ({"blocks": 1}, "2 blocks at least"),
-        ({"gap": -1}, "got 10 and -1"),
+        ({"test": 0.0}, "test share must be above 0"),
+        ({"test": 0.6, "val": 0.4}, "both together below 1"),
+        ({"test": float("nan")}, "test share must be"),
+        ({"blocks": 1}, "blocks must be at least 2"),
+        ({"gap": -1}, "got 10 blocks and a gap of -1"),
     ],
 )
 def test_wrong_cut_is_named(wrong: dict[str, object], told: str) -> None:
@@ -261,7 +261,7 @@ def test_no_drive_brings_test_nearer(given_lengths: list[int], share: tuple[floa
 
 def test_missed_shares_are_told() -> None:
     notes = Cut().split(drives(900, 50, 50)).notes
-    assert notes == ("the test side has 50 of 1,000 cases: 5%, where 20% were asked for",)
+    assert notes == ("the test side has 50 of 1,000 cases: 5%, instead of 20%",)
     assert not Cut().split(drives(*[10] * 20)).notes
 
 

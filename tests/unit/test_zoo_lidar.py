@@ -19,7 +19,7 @@ from swerve.testing import SystemContract
 from swerve.train.loop import save_weights
 from swerve.zoo.grid import Grid
 from swerve.zoo.lidar import LIDAR, Lidar, LidarGlobal, lidar_named
-from swerve.zoo.lidar_network import HEADS, OUTPUTS, BirdNet, said
+from swerve.zoo.lidar_network import HEADS, OUTPUTS, BirdNet, decode_cells
 from swerve.zoo.networks import folded
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -248,7 +248,7 @@ def test_heads_cover_every_output():
 def test_empty_cells_hold_nobody():
     row, maps = torch.full((OUTPUTS, 16, 16), 9.0), torch.zeros(8, 16, 16)
     maps[7, 2, 3] = 1.0
-    told = said(row, maps)
+    told = decode_cells(row, maps)
     assert np.flatnonzero(told.category).tolist() == [2 * 16 + 3]
     assert told.category[2, 3] == pytest.approx(1 / (1 + np.exp(-9)))
     assert told.kind.sum(axis=0) == pytest.approx(np.ones((16, 16)))

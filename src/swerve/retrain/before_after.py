@@ -1,4 +1,4 @@
-"""Before and after a retraining, on the same cases: original ones and follow-ups of cases that never trained."""
+"""The errors before and after retraining, on the same held-out cases and their follow-ups."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ V = TypeVar("V", bound=Value)
 
 @dataclass(frozen=True)
 class Compared:
-    """One measure on one set before and after; the change's interval and `p` come from the same cases in pairs.
+    """One measure on one set before and after; the interval of the change and `p` are paired by case.
 
-    Cases of one drive or scene are alike, so that whole groups are resampled for the interval, and `p` is Wilcoxon's
-    signed-rank test of the groups' means.
+    Cases of one drive or scene are similar, so the interval resamples whole groups, and `p` is Wilcoxon's signed-rank test
+    of the groups' means.
     """
 
     data: str
     measure: str
     cases: int
-    groups: int  # drives or scenes that the cases are of
-    skipped: int  # cases that did not read, whose label is no number, or that one of the two systems had no answer to
+    groups: int  # drives or scenes of the cases
+    skipped: int  # cases that could not be read, have an invalid label, or were not answered by both systems
     before: float | None
     after: float | None
     change: Estimate = field(default_factory=lambda: Estimate(0))
@@ -50,23 +50,23 @@ class Compared:
     def row(self) -> tuple[object, ...]:
         """The cells of `tables/retrain.csv`."""
         change = None if self.before is None or self.after is None else self.after - self.before
-        told = (self.data, self.measure, self.cases, self.groups, self.skipped, self.before, self.after, change)
-        return (*told, self.change.low, self.change.high, self.test.p)
+        counts = (self.data, self.measure, self.cases, self.groups, self.skipped)
+        return (*counts, self.before, self.after, change, self.change.low, self.change.high, self.test.p)
 
 
 def compare(
     before: System, after: System, sets: Mapping[str, Source], *, seed: int = 0, progress: Progress | None = None
 ) -> list[Compared]:
     """Every measure that labels and answers allow, on every set: squared steering errors, average precision of boxes."""
-    seen = {name: _asked(before, after, source, progress or NoProgress(), name) for name, source in sets.items()}
-    found = [row for name, shown in seen.items() for row in _rows(name, shown, seed)]
-    if not found:
-        lost = sum(shown.lost for shown in seen.values())
+    answers = {name: _answers(before, after, source, progress or NoProgress(), name) for name, source in sets.items()}
+    rows = [row for name, both in answers.items() for row in _rows(name, both, seed)]
+    if not rows:
+        skipped = sum(both.skipped for both in answers.values())
         raise InputError(
-            f"before and after cannot be compared: {lost} cases did not read, have a broken label or were not answered by "
-            "both systems, and no other has a label of the kind that both say"
+            f"before and after cannot be compared: {skipped} cases could not be read, have an invalid label or were not "
+            "answered by both systems, and no other case has a label of the kind that both systems answer with"
         )
-    return found
+    return rows
 
 
 def write_comparison(rows: Sequence[Compared], folder: Path) -> Path:
@@ -78,21 +78,21 @@ def write_comparison(rows: Sequence[Compared], folder: Path) -> Path:
 
 
 @dataclass
-class _Seen:
-    """What a set has shown so far: numbers and boxes, never pictures."""
+class _Answers:
+    """Both systems' answers to one set: numbers and boxes, no images."""
 
     errors: list[tuple[str, float, float]] = field(default_factory=list)  # group; rad², before and after
     boxes: list[tuple[str, Boxes2D, Boxes2D, Boxes2D]] = field(default_factory=list)  # group; truth, before, after
-    lost: int = 0
+    skipped: int = 0
 
     def add(self, case: Case, before: object, after: object) -> None:
-        """One case and both answers; one without both answers, or with a broken label of what they say, is lost."""
+        """Add a case; it is skipped without both answers, or if its label of what they answer is invalid."""
         if not (isinstance(before, tuple) and isinstance(after, tuple)):
-            self.lost += 1
+            self.skipped += 1
             return
         angles, boxes = _both(Steering, case, before, after), _both(Boxes2D, case, before, after)
         if any(found[0].fault() for found in (angles, boxes) if found):
-            self.lost += 1
+            self.skipped += 1
             return
         if angles:
             self.errors.append((_group(case), _rad2(angles[1], angles[0]), _rad2(angles[2], angles[0])))
@@ -100,24 +100,24 @@ class _Seen:
             self.boxes.append((_group(case), *boxes))
 
 
-def _asked(before: System, after: System, source: Source, progress: Progress, name: str) -> _Seen:
-    """Both systems' answers to every case, weighed and thrown away."""
+def _answers(before: System, after: System, source: Source, progress: Progress, name: str) -> _Answers:
+    """Both systems' answers to every case."""
     progress.begin(f"comparing, {name}", len(source.keys()))
     skips: Skips = []
-    seen = _Seen()
+    both = _Answers()
     for cases in _batched(stream(source, skips)):
         for case, one, two in zip(cases, answer_all(before, cases), answer_all(after, cases), strict=True):
-            seen.add(case, one, two)
+            both.add(case, one, two)
         progress.advance(len(cases), 0)
-    seen.lost += len(skips)
-    return seen
+    both.skipped += len(skips)
+    return both
 
 
-def _rows(name: str, seen: _Seen, seed: int) -> Iterator[Compared]:
-    if seen.errors:
-        yield from _steering_rows(name, seen.errors, seen.lost, seed)
-    if seen.boxes:
-        yield from _box_rows(name, seen.boxes, seen.lost, seed)
+def _rows(name: str, both: _Answers, seed: int) -> Iterator[Compared]:
+    if both.errors:
+        yield from _steering_rows(name, both.errors, both.skipped, seed)
+    if both.boxes:
+        yield from _box_rows(name, both.boxes, both.skipped, seed)
 
 
 def _batched(cases: Iterator[Case]) -> Iterator[list[Case]]:
@@ -132,42 +132,44 @@ def _both(kind: type[V], case: Case, before: Answer, after: Answer) -> tuple[V, 
 
 
 def _group(case: Case) -> str:
-    """The drive or scene of a case; one without is a group of its own, with its follow-ups."""
+    """The drive or scene of a case; a case without one is a group of its own, with its follow-ups."""
     return case.group or case.parent or case.key
 
 
-def _rad2(said: Steering, truth: Steering) -> float:
-    return math.radians(said.degrees - truth.degrees) ** 2
+def _rad2(answer: Steering, truth: Steering) -> float:
+    return math.radians(answer.degrees - truth.degrees) ** 2
 
 
-def _steering_rows(name: str, errors: Sequence[tuple[str, float, float]], lost: int, seed: int) -> Iterator[Compared]:
+def _steering_rows(name: str, errors: Sequence[tuple[str, float, float]], skipped: int, seed: int) -> Iterator[Compared]:
     groups, was, now = zip(*errors, strict=True)
-    counts = len(errors), len(set(groups)), lost
+    counts = len(errors), len(set(groups)), skipped
     means = float(np.mean(was)), float(np.mean(now))
     yield Compared(name, MSE, *counts, *means, *_paired(was, now, groups, seed))
     before, after = (math.degrees(math.sqrt(mean)) for mean in means)
     yield Compared(name, RMSE, *counts, before, after)
 
 
-def _box_rows(name: str, boxes: Sequence[tuple[str, Boxes2D, Boxes2D, Boxes2D]], lost: int, seed: int) -> Iterator[Compared]:
-    groups, truth, *said = zip(*boxes, strict=True)
-    was, now = (average_precision(truth, answers).mean for answers in said)
-    yield Compared(name, MAP, len(boxes), len(set(groups)), lost, was, now)
-    # mAP has no value per picture to pair; the precision on each picture alone has.
+def _box_rows(
+    name: str, boxes: Sequence[tuple[str, Boxes2D, Boxes2D, Boxes2D]], skipped: int, seed: int
+) -> Iterator[Compared]:
+    groups, truth, *answered = zip(*boxes, strict=True)
+    was, now = (average_precision(truth, answers).mean for answers in answered)
+    yield Compared(name, MAP, len(boxes), len(set(groups)), skipped, was, now)
+    # mAP has no value per picture that could be paired; the average precision of a single picture has.
     alone = [[average_precision([label], [one]).mean for one in answers] for _, label, *answers in boxes]
     both = zip(groups, alone, strict=True)
     pairs = [(group, one, two) for group, (one, two) in both if one is not None and two is not None]
     if pairs:
         owners, first, second = zip(*pairs, strict=True)
         means = float(np.mean(first)), float(np.mean(second))
-        told = _paired(first, second, owners, seed)
-        yield Compared(name, AP, len(pairs), len(set(owners)), lost, *means, *told)
+        change = _paired(first, second, owners, seed)
+        yield Compared(name, AP, len(pairs), len(set(owners)), skipped, *means, *change)
 
 
 def _paired(
     before: Sequence[float], after: Sequence[float], groups: Sequence[str], seed: int
 ) -> tuple[Estimate, StatisticalTest]:
-    """The change with its interval, and the test of the groups' means; neither where one group is all there is."""
+    """The change with its interval, and the test of the groups' means; neither if there is only one group."""
     change = paired_bootstrap(before, after, seed=seed, groups=groups)
     if change.why:
         return change, StatisticalTest(len(set(groups)), why=change.why)

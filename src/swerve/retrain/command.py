@@ -1,4 +1,4 @@
-"""The user's own training command, run on an exported set: no shell, a time limit, its output in a log."""
+"""Runs the user's own training command on an exported set: without a shell, with a time limit, its output in a log."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from swerve.core.errors import EnvironmentFault, InputError, did_you_mean, print
 IN_BRACES = re.compile(r"\{([a-z_]+)\}")
 LAST_LINES = 8
 LONGEST_LINE = 200
-GRACE = 5.0  # seconds between asking a command to stop and making it
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 class CommandFailed(InputError):
-    """A command that did not end well; `changed` holds the last lines it said."""
+    """A command failed; `changed` holds the last lines of its output."""
 
     def __init__(self, why: str, log: Path) -> None:
         self.changed = tuple(last_lines(log))
-        super().__init__(f"{why}; its whole output is in {log}")
+        super().__init__(f"{why}; its full output is in {log}")
 
 
 def arguments_of(command: str, places: Mapping[str, object]) -> list[str]:
-    """The command as arguments, `{train}` and the like replaced after splitting, so that no path can become two words."""
+    """The command as arguments; `{train}` and the like are replaced after splitting, so that no path becomes two words."""
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise InputError(f"the command does not read: {error}: {command}") from error
+        raise InputError(f"the command cannot be parsed ({error}): {command}") from error
     if not words:
         raise InputError("the command is empty")
 
     def place(found: re.Match[str]) -> str:
         if found[1] not in places:
-            raise InputError(f"the command names {found[0]}; {did_you_mean(found[1], places)}")
+            raise InputError(f"the command has an unknown placeholder {found[0]}; {did_you_mean(found[1], places)}")
         return str(places[found[1]])
 
     return [IN_BRACES.sub(place, word) for word in words]
@@ -48,7 +48,7 @@ def arguments_of(command: str, places: Mapping[str, object]) -> list[str]:
 def run_command(
     arguments: Sequence[str], log: Path, *, seconds: float | None = None, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Run a command to its end, everything it says going to `log`; raises unless it ends well within `seconds`."""
+    """Run a command with its output in `log`; raises unless it exits with code 0 within `seconds`."""
     who = printable(arguments[0], 80)
     try:
         with (
@@ -59,7 +59,7 @@ def run_command(
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
-                start_new_session=True,  # a group of its own, so that its children end with it
+                start_new_session=True,  # a process group of its own, so that its children can be stopped too
             ) as process,
         ):
             code = _wait(process, seconds)
@@ -70,23 +70,23 @@ def run_command(
     if code is None:
         raise CommandFailed(f"the command '{who}' was stopped after {seconds:g} seconds", log)
     if code:
-        how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {signal.Signals(-code).name}"
+        how = f"failed with exit code {code}" if code > 0 else f"was ended by signal {signal.Signals(-code).name}"
         raise CommandFailed(f"the command '{who}' {how}", log)
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float | None) -> int | None:
-    """The exit code, or None after `seconds`; a command that is cut short takes everything it started along."""
+    """The exit code, or None after `seconds`; a command that is stopped is stopped with all its children."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
-        _end(process)
+        _stop(process)
         return None
     except BaseException:
-        _end(process)
+        _stop(process)
         raise
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -95,6 +95,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
-    """The last lines of a log, cut to a readable length."""
+    """The last lines of a log that are not empty, each cut to a readable length."""
     with log.open(encoding="utf-8", errors="replace") as file:
         return [printable(line.rstrip(), LONGEST_LINE) for line in deque((line for line in file if line.strip()), count)]

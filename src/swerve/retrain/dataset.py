@@ -1,7 +1,7 @@
 """Training sets by reference: cases of a source and follow-ups of them, made when they are asked for.
 
-A set belongs to one side of a split and refuses everything of another side, follow-ups by their parent and by their
-drive, windows by their frames. That is the guarantee: what comes out of a set holds nothing of what is tested.
+A set belongs to one side of a split and refuses everything of another side: follow-ups by their parent and drive, windows
+by their frames. So a training set never contains anything that is tested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from swerve.sources.windows import frames_of
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
-SPARE_DRAWS = 3  # further changes tried of each case where some cannot be made
+SPARE_DRAWS = 3  # further follow-ups tried of each case if some cannot be made
 NAME_DIGITS = 12
 Skips = list[tuple[str, str]]
 
@@ -44,17 +44,17 @@ class Example:
 
     @cached_property
     def name(self) -> str:
-        """What tells it from every other example: the key, and for a follow-up a hash of the change."""
+        """A unique name: the key, and for a follow-up a hash of its change."""
         return f"{self.key}~{digest_of(encode_change(self.change))[:NAME_DIGITS]}" if self.change else self.key
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """The example in words."""
         return f"follow-up '{self.change.words()}' of '{self.key}'" if self.change else f"'{self.key}'"
 
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples of one side as a source; one of another side, or whose parent is of another side, is refused."""
+    """The examples of one side of a split as a source; an example of another side, or with a parent there, is refused."""
 
     source: Source
     examples: tuple[Example, ...]
@@ -65,24 +65,24 @@ class Examples:
         for example in self.examples:
             if example.key not in self.split.sides:
                 raise InputError(
-                    f"{example.told()} cannot enter the {self.side} set: the split does not know '{example.key}'"
+                    f"{example.describe()} cannot enter the {self.side} set: '{example.key}' is not in the split"
                 )
-            self.split.refuse(example.told(), example.key, self.side)
+            self.split.refuse(example.describe(), example.key, self.side)
         for key in dict.fromkeys(example.key for example in self.examples):
             self.split.refuse_frames(f"'{key}'", frames_of(self.source, key), self.side)
         if len(self._named) < len(self.examples):
             twice = Counter(example.name for example in self.examples).most_common(1)[0][0]
-            raise InputError(f"the {self.side} set holds '{twice}' twice")
+            raise InputError(f"the {self.side} set contains '{twice}' twice")
 
     def keys(self) -> Sequence[str]:
         return list(self._named)
 
     def group(self, name: str) -> str:
-        """The drive an example belongs to: its parent's."""
+        """The drive of an example: that of its parent."""
         return self.split.groups[self._named[name].key]
 
     def holds(self, name: str) -> Sequence[str]:
-        """The frames an example is made of: its parent's."""
+        """The frames of an example: those of its parent."""
         return frames_of(self.source, self._named[name].key)
 
     def __getitem__(self, name: str) -> Case:
@@ -110,7 +110,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Further:
-    """Training data from elsewhere; what the split has on another side than train is refused, named or read."""
+    """Further training data; anything that the split has on another side than train is refused, by its key or when read."""
 
     source: Source
     split: Split = field(repr=False)
@@ -142,7 +142,7 @@ class Further:
         return self.source.fingerprint()
 
     def _refuse_drive(self, key: str, drive: str) -> None:
-        # Of a drive that was cut, only frames that the split knows can be told from those beside the test's.
+        # If a drive was cut, only frames that the split knows are sure not to lie beside test frames.
         self.split.refuse_drive(_further(key), drive, TRAIN, whole=key not in self.split.sides)
 
 
@@ -151,7 +151,7 @@ def _further(key: str) -> str:
 
 
 def stream(source: Source, skipped: Skips | None = None) -> Iterator[Case]:
-    """Every case in turn, one in memory at a time; what does not read or cannot be made is told to `skipped`."""
+    """Every case, one in memory at a time; cases that cannot be read or made are appended to `skipped` with the reason."""
     for key in source.keys():
         try:
             yield source[key]
@@ -169,17 +169,17 @@ class Joined:
     def __post_init__(self) -> None:
         counts = Counter(key for source in self.sources for key in source.keys())
         if twice := [key for key, count in counts.items() if count > 1]:
-            raise InputError(f"'{twice[0]}' is in two of the sources that are to be joined")
+            raise InputError(f"'{twice[0]}' is in two of the joined sources")
 
     def keys(self) -> Sequence[str]:
         return list(self._owners)
 
     def group(self, key: str) -> str:
-        """The drive of a key in the source that has it."""
+        """The drive of a key."""
         return group_of(self._owners[key], key)
 
     def holds(self, key: str) -> Sequence[str]:
-        """The frames of a case in the source that has it."""
+        """The frames of a case."""
         return frames_of(self._owners[key], key)
 
     def __getitem__(self, key: str) -> Case:
@@ -194,19 +194,21 @@ class Joined:
 
 
 class Followups(Protocol):
-    """Where follow-ups come from."""
+    """A way to choose follow-ups."""
 
     def of(self, keys: Sequence[str], mix: float) -> tuple[Example, ...]:
-        """About `mix` follow-ups for each of `keys`; fewer where no more can be had."""
+        """About `mix` follow-ups for each of `keys`, or fewer if there are not as many."""
 
 
 @dataclass(frozen=True)
 class DrawnFollowups:
-    """Follow-ups proposed by rules: those of the first cases in an order that keys and seed decide.
+    """Follow-ups proposed by rules, for the first cases in an order that depends on keys and seed.
 
-    Each is made once to see that it can be. One that cannot, or that the campaign's gate rejects, is made up for by the
-    next in that order, so a set with a gate and one without share all they can (TG-25).
+    Each is made once to check that it can be. If not, or if the campaign's gate rejects it, the next in that order takes
+    its place, so a set with a gate and one without have as many follow-ups in common as possible.
     """
+
+    # TG-25
 
     campaign: Campaign
     rules: tuple[Rule, ...]
@@ -215,23 +217,23 @@ class DrawnFollowups:
 
     def of(self, keys: Sequence[str], mix: float) -> tuple[Example, ...]:
         wanted = _wanted(keys, mix)
-        made: dict[str, Example] = {}
+        chosen: dict[str, Example] = {}
         if wanted:
             self.progress.begin("proposing", wanted)
         for key, draw in self._candidates(keys, mix):
-            if len(made) == wanted:
+            if len(chosen) == wanted:
                 break
-            example = self._proposed(key, draw)
-            if example is not None and example.name not in made:
-                made[example.name] = example
+            example = self._propose(key, draw)
+            if example is not None and example.name not in chosen:
+                chosen[example.name] = example
                 self.progress.advance(1, 0)
-        return tuple(made.values())
+        return tuple(chosen.values())
 
     def _candidates(self, keys: Sequence[str], mix: float) -> Iterator[tuple[str, int]]:
         for draw in range(math.ceil(mix) + SPARE_DRAWS):
             yield from ((key, draw) for key in sorted(keys, key=lambda key: digest_of(self.seed, "mix", key, draw)))
 
-    def _proposed(self, key: str, draw: int) -> Example | None:
+    def _propose(self, key: str, draw: int) -> Example | None:
         rule = self._rule(key, draw)
         try:
             case = self.campaign.source[key]
@@ -243,14 +245,14 @@ class DrawnFollowups:
         return None if rejected else Example(key, change, rule.name)
 
     def _rule(self, key: str, draw: int) -> Rule:
-        """Every case begins with a rule of its own and has each once before one comes again, so none is drawn more often."""
+        """Each case starts with a random rule and goes through all rules in turn, so that all are drawn equally often."""
         first = int(rng_for(self.seed, "retrain", key).integers(len(self.rules)))
         return self.rules[(first + draw) % len(self.rules)]
 
 
 @dataclass(frozen=True)
 class FoundFollowups:
-    """Follow-ups that a run found its model wrong on, each once, in an order that case, change and seed decide."""
+    """Findings of a run, each once, in an order that depends on case, change and seed."""
 
     run: Run
     seed: int = 0
@@ -263,7 +265,7 @@ class FoundFollowups:
         for item in self.run.findings():
             if item.case in ours and (not self.rules or item.rule in self.rules):
                 kept.setdefault(digest_of(self.seed, "mix", item.case, item.change), item)
-            if len(kept) > 2 * wanted:  # few are kept of a run that may have found a million
+            if len(kept) > 2 * wanted:  # bounds the memory: a run may have a million findings
                 kept = dict(heapq.nsmallest(wanted, kept.items()))
         base, chosen = self.run.base, [kept[rank] for rank in sorted(kept)[:wanted]]
         return tuple(Example(item.case, build_change(item.change, base, self.trusted), item.rule) for item in chosen)
@@ -271,20 +273,20 @@ class FoundFollowups:
 
 def _wanted(keys: Sequence[str], mix: float) -> int:
     if not (math.isfinite(mix) and mix >= 0):
-        raise InputError(f"the mix must be 0 or more follow-ups for each case, got {mix!r}")
+        raise InputError(f"the mix must be a number of at least 0 (follow-ups for each case), got {mix!r}")
     return round(mix * len(keys))
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything a retraining needs: what trains, what chooses among the passes, and what is tested before and after."""
+    """The sets of a retraining: training, validation, and what is tested before and after."""
 
     split: Split = field(repr=False)
     train: Examples
     val: Examples
     test: Examples
     synthetic: Mapping[str, Examples]  # follow-ups of test cases, by rule
-    base: Source | None = None  # further training data, of other drives
+    base: Source | None = None  # further training data from other drives
 
     def __post_init__(self) -> None:
         if not self.training.keys():
@@ -292,11 +294,11 @@ class Prepared:
 
     @cached_property
     def training(self) -> Source:
-        """All that is trained on."""
+        """All training data."""
         return self.train if self.base is None else Joined((Further(self.base, self.split), self.train))
 
     def tested(self) -> dict[str, Source]:
-        """What is measured before and after, by name: the originals first."""
+        """The sets that are measured before and after, by name, originals first."""
         return {"original": self.test, **{f"synthetic, {name}": made for name, made in self.synthetic.items()}}
 
 
@@ -309,10 +311,11 @@ def prepare(
     held: Mapping[str, Followups] | None = None,
     base: Source | None = None,
 ) -> Prepared:
-    """The sets of a campaign's source: `mix` follow-ups for each training and validation case, one per test case and `held`.
+    """The sets of a campaign's source: `mix` follow-ups per training and validation case, one per test case for each `held`.
 
-    With `base`, that is the original training data and the campaign's source gives follow-ups alone (DT-38).
+    With `base`, that is the original training data, and the campaign's source contributes follow-ups only.
     """
+    # DT-38
     source, keys = campaign.source, {side: split.keys(side) for side in (TRAIN, VAL, TEST)}
     made = {side: followups.of(keys[side], mix) for side in (TRAIN, VAL)}
     plain = {side: tuple(map(Example, keys[side])) for side in keys}
@@ -331,6 +334,6 @@ def prepare(
 def by_rule(
     campaign: Campaign, rules: Sequence[Rule] = (), *, seed: int = 0, progress: Progress | None = None
 ) -> dict[str, Followups]:
-    """Follow-ups of each rule alone, for held-out data."""
+    """A way to choose follow-ups for each rule, for held-out data."""
     chosen = rules or campaign.rules
     return {rule.name: DrawnFollowups(campaign, (rule,), seed, progress or NoProgress()) for rule in chosen}

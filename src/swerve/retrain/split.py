@@ -1,10 +1,11 @@
-"""Which cases train, which choose among the passes, and which are only ever tested (X-10, D-33).
+"""The split into training, validation and test cases.
 
-A split goes by units: whole drives (`groups`), contiguous blocks of a drive with guard gaps between them (`blocks`), or
-single cases at random, as DeepTest printed it (`random`: neighbours in a drive end up on both sides, so its scores
-flatter). A drive runs in the order in which the source lists its keys, so blocks and gaps lie where windows do. The split
-follows from the source and the seed alone, never from how many follow-ups are made.
+It goes by units: whole drives (`groups`), contiguous blocks of a drive with guard gaps between them (`blocks`), or single
+cases at random as in the DeepTest paper (`random`: neighbours in a drive end up on both sides, so the scores are too good).
+The order of a drive is that of the source's keys. The split depends on the source and the seed only, not on the number of
+follow-ups.
 """
+# X-10, D-33
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ TRAIN, VAL, TEST, GUARD = "train", "val", "test", "guard"
 SIDES = (TEST, VAL, TRAIN)
 GROUPS, BLOCKS, RANDOM = "groups", "blocks", "random"
 WAYS = (GROUPS, BLOCKS, RANDOM)
-FAR = 0.5  # of its share: a side that is off by more is told
+FAR = 0.5  # of its share: a side that is off by more gets a note
 FIRST = ((TEST, (VAL, TRAIN)), (VAL, (TRAIN,)))  # a side, and those that must keep away from it
 
 Unit = tuple[str, ...]
@@ -35,13 +36,13 @@ Frames = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class Split:
-    """The side of every key: train, val, test, or guard for the frames of a gap, which nobody may use."""
+    """The side of every key: train, val, test, or guard for the unused cases of a gap."""
 
     way: str
     sides: Mapping[str, str]
     groups: Mapping[str, str]  # the drive or scene of every key
-    frames: Mapping[str, str] = field(default_factory=dict)  # the side whose cases hold a frame; none if split at random
-    notes: tuple[str, ...] = ()  # shares that were missed by far
+    frames: Mapping[str, str] = field(default_factory=dict)  # the side whose cases contain a frame; empty if split at random
+    notes: tuple[str, ...] = ()  # about sides whose share is far off
 
     def keys(self, side: str) -> tuple[str, ...]:
         """The keys of one side, in the order of the source."""
@@ -49,7 +50,7 @@ class Split:
 
     @cached_property
     def drives(self) -> Mapping[str, frozenset[str]]:
-        """The sides on which each drive that has a name has cases."""
+        """The sides of the cases of each drive that has a name."""
         found: dict[str, frozenset[str]] = {}
         for key, side in self.sides.items():
             if drive := self.groups[key]:
@@ -57,7 +58,7 @@ class Split:
         return found
 
     def refuse(self, told: str, name: str, side: str) -> None:
-        """Refuse what stems from the case or frame `name` where that is known and not on `side`."""
+        """Refuse data derived from the case or frame `name` if that is known to be on another side."""
         where = self.sides.get(name, self.frames.get(name, side))
         if where != side:
             drive = self.groups.get(name)
@@ -65,19 +66,19 @@ class Split:
             raise InputError(f"{told} cannot enter the {side} set: '{name}'{of} is on the {where} side of the split")
 
     def refuse_frames(self, told: str, frames: Sequence[str], side: str) -> None:
-        """Refuse a case that holds a frame of another side's cases."""
+        """Refuse a case that contains a frame of another side's cases."""
         for frame in frames:
             if (where := self.frames.get(frame, side)) != side:
-                raise InputError(f"{told} cannot enter the {side} set: it holds '{frame}' of the {where} side")
+                raise InputError(f"{told} cannot enter the {side} set: it contains '{frame}' of the {where} side")
 
     def refuse_origin(self, case: Case, side: str) -> None:
-        """Refuse a case that says of itself that it comes from another side."""
+        """Refuse a case whose own parent or drive is on another side."""
         if case.parent is not None:
             self.refuse(f"'{case.key}', itself a follow-up,", case.parent, side)
-        self.refuse_drive(f"'{case.key}' says it", case.group, side)
+        self.refuse_drive(f"'{case.key}'", case.group, side)
 
     def refuse_drive(self, told: str, drive: str, side: str, *, whole: bool = False) -> None:
-        """Refuse what belongs to a drive without cases on `side`, or if `whole` to one with cases elsewhere too."""
+        """Refuse data of a drive without cases on `side`; if `whole`, also of a drive with cases on other sides."""
         sides = self.drives.get(drive, {side})
         if side not in sides or (whole and sides != {side}):
             others = ", ".join(sorted(sides - {side}))
@@ -91,13 +92,13 @@ class Split:
 
 @dataclass(frozen=True)
 class Cut:
-    """How to split: shares of the cases for `test` and `val`, the rest trains.
+    """How to split: shares of the cases for `test` and `val`; the rest is for training.
 
     Args:
-        way: groups, blocks or random; None takes groups where there are at least three, blocks elsewhere.
-        blocks: into how many blocks each drive is cut.
-        gap: frames on either side of a test block (and of a validation block towards training) that nobody may use;
-            60 are three seconds at 20 frames a second.
+        way: groups, blocks or random; None takes groups if there are at least three, otherwise blocks.
+        blocks: number of blocks of each drive.
+        gap: unused frames on either side of a test block (and between a validation block and training); 60 are three
+            seconds at 20 frames a second.
     """
 
     way: str | None = None
@@ -109,25 +110,25 @@ class Cut:
 
     def __post_init__(self) -> None:
         if self.way is not None and self.way not in WAYS:
-            raise InputError(f"a split cannot go by '{self.way}'; {did_you_mean(self.way, WAYS)}")
+            raise InputError(f"there is no split by '{self.way}'; {did_you_mean(self.way, WAYS)}")
         if not (0 < self.test < 1 and 0 <= self.val < 1 and self.test + self.val < 1):
             raise InputError(
-                f"the test share must lie above 0 and leave room for val and train below 1, "
+                "the test share must be above 0, the val share at least 0, and both together below 1, "
                 f"got test {self.test:g} and val {self.val:g}"
             )
         if self.blocks < 2 or self.gap < 0:
             raise InputError(
-                f"a drive is cut into 2 blocks at least, with gaps of 0 frames at least, got {self.blocks} and {self.gap}"
+                f"blocks must be at least 2 and the gap at least 0 frames, got {self.blocks} blocks and a gap of {self.gap}"
             )
 
     def split(self, groups: Mapping[str, str], *, frames: Frames = lambda key: (key,)) -> Split:
-        """The side of every key of `groups`, which says its drive; `frames` says what a case is made of."""
+        """The side of every key; `groups` gives the drive of each, `frames` the frames of a case."""
         if not groups:
             raise InputError("the training set is empty: the source has no cases")
         way = self.way or (GROUPS if len(set(groups.values())) >= len(SIDES) else BLOCKS)
         drives = _drives(groups)
-        units = {GROUPS: _whole, BLOCKS: self._in_blocks, RANDOM: _alone}[way](drives)
-        side = self._dealt(Counter(units.values()), way)
+        units = {GROUPS: _by_drive, BLOCKS: self._by_block, RANDOM: _by_case}[way](drives)
+        side = self._deal(Counter(units.values()), way)
         sides = {key: side[units[key]] for key in groups}
         if way == BLOCKS:
             for keys in drives.values():
@@ -137,7 +138,7 @@ class Cut:
         self._check(found)
         return replace(found, notes=tuple(self._notes(found.counts())))
 
-    def _in_blocks(self, drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
+    def _by_block(self, drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
         return {
             key: (drive, str(place * self.blocks // len(keys)))
             for drive, keys in drives.items()
@@ -148,8 +149,8 @@ class Cut:
     def _shares(self) -> dict[str, float]:
         return {TEST: self.test, **({VAL: self.val} if self.val else {}), TRAIN: 1 - self.test - self.val}
 
-    def _dealt(self, sizes: Mapping[Unit, int], way: str) -> dict[Unit, str]:
-        """The side of every unit: each side takes its share in an order that names and seed decide, training the rest."""
+    def _deal(self, sizes: Mapping[Unit, int], way: str) -> dict[Unit, str]:
+        """The side of every unit: each side takes its share in an order by names and seed; training gets the rest."""
         left = sorted(sizes, key=lambda unit: digest_of(self.seed, "split", unit))
         shares = self._shares
         if len(left) < len(shares):
@@ -169,22 +170,22 @@ class Cut:
         for side, share in self._shares.items():
             if abs(counts[side] / total - share) > FAR * share:
                 got = f"{counts[side]:,} of {total:,} cases: {counts[side] / total:.0%}"
-                yield f"the {side} side has {got}, where {share:.0%} were asked for"
+                yield f"the {side} side has {got}, instead of {share:.0%}"
 
     def _check(self, found: Split) -> None:
         counts = found.counts()
         for side, what in ((TRAIN, "training"), (VAL, "validation")):
             if not counts[side] and (side == TRAIN or self.val):
-                kept = f"{counts[TEST]} of {len(found.sides)} cases are kept for testing"
+                kept = f"{counts[TEST]} of {len(found.sides)} cases are for testing"
                 gaps = f" and {counts[GUARD]} lie in guard gaps; make --gap or --blocks smaller" if counts[GUARD] else ""
                 raise InputError(f"the {what} set is empty: {kept}{gaps}")
 
 
 def split_source(source: Source, cut: Cut | None = None) -> Split:
-    """`source` split as `cut` says; but for a random split, no frame is looked at from two sides."""
+    """The split of `source`; unless it is random, no frame is on two sides."""
     keys = source.keys()
     if twice := [key for key, count in Counter(keys).items() if count > 1]:
-        raise InputError(f"the source lists '{twice[0]}' twice; every key must be there once")
+        raise InputError(f"the source lists '{twice[0]}' twice; keys must be unique")
     groups = {key: group_of(source, key) for key in keys}
     return (cut or Cut()).split(groups, frames=lambda key: frames_of(source, key))
 
@@ -197,16 +198,16 @@ def _drives(groups: Mapping[str, str]) -> dict[str, list[str]]:
     return drives
 
 
-def _whole(drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
+def _by_drive(drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
     return {key: (drive,) for drive, keys in drives.items() for key in keys}
 
 
-def _alone(drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
+def _by_case(drives: Mapping[str, Sequence[str]]) -> dict[str, Unit]:
     return {key: (drive, key) for drive, keys in drives.items() for key in keys}
 
 
 def _nearest(sizes: Mapping[Unit, int], wanted: float, most: int) -> set[Unit]:
-    """One to `most` units of about `wanted` cases: the first ones that fit, and one that does not if that is nearer."""
+    """One to `most` units of about `wanted` cases: the first that fit, and one that is too large if that comes nearer."""
     taken: set[Unit] = set()
     for unit, size in sizes.items():
         if size <= wanted and len(taken) < most:
@@ -219,7 +220,7 @@ def _nearest(sizes: Mapping[Unit, int], wanted: float, most: int) -> set[Unit]:
 
 
 def _guard_frames(sides: dict[str, str], frames: Frames) -> dict[str, str]:
-    """Take the cases out of use that share a frame with a side they must not touch; returns the side of every frame."""
+    """Move cases that share a frame with another side to the guard; returns the side of every frame."""
     for held, freed in FIRST:
         seen = {frame for key, side in sides.items() if side == held for frame in frames(key)}
         shared = [key for key, side in sides.items() if side in freed and not seen.isdisjoint(frames(key))]
@@ -228,7 +229,7 @@ def _guard_frames(sides: dict[str, str], frames: Frames) -> dict[str, str]:
 
 
 def _guard_gaps(sides: dict[str, str], keys: Sequence[str], gap: int) -> None:
-    """Take the frames of a drive out of use that lie within `gap` of a side they must not touch."""
+    """Move cases of a drive that lie within `gap` of another side to the guard."""
     for held, freed in FIRST:
         near = _near(np.array([sides[key] == held for key in keys]), gap)
         for key in (key for key, close in zip(keys, near, strict=True) if close and sides[key] in freed):
@@ -236,7 +237,7 @@ def _guard_gaps(sides: dict[str, str], keys: Sequence[str], gap: int) -> None:
 
 
 def _near(held: Array, gap: int) -> Array:
-    """Whether each place lies within `gap` of one that is held."""
+    """Whether each place lies within `gap` of one where `held` is true."""
     total = np.concatenate([[0], np.cumsum(held)])
     place = np.arange(len(held))
     low, high = np.maximum(place - gap, 0), np.minimum(place + gap + 1, len(held))

@@ -1,4 +1,4 @@
-"""A sweep seen from above: what lies in each cell of a square grid around the sensor, as a network is shown it."""
+"""The bird's-eye grid of a sweep: features of each cell of a square around the sensor, as the network gets them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ DIRECTION, DISTANCE, FILLED = (CHANNELS.index(name) for name in ("direction", "d
 class Grid:
     """`cells` x `cells` squares over ±`reach` metres: rows along x, columns along y.
 
-    Points farther out, or more than `tallest` metres above or below the sensor, are dropped (D-29).
+    Points farther out, or more than `tallest` metres above or below the sensor, are dropped.
     """
+
+    # D-29
 
     cells: int = 320
     reach: float = 60.0
@@ -30,7 +32,10 @@ class Grid:
 
     def __post_init__(self) -> None:
         if self.cells < 1 or not 0 < self.reach < np.inf or not 0 < self.tallest < np.inf:
-            raise InputError(f"a grid needs cells and a reach above 0, got {self.cells} cells over ±{self.reach} m")
+            raise InputError(
+                f"a grid needs at least 1 cell and a reach and height above 0, "
+                f"got {self.cells} cells over ±{self.reach} m, height {self.tallest} m"
+            )
 
     @property
     def metres(self) -> float:
@@ -38,13 +43,13 @@ class Grid:
         return 2 * self.reach / self.cells
 
     @cached_property
-    def middles(self) -> Array:
-        """x and y of the middle of every cell, 2 x rows x columns."""
+    def centres(self) -> Array:
+        """x and y of the centre of every cell, 2 x rows x columns."""
         along = (np.arange(self.cells) + 0.5) * self.metres - self.reach
         return np.stack(np.meshgrid(along, along, indexing="ij"))
 
     def cell_of(self, xyz: Array) -> Array:
-        """The number of each point's cell, row by row, or -1 where it is dropped; points that are not finite are."""
+        """The number of each point's cell, row by row, or -1 for a point that is dropped or not finite."""
         x, y, z = np.asarray(xyz, np.float64)[:, :3].T
         kept = np.flatnonzero(
             (x >= -self.reach) & (x < self.reach) & (y >= -self.reach) & (y < self.reach) & (np.abs(z) <= self.tallest)
@@ -55,7 +60,7 @@ class Grid:
         return numbers
 
     def features(self, xyzi: Array) -> Array:
-        """The eight `CHANNELS` of a sweep, channels x rows x columns; a cell without points is 0 but for its place."""
+        """The eight `CHANNELS` of a sweep, channels x rows x columns; an empty cell has direction and distance only."""
         cell = self.cell_of(xyzi)
         kept = np.flatnonzero((cell >= 0) & np.isfinite(xyzi[:, 3]))
         return self._features(cell[kept], xyzi[kept, 2], xyzi[kept, 3])
@@ -66,7 +71,7 @@ class Grid:
         filled = count > 0
         top = np.full(size, -np.inf, np.float32)
         np.maximum.at(top, cell, height)
-        highest = np.flatnonzero(height == top[cell])[::-1]  # of points equally high, the first is written last and stays
+        highest = np.flatnonzero(height == top[cell])[::-1]  # of equally high points the first is written last and so wins
         found = np.zeros((len(CHANNELS), size), np.float32)
         found[0] = np.where(filled, top, 0)
         found[1] = np.bincount(cell, height, size) / np.maximum(count, 1)
@@ -80,6 +85,6 @@ class Grid:
 
     @cached_property
     def place(self) -> Array:
-        """Direction and distance of every cell, the two channels that no sweep changes."""
-        x, y = self.middles
+        """Direction and distance of every cell, the two channels that do not depend on the sweep."""
+        x, y = self.centres
         return np.stack([np.arctan2(y, x) / (2 * np.pi), np.hypot(x, y) / self.reach - 0.5]).astype(np.float32)

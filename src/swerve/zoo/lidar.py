@@ -1,8 +1,9 @@
-"""LiDAR obstacle perception with Apollo's stages: region bitmap, grid from above, network, clusters, boxes.
+"""LiDAR obstacle detection with Apollo's stages: region bitmap, bird's-eye grid, network, clusters, boxes.
 
-By default the network sees the whole sweep and the region only says whose points count, as in Apollo's code; with
-`roi_first` no other point reaches the network, as the paper's text has it, and what lies outside can change nothing (D-29).
+By default the network gets the whole sweep and the region only selects the points of boxes, as in Apollo's code. With
+`roi_first` the network gets only points in the region, as in the paper's text, and no other point can change the answer.
 """
+# D-29
 
 from __future__ import annotations
 
@@ -31,13 +32,13 @@ from swerve.systems.weights import load
 from swerve.zoo import clusters, grid, lidar_network
 from swerve.zoo.clusters import obstacles
 from swerve.zoo.grid import Grid
-from swerve.zoo.lidar_network import COARSEST, BirdNet, said
-from swerve.zoo.steering import PACKAGED, together
+from swerve.zoo.lidar_network import COARSEST, BirdNet, decode_cells
+from swerve.zoo.steering import PACKAGED, join_traces
 
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """One sweep as the pipeline takes it: its points, which of them lie in the region, and what the network is shown."""
+    """One sweep in the pipeline: its points, which of them lie in the region, and the network's input."""
 
     xyzi: Array
     inside: Array
@@ -46,9 +47,9 @@ class Swept:
 
 @dataclass(frozen=True)
 class Lidar:
-    """Obstacles of one sweep, from a network in which each cell looks at its surroundings alone (batch normalisation).
+    """Obstacles of one sweep, from a network in which each cell depends on its surroundings only (batch normalisation).
 
-    Reads a point cloud `lidar` and, where there is one, the `region`; without it, the whole sweep is the region. Answers
+    Reads a point cloud `lidar` and, if there is one, the `region`; without it, the whole sweep is the region. Answers
     with the obstacles inside: car, pedestrian, cyclist or unknown. `cells` and `width` must be those of the weights.
     """
 
@@ -57,15 +58,15 @@ class Lidar:
     cells: int = 320
     width: int = 16
     name: ClassVar[str] = "lidar"
-    norm: ClassVar[str] = "batch"  # while it learns
+    norm: ClassVar[str] = "batch"  # in training
 
     def __post_init__(self) -> None:
         if self.cells < COARSEST or self.cells % COARSEST:
             raise InputError(f"{self.name}: cells must be a multiple of {COARSEST}, got {self.cells}")
-        _ = self.net  # a bad file is refused now, not in the middle of a campaign
+        _ = self.net  # refuses a bad file now rather than in the middle of a campaign
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
-        """One answer per case; frames pass one by one, so that no answer depends on its neighbours in the batch."""
+        """One answer per case; sweeps are processed one by one, so that no answer depends on the batch."""
         net = self.net.eval()
         answers: list[Answer] = []
         with torch.inference_mode():
@@ -80,7 +81,7 @@ class Lidar:
         return layers_of(self.net)
 
     def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
-        return together([self._trace(self.swept(case), layers) for case in cases])
+        return join_traces([self._trace(self.swept(case), layers) for case in cases])
 
     def _trace(self, swept: Swept, layers: Sequence[str]) -> Traced:
         rows, found = probe(self.net.eval(), swept.maps[None], layers)
@@ -104,16 +105,16 @@ class Lidar:
         return _bitmap(region, self.grid.reach).holds(xy)
 
     def _answer(self, swept: Swept, row: Tensor) -> Answer:
-        return (obstacles(said(row, swept.maps), swept.xyzi, swept.inside, self.grid),)
+        return (obstacles(decode_cells(row, swept.maps), swept.xyzi, swept.inside, self.grid),)
 
     @cached_property
     def grid(self) -> Grid:
-        """The cells that the network looks at."""
+        """The grid that the network reads."""
         return Grid(self.cells)
 
     @cached_property
     def net(self) -> BirdNet:
-        """The network behind it, its weights read once; batch normalisation is folded into its convolutions."""
+        """The network, its weights read once; batch normalisation is folded into its convolutions."""
         make = partial(BirdNet, "none" if self.norm == "batch" else self.norm, self.width)
         net = load(make, self.weights or PACKAGED / f"{self.name}.safetensors")
         assert isinstance(net, BirdNet)
@@ -128,14 +129,14 @@ class Lidar:
 
 @dataclass(frozen=True)
 class LidarGlobal(Lidar):
-    """The same with group normalisation over the whole frame: every cell's answer depends on every other cell."""
+    """The same with group normalisation over the whole frame: the output of every cell depends on all other cells."""
 
     name, norm = "lidar-global", "group"
 
 
 @lru_cache(maxsize=16)
 def _bitmap(region: Region, reach: float) -> Bitmap:
-    """The region in cells of 0.25 m, remembered: a follow-up has its source's region."""
+    """The region in cells of 0.25 m; cached, because a follow-up has the region of its source."""
     return Bitmap.of(region, (-reach, -reach), (reach, reach))
 
 

@@ -1,4 +1,4 @@
-"""How the LiDAR networks learn: sweeps with boxes, small variations of them, what each cell should say, and the loss."""
+"""How the LiDAR networks are trained: labelled sweeps, their augmentation, the target of each cell, and the loss."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from swerve.zoo.grid import FILLED, Grid
 from swerve.zoo.lidar_network import HEADS, BirdNet
 from swerve.zoo.networks import folded
 
-NOBODY, IGNORED = -1, -2  # in place of a kind
-FEWEST = 3  # points in a box below which its cells are neither learnt nor held against anybody
-BELOW = 0.12  # metres at the foot of a box whose points are the road's
+EMPTY, IGNORED = -1, -2  # in place of a kind
+FEWEST = 3  # a box with fewer points is left out of the loss
+BELOW = 0.12  # metres at the foot of a box whose points belong to the road
 BESIDE = 0.1  # metres around a box that still belong to it: ranges are noisy
 YAW = np.radians(10)
 JITTER = 0.01  # metres
-DROPPED = 0.1  # share of the points at most
-RARE = (1.0, 2.0, 2.5, 2.5)  # how much each of `KINDS` counts, and how often a piece is cut out around one
+DROPPED = 0.1  # largest share of the points
+RARE = (1.0, 2.0, 2.5, 2.5)  # weight of each of `KINDS` in the loss, and in the choice of pieces
 PATIENCE = 6  # passes without a better validation error that end the training
-ALIKE = 0.75  # metres by which a middle may be missed before confidence falls to a third
+ALIKE = 0.75  # metres of offset error at which the wanted confidence is 1/e
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """A sweep and everybody in it: points n x 4 and whose they are, boxes m x 7, and a number of `KINDS` for each."""
+    """A sweep and its obstacles: points n x 4, boxes m x 7, and the number of each box's kind in `KINDS`."""
 
     xyzi: Array
     owner: Array  # the number of the box that each point lies in, -1 for none
@@ -41,13 +41,13 @@ class Labelled:
 
     @classmethod
     def of(cls, xyzi: Array, boxes: Array, kinds: Array) -> Labelled:
-        """A sweep whose points are told apart by the boxes, all in the sensor's frame."""
+        """A sweep whose points are assigned to the boxes, all in the sensor's frame."""
         return cls(xyzi, owners(xyzi, boxes), boxes, kinds)
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What each cell should say, rows x columns; `kind` is `NOBODY` or `IGNORED` where nobody is, `weight` is above 0."""
+    """The wanted output of each cell, rows x columns; `kind` is `EMPTY` or `IGNORED` where there is no obstacle to learn."""
 
     kind: Array
     offset: Array
@@ -74,47 +74,48 @@ def owners(xyz: Array, boxes: Array) -> Array:
     return found
 
 
-def target(given: Labelled, grid: Grid) -> Target:
-    """What each cell should say of a sweep: whoever owns its highest point that anybody owns."""
-    rows = np.flatnonzero(given.owner >= 0)
-    rows = rows[np.argsort(given.xyzi[rows, 2], kind="stable")]
-    cell, owner = grid.cell_of(given.xyzi[rows]), given.owner[rows]
+def target(sweep: Labelled, grid: Grid) -> Target:
+    """The wanted output of each cell: the box of its highest point among those that lie in a box."""
+    rows = np.flatnonzero(sweep.owner >= 0)
+    rows = rows[np.argsort(sweep.xyzi[rows, 2], kind="stable")]
+    cell, owner = grid.cell_of(sweep.xyzi[rows]), sweep.owner[rows]
     whose = np.full(grid.cells**2, -1)
     whose[cell[cell >= 0]] = owner[cell >= 0]
-    return _target(given, whose.reshape(grid.cells, grid.cells), np.bincount(owner, minlength=len(given.boxes)), grid)
+    return _target(sweep, whose.reshape(grid.cells, grid.cells), np.bincount(owner, minlength=len(sweep.boxes)), grid)
 
 
-def _target(given: Labelled, whose: Array, points: Array, grid: Grid) -> Target:
+def _target(sweep: Labelled, whose: Array, points: Array, grid: Grid) -> Target:
     filled = whose >= 0
-    kind = np.full(whose.shape, NOBODY)
-    kind[filled] = np.where(points < FEWEST, IGNORED, given.kinds)[whose[filled]]
-    boxes = given.boxes[whose[filled]]
+    kind = np.full(whose.shape, EMPTY)
+    kind[filled] = np.where(points < FEWEST, IGNORED, sweep.kinds)[whose[filled]]
+    boxes = sweep.boxes[whose[filled]]
     offset, heading, height = np.zeros((2, *whose.shape)), np.zeros((2, *whose.shape)), np.zeros(whose.shape)
-    offset[:, filled] = boxes[:, :2].T - grid.middles[:, filled]
+    offset[:, filled] = boxes[:, :2].T - grid.centres[:, filled]
     heading[:, filled] = np.cos(2 * boxes[:, 6]), np.sin(2 * boxes[:, 6])
     height[filled] = np.minimum(boxes[:, 2] + boxes[:, 5] / 2, grid.tallest)
     weight = np.ones(whose.shape)
-    share = np.sqrt(8 / np.bincount(whose[filled], minlength=len(given.boxes)).clip(1))  # the small count as the large
-    weight[filled] = (np.array(RARE)[given.kinds] * share)[whose[filled]]
+    # Small obstacles weigh as much as large ones.
+    share = np.sqrt(8 / np.bincount(whose[filled], minlength=len(sweep.boxes)).clip(1))
+    weight[filled] = (np.array(RARE)[sweep.kinds] * share)[whose[filled]]
     return Target(kind, *(part.astype(np.float32) for part in (offset, heading, height, weight)))
 
 
-def varied(given: Labelled, rng: np.random.Generator) -> Labelled:
-    """The sweep perhaps mirrored, turned a little, its points moved by a centimetre and some of them lost."""
+def varied(sweep: Labelled, rng: np.random.Generator) -> Labelled:
+    """The sweep mirrored at random, rotated a little, its points moved by about a centimetre and some of them dropped."""
     mirror, turn = (-1.0 if rng.random() < 0.5 else 1.0), rng.uniform(-YAW, YAW)
-    kept = np.flatnonzero(rng.random(len(given.xyzi), np.float32) >= rng.uniform(0, DROPPED))
-    points, boxes = given.xyzi[kept].astype(np.float32), given.boxes.astype(np.float64)
+    kept = np.flatnonzero(rng.random(len(sweep.xyzi), np.float32) >= rng.uniform(0, DROPPED))
+    points, boxes = sweep.xyzi[kept].astype(np.float32), sweep.boxes.astype(np.float64)
     for rows in (points, boxes):
         x, y = rows[:, 0].copy(), mirror * rows[:, 1]
         rows[:, 0], rows[:, 1] = x * np.cos(turn) - y * np.sin(turn), x * np.sin(turn) + y * np.cos(turn)
     points[:, :3] += JITTER * rng.standard_normal((len(points), 3), np.float32)
     boxes[:, 6] = mirror * boxes[:, 6] + turn
-    return replace(given, xyzi=points, owner=given.owner[kept], boxes=boxes)
+    return replace(sweep, xyzi=points, owner=sweep.owner[kept], boxes=boxes)
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Where samples come from: each sweep varied, whole or a square piece of `side` cells around somebody."""
+    """Training samples: each sweep augmented, whole or a square piece of `side` cells around an obstacle."""
 
     sweeps: Sequence[Labelled]
     grid: Grid
@@ -128,75 +129,76 @@ class Pieces:
         stacked = Target(*(np.stack([getattr(wanted, name) for _, wanted in pairs]) for name in names))
         return torch.from_numpy(np.stack([maps for maps, _ in pairs])), stacked
 
-    def _piece(self, given: Labelled) -> tuple[Array, Target]:
-        maps, wanted = self.grid.features(given.xyzi), target(given, self.grid)
+    def _piece(self, sweep: Labelled) -> tuple[Array, Target]:
+        maps, wanted = self.grid.features(sweep.xyzi), target(sweep, self.grid)
         if self.side is None:
             return maps, wanted
-        row, column = self._corner(given)
+        row, column = self._corner(sweep)
         rows, columns = slice(row, row + self.side), slice(column, column + self.side)
         return maps[:, rows, columns], wanted.cut(rows, columns)
 
-    def _corner(self, given: Labelled) -> Array:
-        """The first row and column of a piece around somebody, rare kinds more often than others."""
+    def _corner(self, sweep: Labelled) -> Array:
+        """The first row and column of a piece around an obstacle, rare kinds more often than others."""
         assert self.side is not None
-        near = np.flatnonzero(np.abs(given.boxes[:, :2]).max(axis=1, initial=0) < self.grid.reach)
-        middle = self.rng.uniform(-self.grid.reach / 2, self.grid.reach / 2, 2)
+        near = np.flatnonzero(np.abs(sweep.boxes[:, :2]).max(axis=1, initial=0) < self.grid.reach)
+        centre = self.rng.uniform(-self.grid.reach / 2, self.grid.reach / 2, 2)
         if len(near):
-            share = np.array(RARE)[given.kinds[near]]
-            middle = given.boxes[self.rng.choice(near, p=share / share.sum()), :2]
+            share = np.array(RARE)[sweep.kinds[near]]
+            centre = sweep.boxes[self.rng.choice(near, p=share / share.sum()), :2]
         aside = self.rng.integers(-self.side // 3, self.side // 3 + 1, 2)
-        corner = ((middle + self.grid.reach) / self.grid.metres).astype(int) - self.side // 2 + aside
+        corner = ((centre + self.grid.reach) / self.grid.metres).astype(int) - self.side // 2 + aside
         return np.clip(corner, 0, self.grid.cells - self.side)
 
 
-def loss(said: Tensor, maps: Tensor, wanted: Target) -> Tensor:
-    """How far the heads are from what they should say, everybody counted by their weight.
+def loss(outputs: Tensor, maps: Tensor, wanted: Target) -> Tensor:
+    """The weighted sum of the losses of all heads.
 
-    Whether a cell holds anybody is asked of all cells with points, the doubtful counting most; the rest is asked of
-    cells that hold somebody, and confidence also of those that are mistaken for one.
+    The category is learnt on all cells with points, uncertain ones weighing most; the other heads on cells of obstacles,
+    and confidence also on cells that are mistaken for one.
     """
     kind, weight = torch.from_numpy(wanted.kind), torch.from_numpy(wanted.weight)
     known = (maps[:, FILLED] > 0) & (kind != IGNORED)
-    held = known & (kind >= 0)
-    total = weight[held].sum().clamp(min=20.0)
-    head = {name: said[:, part] for name, part in HEADS.items()}
+    occupied = known & (kind >= 0)
+    total = weight[occupied].sum().clamp(min=20.0)
+    head = {name: outputs[:, part] for name, part in HEADS.items()}
 
     def mean(errors: Tensor, where: Tensor) -> Tensor:
         return (errors * weight[where]).sum() / total
 
-    def missed(name: str, numbers: Array, beta: float) -> Tensor:
-        mine, right = _rows(head[name], held), _rows(torch.from_numpy(numbers).reshape(head[name].shape), held)
-        return mean(functional.smooth_l1_loss(mine, right, beta=beta, reduction="none").sum(1), held)
+    def regression(name: str, numbers: Array, beta: float) -> Tensor:
+        true = torch.from_numpy(numbers).reshape(head[name].shape)
+        pair = _rows(head[name], occupied), _rows(true, occupied)
+        return mean(functional.smooth_l1_loss(*pair, beta=beta, reduction="none").sum(1), occupied)
 
-    category, truth = head["category"][:, 0][known], held[known].float()
+    category, truth = head["category"][:, 0][known], occupied[known].float()
     doubt = (torch.sigmoid(category) - truth).abs().detach() ** 1.5
     errors = functional.binary_cross_entropy_with_logits(category, truth, reduction="none")
-    kinds = functional.cross_entropy(_rows(head["kind"], held), kind[held], reduction="none")
+    kinds = functional.cross_entropy(_rows(head["kind"], occupied), kind[occupied], reduction="none")
     parts = (
         4.0 * mean(doubt * errors, known),
-        2.5 * missed("offset", wanted.offset, 0.3),
-        2.0 * mean(kinds, held),
-        0.3 * missed("heading", wanted.heading, 0.3),
-        0.3 * missed("height", wanted.height, 0.3),
-        0.3 * _doubted(head, wanted, known, held, mean),
+        2.5 * regression("offset", wanted.offset, 0.3),
+        2.0 * mean(kinds, occupied),
+        0.3 * regression("heading", wanted.heading, 0.3),
+        0.3 * regression("height", wanted.height, 0.3),
+        0.3 * _confidence_loss(head, wanted, known, occupied, mean),
     )
     return torch.stack(parts).sum()
 
 
 def _rows(maps: Tensor, where: Tensor) -> Tensor:
-    """The numbers of chosen cells, a row each."""
+    """The numbers of the chosen cells, a row each."""
     return maps.movedim(1, -1)[where]
 
 
-def _doubted(
-    head: dict[str, Tensor], wanted: Target, known: Tensor, held: Tensor, mean: Callable[[Tensor, Tensor], Tensor]
+def _confidence_loss(
+    head: dict[str, Tensor], wanted: Target, known: Tensor, occupied: Tensor, mean: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
-    """Confidence should be high where somebody's middle was told well, low where nobody is."""
-    missed = (head["offset"] - torch.from_numpy(wanted.offset)).detach().norm(dim=1)
-    right = torch.where(held, torch.exp(-missed / ALIKE), 0.0)
-    asked = known & (held | (torch.sigmoid(head["category"][:, 0]).detach() > 0.2))
-    said = head["confidence"][:, 0]
-    return mean(functional.binary_cross_entropy_with_logits(said[asked], right[asked], reduction="none"), asked)
+    """Confidence should be high where the offset of an obstacle is predicted well, and low where there is none."""
+    error = (head["offset"] - torch.from_numpy(wanted.offset)).detach().norm(dim=1)
+    true = torch.where(occupied, torch.exp(-error / ALIKE), 0.0)
+    where = known & (occupied | (torch.sigmoid(head["category"][:, 0]).detach() > 0.2))
+    logits = head["confidence"][:, 0]
+    return mean(functional.binary_cross_entropy_with_logits(logits[where], true[where], reduction="none"), where)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The network that looks at a sweep from above: an encoder and a decoder with a head per question, as Apollo's has."""
+"""The network on the bird's-eye grid of a sweep: an encoder and a decoder with several heads, like Apollo's."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ HEADS: Mapping[str, slice] = MappingProxyType(
     }
 )
 OUTPUTS = HEADS["height"].stop
-COARSEST = 2 ** (len(WIDENING) - 1)  # cells of the grid under one of the lowest level
-RARELY = -3.0  # where the first guess of a cell's category begins: few cells hold an obstacle
+COARSEST = 2 ** (len(WIDENING) - 1)  # cells of the grid to a cell of the lowest level
+RARELY = -3.0  # initial bias of the category: few cells hold an obstacle
 
 
 def _grouped(convolution: nn.Conv2d) -> nn.Module:
-    """A convolution normalised over the whole frame: what stands far away changes what is said of every cell."""
+    """A convolution normalised over the whole frame, which couples every cell to every other one."""
     return nn.Sequential(convolution, nn.GroupNorm(GROUPS, convolution.out_channels))
 
 
@@ -47,7 +47,7 @@ NORMS: Mapping[str, Callable[[nn.Conv2d], nn.Module]] = MappingProxyType(
 
 
 class BirdNet(nn.Module):
-    """Five levels down and up again over the grid of a sweep; `HEADS` tell which outputs answer what.
+    """Five levels down and up again over the grid of a sweep; `HEADS` gives the outputs of each head.
 
     `norm` is `batch` in training and `none` once it is folded into the convolutions, both local; or `group`, which couples
     all cells of a frame. The grid's side must be a multiple of `COARSEST`.
@@ -92,8 +92,9 @@ def _blocks(make: Callable[[nn.Conv2d], nn.Module], *widths: int, stride: int = 
     return nn.Sequential(OrderedDict(parts))
 
 
-def said(row: Tensor, maps: Tensor) -> Cells:
-    """What the network says of each cell of one frame that it was shown as `maps` (D-29: an empty cell is no obstacle)."""
+def decode_cells(row: Tensor, maps: Tensor) -> Cells:
+    """The network's output for each cell of one frame with input `maps`; an empty cell is never an obstacle."""
+    # D-29
     head = {name: row[part] for name, part in HEADS.items()}
     return Cells(
         category=(torch.sigmoid(head["category"][0]) * maps[FILLED]).numpy(),

@@ -1,4 +1,4 @@
-"""How well a LiDAR system does on sweeps whose truth is known: who is found, what is made up, and who is told rightly."""
+"""The score of a LiDAR system on labelled sweeps: recall, precision and correct types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRECISION, TYPES = 0.9, 0.85
 
 @dataclass(frozen=True)
 class DetectionTally:
-    """Counts over sweeps; per kind the demanded, those found, and those found as what they are."""
+    """Counts over sweeps: per kind the required obstacles, those found, and those found with their type; and false boxes."""
 
     demanded: tuple[int, ...] = (0,) * len(KINDS)
     found: tuple[int, ...] = (0,) * len(KINDS)
@@ -44,21 +44,21 @@ class DetectionTally:
 
     @property
     def precision(self) -> float:
-        """The share of boxes that are somebody."""
+        """The share of boxes that lie on an obstacle."""
         return sum(self.found) / max(1, sum(self.found) + self.made_up)
 
     @property
     def typed(self) -> float:
-        """The share of those found that are told as what they are."""
+        """The share of the found obstacles whose type is correct."""
         return sum(self.right) / max(1, sum(self.found))
 
     def recall(self, kind: str) -> float:
-        """The share of the demanded of a kind that are found."""
+        """The share of the required obstacles of a kind that are found."""
         number = KINDS.index(kind)
         return self.found[number] / max(1, self.demanded[number])
 
     def as_dict(self) -> dict[str, Any]:
-        """The numbers as a card has them."""
+        """The numbers of a card."""
         kinds = {
             kind: {
                 "demanded": self.demanded[number],
@@ -89,19 +89,19 @@ def tallied(system: System, cases: Iterable[Case], within: float = WITHIN) -> De
     return total
 
 
-def compared(truth: Boxes3D, said: Boxes3D, within: float = WITHIN) -> DetectionTally:
-    """The counts of one sweep: each of the demanded takes one box whose middle lies on it, the nearest overall.
+def compared(truth: Boxes3D, predicted: Boxes3D, within: float = WITHIN) -> DetectionTally:
+    """The counts of one sweep: each required obstacle is matched with one box whose centre lies on it.
 
-    Demanded is who has `care` and stands `within` reach. Boxes on anybody else do not count, for or against.
+    Required are obstacles with `care` that stand `within` reach. Boxes on other obstacles count neither way.
     """
-    near = np.hypot(*said.xyzlwhy[:, :2].T) < within
+    near = np.hypot(*predicted.xyzlwhy[:, :2].T) < within
     demanded = np.asarray(truth.care) & (np.hypot(*truth.xyzlwhy[:, :2].T) < within)
-    on = stand_on(truth, said)
-    matching = match(1 / (1 + box_distances(truth, said)), on, demanded)
+    on = stand_on(truth, predicted)
+    matching = match(1 / (1 + box_distances(truth, predicted)), on, demanded)
     pairs = [(row, column) for row, column in matching.pairs if demanded[row]]
     tolerated = on[~demanded].any(axis=0)
     made_up = [column for column in matching.extra if near[column] and not tolerated[column]]
-    right = [row for row, column in pairs if truth.kinds[row] == said.kinds[column]]
+    right = [row for row, column in pairs if truth.kinds[row] == predicted.kinds[column]]
     return DetectionTally(
         demanded=_by_kind(truth, np.flatnonzero(demanded)),
         found=_by_kind(truth, [row for row, _ in pairs]),
@@ -127,7 +127,7 @@ def _boxes(values: tuple[Any, ...], key: str) -> Boxes3D:
 
 
 def reached(score: Mapping[str, Any]) -> bool:
-    """Whether a card's numbers reach the goal: recall and types by kind, precision and types of all together."""
+    """Whether a card's numbers reach the goal: recall and types of each kind, precision and types overall."""
     kinds = [(score["kinds"][kind], least) for kind, least in GOAL.items()]
-    by_kind = all(told["recall"] >= least and told["types_right"] >= TYPES for told, least in kinds)
+    by_kind = all(kind["recall"] >= least and kind["types_right"] >= TYPES for kind, least in kinds)
     return by_kind and score["precision"] >= PRECISION and score["types_right"] >= TYPES

@@ -1,7 +1,7 @@
-"""Five steering networks: one camera frame, a window of frames, or the differences of three frames to one number.
+"""Five steering networks: from one camera frame, a window of frames, or the differences of three frames to one number.
 
 Every layer has a name, every activation is a module, and sub-models are prefixes of the names (`cnn.`, `s1.`), so that
-coverage can be told layer by layer. Batch normalisation is for training alone: it is folded into the convolutions.
+coverage can be measured layer by layer. Batch normalisation is used in training only and then folded into the convolutions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-FEATURES = 128  # what the memory of the Chauffeur network reads of each frame
+FEATURES = 128  # numbers that the memory of the Chauffeur network reads for each frame
 Net = TypeVar("Net", bound=nn.Module)
 
 
@@ -31,10 +31,12 @@ def _dense(first: int, *widths: int) -> dict[str, nn.Module]:
 
 
 class EpochNet(nn.Module):
-    """Epoch: three convolutions with pooling and dropout, 1024 units, one output (the layer list of D-5).
+    """Epoch: three convolutions with pooling and dropout, 1024 units, one output.
 
-    A first stride of 2 and the reduction to 4x4 before the 1024 units keep it small; neither has neurons.
+    A first stride of 2 and the reduction to 4x4 before the 1024 units keep it small; neither adds neurons.
     """
+
+    # The layer list of D-5.
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,10 +58,12 @@ class EpochNet(nn.Module):
 
 
 class TwiceAtan(nn.Module):
-    """The last step of both Dave networks: 2·atan, which no input takes beyond ±π (B.2)."""
+    """The last step of both Dave networks, 2·atan, which keeps the output within ±π."""
+
+    # B.2
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Twice the arc tangent."""
+        """2·atan of every number."""
         return 2 * torch.atan(numbers)
 
 
@@ -101,7 +105,7 @@ class Memory(nn.Module):
         self.dense, self.relu, self.out = nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """One number per window, said at its last frame."""
+        """One number per window, predicted at its last frame."""
         return self.read(self.cells(features)[0][:, -1])
 
     def read(self, states: Tensor) -> Tensor:
@@ -111,7 +115,7 @@ class Memory(nn.Module):
 
 
 class ChauffeurNet(nn.Module):
-    """Chauffeur: `cnn` makes features of each frame, `lstm` reads those of the whole window."""
+    """Chauffeur: `cnn` turns each frame into features, `lstm` reads those of the whole window."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +134,7 @@ class ChauffeurNet(nn.Module):
 
 
 class RamboNet(nn.Module):
-    """Rambo: three branches look at the differences of three frames, a last dense layer merges what they say."""
+    """Rambo: three branches read the differences of three frames, a last dense layer merges their outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,8 +143,8 @@ class RamboNet(nn.Module):
 
     def forward(self, differences: Tensor) -> Tensor:
         """One number per pair of difference images of 60x160."""
-        said = [branch(differences) for branch in (self.s1, self.s2, self.s3)]
-        angle: Tensor = self.merge(torch.cat(said, 1))
+        outputs = [branch(differences) for branch in (self.s1, self.s2, self.s3)]
+        angle: Tensor = self.merge(torch.cat(outputs, 1))
         return angle
 
 
@@ -170,7 +174,7 @@ class Normalised(nn.Sequential):
         super().__init__(convolution, nn.BatchNorm2d(convolution.out_channels))
 
     def folded(self) -> nn.Conv2d:
-        """One convolution that answers as the two do."""
+        """One convolution with the same output as the two."""
         convolution, norm = self
         assert isinstance(convolution, nn.Conv2d)
         assert isinstance(norm, nn.BatchNorm2d)
@@ -178,7 +182,7 @@ class Normalised(nn.Sequential):
 
 
 def normalised(net: Net) -> Net:
-    """`net` itself, now with a batch normalisation after every convolution: without it, training takes hours."""
+    """`net` itself, now with batch normalisation after every convolution: without it, training takes hours."""
     for parent in list(net.modules()):
         for name, part in list(parent.named_children()):
             if isinstance(part, nn.Conv2d):
@@ -187,7 +191,7 @@ def normalised(net: Net) -> Net:
 
 
 def folded(net: Net) -> Net:
-    """`net` itself, each normalisation multiplied into its convolution: the same answers from the plain layer list."""
+    """`net` itself with each normalisation folded into its convolution: the same outputs from the plain layer list."""
     net.eval()
     for parent in list(net.modules()):
         for name, part in list(parent.named_children()):

@@ -1,4 +1,4 @@
-"""The five steering systems: how each reads a case, its packaged weights, and what may be seen of its inside."""
+"""The five steering systems: how each reads a case, its packaged weights, and its traces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from swerve.zoo.networks import ChauffeurNet, DaveDropoutNet, DaveOrigNet, Epoch
 
 DEGREES = 40.0  # of the wheel per unit of output: about one and a half times the spread of the world's labels
 PACKAGED = Path(__file__).parent / "weights"
-AT_ONCE = 256  # frames in one pass of an encoder, so that memory does not grow with the batch
+AT_ONCE = 256  # frames in one forward pass, so that memory does not grow with the batch
 
 
 def unit(pixels: Array) -> Tensor:
@@ -41,7 +41,8 @@ def centred(pixels: Array) -> Tensor:
 
 
 def equalised_yuv(pixels: Array) -> Tensor:
-    """YUV with the histogram of Y made flat, as numbers from -1 to 1 (B.1, item 22)."""
+    """YUV with the histogram of Y equalised, as numbers from -1 to 1."""
+    # B.1, item 22
     frames = pixels.reshape(-1, *pixels.shape[-3:])
     return centred(np.stack([_equalised(frame) for frame in frames]).reshape(pixels.shape))
 
@@ -53,13 +54,13 @@ def _equalised(frame: Array) -> Array:
 
 
 def differences(pixels: Array) -> Tensor:
-    """Windows of frames as what changed in grey from each frame to the next, a step of 64 as 1."""
+    """Windows of frames as the grey difference of each frame to the next, divided by 64."""
     grey = pixels @ np.array([0.299, 0.587, 0.114], np.float32)
     return torch.from_numpy(np.ascontiguousarray(np.diff(grey, axis=-3) / 64))
 
 
 def _channels_first(frames: Tensor) -> Tensor:
-    return frames.movedim(-1, -3)  # a view: torch's convolutions are faster on channels that lie side by side
+    return frames.movedim(-1, -3)  # a view: torch's convolutions are faster with channels last in memory
 
 
 TONES: Mapping[str, Callable[[Array], Tensor]] = MappingProxyType(
@@ -69,7 +70,7 @@ TONES: Mapping[str, Callable[[Array], Tensor]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class CameraCrop:
-    """What a network sees of a camera frame: the rows below `top`, a share of the height, reduced to width x height."""
+    """What a network reads of a camera frame: the rows below `top`, a share of the height, reduced to width x height."""
 
     top: float
     width: int
@@ -78,7 +79,7 @@ class CameraCrop:
     frames: int = 1  # in a window, oldest first
 
     def reduced(self, frame: Array, cut: int = 0) -> Array:
-        """The frame's bytes as the network sees them; `cut` rows at its top were left out before."""
+        """The reduced frame; `cut` rows at its top were left out before."""
         rows = frame[max(0, round((len(frame) + cut) * self.top) - cut) :]
         return cv2.resize(rows, (self.width, self.height), interpolation=cv2.INTER_AREA)
 
@@ -95,7 +96,7 @@ class CameraCrop:
         return self.tensor(self.pixels(case))
 
     def images(self, case: Case) -> tuple[Image, ...]:
-        """The camera images of a case, oldest first; raises `InputError` for anything else than the network looks at."""
+        """The camera images of a case, oldest first; raises `InputError` if it is not what the network reads."""
         camera = case.inputs.get("camera")
         if self.frames == 1 and isinstance(camera, Image):
             return (camera,)
@@ -114,14 +115,14 @@ class CameraCrop:
             return f"{case.key}: this network reads one image named 'camera', got {given}"
         return (
             f"{case.key}: this network reads a window of {self.frames} images named 'camera', got {given}; "
-            f"put the source in Windows(source, {self.frames}), "
+            f"wrap the source in Windows(source, {self.frames}), "
             f"in a campaign file use = 'windows', length = {self.frames}, source = {{ … }}"
         )
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A steering network with its weights: those of the package, or another file of the same recipe."""
+    """A steering network with the packaged weights or those of another file."""
 
     weights: Path | None = None
     name: ClassVar[str]
@@ -130,7 +131,7 @@ class Trained:
     view: ClassVar[CameraCrop]
 
     def __post_init__(self) -> None:
-        _ = self.system  # a bad file is refused now, not in the middle of a campaign
+        _ = self.system  # refuses a bad file now rather than in the middle of a campaign
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         return self.system(cases)
@@ -139,7 +140,7 @@ class Trained:
         return self._fingerprint
 
     def sees(self, case: Case) -> Array:
-        """The reduced frames that the network is shown of a case."""
+        """The reduced frames of a case that the network reads."""
         return self.view.pixels(case)
 
     def layers(self) -> Sequence[str]:
@@ -148,31 +149,31 @@ class Trained:
     def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
         step = max(1, AT_ONCE // self.view.frames)
         parts = [self._trace(cases[start : start + step], layers) for start in range(0, len(cases), step)]
-        return together(parts)
+        return join_traces(parts)
 
     def _trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
         batch = torch.stack([self.view.read(case) for case in cases])
         rows, found = probe(self.system.net, batch, layers)
-        return Traced([(said(row),) for row in rows], found)
+        return Traced([(steering_of(row),) for row in rows], found)
 
     @cached_property
     def system(self) -> TorchSystem:
-        """The network behind it, its weights read once."""
+        """The network, its weights read once."""
         file = self.weights or PACKAGED / f"{self.name}.safetensors"
-        return TorchSystem(load(self.net, file), self.view.read, said)
+        return TorchSystem(load(self.net, file), self.view.read, steering_of)
 
     @cached_property
     def _fingerprint(self) -> str:
         return self.system.fingerprint()
 
 
-def said(row: Tensor) -> Steering:
-    """The network's one number in degrees of the wheel."""
+def steering_of(row: Tensor) -> Steering:
+    """The network's output in degrees of the wheel."""
     return Trained.convention.steering(row.item())
 
 
-def together(parts: Sequence[Traced]) -> Traced:
-    """Batches that were traced one after the other as one."""
+def join_traces(parts: Sequence[Traced]) -> Traced:
+    """The traces of consecutive batches as one."""
     if not parts:
         return Traced([], {})
     answers = [answer for part in parts for answer in part.answers]
@@ -189,7 +190,7 @@ class Epoch(Trained):
     """A convolutional network on one frame, after DeepTest's Epoch."""
 
     name, net = "epoch", EpochNet
-    view = CameraCrop(top=5 / 12, width=128, height=128, tone="unit")  # the top 200 of 480 rows are cut off (B.1, item 22)
+    view = CameraCrop(top=5 / 12, width=128, height=128, tone="unit")  # the top 200 of 480 rows are cut off: B.1, item 22
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class Chauffeur(Trained):
     """An encoder (`cnn`) and a memory (`lstm`) over 100 frames, after DeepTest's Chauffeur: `Windows(source, 100)`."""
 
     name, net = "chauffeur", ChauffeurNet
-    view = CameraCrop(top=0.5, width=160, height=60, tone="equalised-yuv", frames=100)  # the lower half (B.1, item 22)
+    view = CameraCrop(top=0.5, width=160, height=60, tone="equalised-yuv", frames=100)  # the lower half: B.1, item 22
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         """One answer per window; a frame that several windows share is encoded once."""
@@ -240,8 +241,8 @@ class Chauffeur(Trained):
         found = {
             name: _spread(_stacked([layer[name.removeprefix(CNN)] for _, layer in parts]), order.numpy()) for name in encoder
         }
-        told = found | {name: remembered[name.removeprefix(LSTM)] for name in memory}
-        return Traced([(said(row),) for row in rows], {name: told[name] for name in layers})
+        every = found | {name: remembered[name.removeprefix(LSTM)] for name in memory}
+        return Traced([(steering_of(row),) for row in rows], {name: every[name] for name in layers})
 
     def _batches(self, images: Sequence[Image]) -> Iterator[Tensor]:
         for start in range(0, len(images), AT_ONCE):
@@ -252,14 +253,14 @@ CNN, LSTM = "cnn.", "lstm."
 
 
 def _shared(windows: Sequence[Sequence[Image]]) -> tuple[list[Image], Tensor]:
-    """Every frame once, and for each window the places of its own."""
+    """Every distinct frame once, and for each window the positions of its frames."""
     frames = {image.digest: image for window in windows for image in window}
     place = {digest: number for number, digest in enumerate(frames)}
     return list(frames.values()), torch.tensor([[place[image.digest] for image in window] for window in windows])
 
 
 def _spread(layer: Activations, order: Array) -> Activations:
-    """What a layer said of every frame, as all frames of the first window, then those of the second, and so on."""
+    """A layer's activations of distinct frames, repeated for all frames of the first window, then the second, and so on."""
     rows, passes = order.ravel(), order.shape[1]
     return replace(layer, mean=layer.mean[rows], low=layer.low[rows], high=layer.high[rows], passes=passes)
 

@@ -77,7 +77,7 @@ def places(system: Lidar, case: Case, seen: Boxes3D, seed: int) -> list[tuple[fl
     """Middles of empty cells outside the region and far from the grid's edge, drawn beside obstacles where there are any."""
     cloud, region, grid = case.inputs["lidar"], region_of(case), system.grid
     assert isinstance(cloud, PointCloud)
-    middles = grid.middles.reshape(2, -1).T
+    middles = grid.centres.reshape(2, -1).T
     free = np.hypot(*middles.T) < FARTHEST * grid.reach
     free &= grid.features(cloud.xyzi)[FILLED].ravel() == 0
     if region is not None:
@@ -109,7 +109,7 @@ def _outputs(system: Lidar, swept: Swept) -> Array:
 def _metres(system: Lidar, swept: Swept, said: tuple[Array, Array], place: tuple[float, float]) -> tuple[float | None, ...]:
     """The farthest change of any output, and of the objectness of cells with points, beyond each limit."""
     change = np.abs(said[1] - said[0])
-    apart = np.hypot(*(system.grid.middles - np.reshape(place, (2, 1, 1))))
+    apart = np.hypot(*(system.grid.centres - np.reshape(place, (2, 1, 1))))
     objectness = change[HEADS["category"]][0] * (swept.maps[FILLED].numpy() > 0)
     masks = (change.max(axis=0) > 0, *(objectness > limit for limit in LIMITS))
     return tuple(float(apart[mask].max()) if mask.any() else None for mask in masks)
