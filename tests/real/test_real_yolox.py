@@ -15,12 +15,12 @@ from swerve.core.case import Case
 from swerve.core.values import Array, Boxes2D, Image
 from swerve.systems.detections import Yolox
 from swerve.systems.detector import COCO
-from swerve.systems.preprocessing import ImageView, Reading
+from swerve.systems.preprocessing import ImageView, Preprocessing
 from swerve.systems.steps import Bgr, Float, Letterbox
 
 SIDE = 416
 FRAMES = 20
-READING = Reading((Bgr(), Letterbox(SIDE, SIDE, at="top-left"), Float()))
+PREPROCESSING = Preprocessing((Bgr(), Letterbox(SIDE, SIDE, at="top-left"), Float()))
 LIGHT = "traffic light"
 Rows = list[tuple[int, float, list[float]]]
 
@@ -95,7 +95,7 @@ def frames(lights: Path, labels: Any) -> list[tuple[Array, ImageView, Array]]:
     found = []
     for image in labels["images"][:: len(labels["images"]) // FRAMES][:FRAMES]:
         bgr = cv2.imread(str(lights / "china-300" / "images" / image["file_name"]))
-        view = READING(Case(image["file_name"], {"camera": Image(np.ascontiguousarray(bgr[..., ::-1]))}))
+        view = PREPROCESSING(Case(image["file_name"], {"camera": Image(np.ascontiguousarray(bgr[..., ::-1]))}))
         found.append((bgr, view, session.run(None, {name: view.numbers[np.newaxis]})[0][0]))
     return found
 

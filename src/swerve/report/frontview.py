@@ -10,7 +10,7 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.values import Array, Boxes3D, Calibration, find
 from swerve.report.dashes import dash
-from swerve.sources.kitti_writer import camera_of, to_camera
+from swerve.sources.kitti_writer import boxes_to_camera, camera_of
 from swerve.transformations.photometric import images_of
 
 NEAREST = 0.1  # metres ahead of the camera
@@ -38,7 +38,7 @@ def outlined(case: Case, boxes: Boxes3D | None, high: int, colour: tuple[int, in
     if (matrix := camera_of(known)) is None:
         return frame
     scale = high / next(images_of(case)).pixels.shape[0]
-    lines = [line for row in boxes.xyzlwhy for line in _lines(row, to_camera(known), matrix, scale, frame.shape[:2])]
+    lines = [line for row in boxes.xyzlwhy for line in _lines(row, boxes_to_camera(known), matrix, scale, frame.shape[:2])]
     for start, end in lines:
         dash(frame, start, end, colour)
     return frame if lines else None
