@@ -20,7 +20,7 @@ from swerve.systems.steps import Bgr, Float, Letterbox
 
 SIDE = 416
 FRAMES = 20
-READING = Preprocessing((Bgr(), Letterbox(SIDE, SIDE, at="top-left"), Float()))
+PREPROCESSING = Preprocessing((Bgr(), Letterbox(SIDE, SIDE, at="top-left"), Float()))
 LIGHT = "traffic light"
 Rows = list[tuple[int, float, list[float]]]
 
@@ -95,7 +95,7 @@ def frames(lights: Path, labels: Any) -> list[tuple[Array, ImageView, Array]]:
     found = []
     for image in labels["images"][:: len(labels["images"]) // FRAMES][:FRAMES]:
         bgr = cv2.imread(str(lights / "china-300" / "images" / image["file_name"]))
-        view = READING(Case(image["file_name"], {"camera": Image(np.ascontiguousarray(bgr[..., ::-1]))}))
+        view = PREPROCESSING(Case(image["file_name"], {"camera": Image(np.ascontiguousarray(bgr[..., ::-1]))}))
         found.append((bgr, view, session.run(None, {name: view.numbers[np.newaxis]})[0][0]))
     return found
 

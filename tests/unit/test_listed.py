@@ -78,7 +78,7 @@ def test_fault_is_never_read(tmp_path: Path) -> None:
 
 
 def test_missing_picture_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableCase, match=r"^gone\.png: there is no such file"):
+    with pytest.raises(UnreadableCase, match=r"^gone\.png: no such file"):
         tell(tmp_path, (Entry("x", {CAMERA: "gone.png"}),))["x"]
 
 
@@ -120,7 +120,7 @@ def test_readers_may_know_more(tmp_path: Path) -> None:
 
 def test_readers_may_notice_facts(tmp_path: Path) -> None:
     class Noticing(Told):
-        def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
+        def read_inputs(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
             return self.inputs(entry), {"letters": float(len(entry.key))}
 
     entries = Entry("abc", {CAMERA: draw(tmp_path, "a.png")}), Entry("d", fault="d: no")

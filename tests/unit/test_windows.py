@@ -92,7 +92,7 @@ def test_other_sensors_in_window_refused() -> None:
             return type(case)(case.key, {**case.inputs, **extra}, case.truth, case.group)
 
     windows = Windows(Patchy(count=2, drive=2), 2)
-    with pytest.raises(UnreadableCase, match="has other sensors than"):
+    with pytest.raises(UnreadableCase, match="has different inputs from"):
         windows[windows.keys()[0]]
 
 

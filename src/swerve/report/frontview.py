@@ -11,6 +11,8 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.values import Array, Boxes3D, Calibration, find
 from swerve.sources.kitti_writer import camera_of, to_camera
+from swerve.report.dashes import dash
+from swerve.sources.kitti_writer import boxes_to_camera, camera_of
 from swerve.transformations.photometric import images_of
 
 Colour = tuple[int, int, int]
@@ -52,7 +54,7 @@ def outlined(case: Case, marked: Sequence[tuple[Boxes3D, Colour]], high: int) ->
     seen = False
     for boxes, colour in marked:
         for row in boxes.xyzlwhy:
-            for start, end in _lines(row, to_camera(known), matrix, scale, frame.shape[:2]):
+            for start, end in _lines(row, boxes_to_camera(known), matrix, scale, frame.shape[:2]):
                 dash(frame, start, end, colour)
                 seen = True
     return frame if seen else None

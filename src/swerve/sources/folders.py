@@ -10,26 +10,26 @@ from pathlib import PurePosixPath
 from swerve.core.case import Fact
 from swerve.core.values import Value
 from swerve.sources import cloud_files, images
-from swerve.sources.cloud_files import check_declared, cloud
+from swerve.sources.cloud_files import check_declared, read_cloud
 from swerve.sources.listed import CAMERA, LIDAR, Entry, ListedSource
 
 
 @dataclass(frozen=True)
 class Folder(ListedSource):
-    """Every picture below `folder`, frame2 before frame10; each sub-folder is a drive, `.` the folder itself."""
+    """Every picture below `folder` in natural order (frame2 before frame10); each sub-folder is a drive."""
 
     def listed(self) -> Iterable[Entry]:
-        """One entry for each picture, its path below the folder as its key."""
+        """One entry per picture, with its path below the folder as the key."""
         for name in sorted(self.root.names(*images.SUFFIXES), key=in_order):
             yield Entry(name, {CAMERA: name}, group=PurePosixPath(name).parent.as_posix())
 
 
 @dataclass(frozen=True)
 class Clouds(ListedSource):
-    """Every point cloud below `folder` is a case with the input `lidar`; a drive is a sub-folder, `.` the folder itself.
+    """Every point cloud (.bin, .npy, .pcd, .ply) below `folder` as the input `lidar`; each sub-folder is a drive.
 
-    `layout` tells what a point of a .bin has: `xyzi`, or `xyzir` with a ring as nuScenes has it. `intensity_scale` is the
-    stored intensity that counts as 1; left out it is 255 for bytes, and 1 for floats.
+    `layout` defines the points of a .bin: `xyzi`, or `xyzir` with nuScenes' ring index. `intensity_scale` is the stored
+    intensity that means 1; by default 255 for bytes and 1 for floats.
     """
 
     layout: str = "xyzi"
@@ -42,17 +42,17 @@ class Clouds(ListedSource):
         for name in sorted(self.root.names(*cloud_files.SUFFIXES), key=in_order):
             yield Entry(name, {LIDAR: name}, group=PurePosixPath(name).parent.as_posix())
 
-    def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
-        sweep = cloud(self.root, entry.files[LIDAR], layout=self.layout, intensity_scale=self.intensity_scale)
+    def read_inputs(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
+        sweep = read_cloud(self.root, entry.files[LIDAR], layout=self.layout, intensity_scale=self.intensity_scale)
         return {LIDAR: sweep.points}, sweep.facts
 
 
 def in_order(name: str) -> tuple[object, ...]:
-    """What sorts names as people count, the files of one folder together."""
+    """The sorting key of natural order, with the files of one folder together."""
     path = PurePosixPath(name)
     return _counted(path.parent.as_posix()), _counted(path.name), name
 
 
 def _counted(text: str) -> list[str | int]:
-    """`text` with its numbers as numbers; a text and a number take turns, so that any two can be compared."""
+    """`text` split into strings and integers that alternate, so that any two can be compared."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", text))]

@@ -1,4 +1,5 @@
-"""Tables of points: which numbers of a row are x, y, z and intensity, and how they come out of bytes or text (R50)."""
+"""Tables of points, in bytes or text: which columns are x, y, z and intensity, and how they are read."""
+# R50
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ from swerve.core.values import Array
 AXES = ("x", "y", "z")
 INTENSITY = ("intensity", "i", "reflectivity", "reflectance", "scalar_intensity")
 LONGEST_LINE = 1 << 16  # bytes
-MOST_LINES = 1000  # of a header
-BLOCK = 1 << 16  # rows of text read at once
+MOST_LINES = 1000  # in a header
+BLOCK = 1 << 16  # rows of text parsed at once
 BYTE = 255.0
 
 
 @dataclass(frozen=True)
 class Column:
-    """`count` numbers of one type that every row has."""
+    """A column of `count` numbers of one type per row."""
 
     name: str
     type: np.dtype[Any]
@@ -36,56 +37,56 @@ class Column:
         return self.type.itemsize * self.count
 
 
-class Stored(NamedTuple):
-    """Points as a file has them: Nx4 float32, and the intensity that counts as 1 where its type tells."""
+class StoredPoints(NamedTuple):
+    """Points as a file stores them: Nx4 float32, and the stored intensity that means 1 if the type defines it."""
 
     xyzi: Array
-    full: float | None = None
+    full_intensity: float | None = None
 
 
 def row_size(columns: Sequence[Column]) -> int:
-    """Bytes of a row."""
+    """The number of bytes of a row."""
     return sum(column.size for column in columns)
 
 
-def chosen(columns: Sequence[Column]) -> list[int]:
-    """Where x, y and z stand, and intensity where there is one; raises `UnreadableCase` unless each axis is there once."""
+def point_columns(columns: Sequence[Column]) -> list[int]:
+    """The columns of x, y, z and, if present, intensity; raises `UnreadableCase` unless each axis occurs once."""
     names = [column.name.lower() for column in columns]
     for axis in AXES:
         if names.count(axis) != 1 or columns[names.index(axis)].count != 1:
-            raise UnreadableCase(f"a point needs one '{axis}', its fields are {', '.join(names)[:100]}")
+            raise UnreadableCase(f"a point needs exactly one '{axis}', but the fields are {', '.join(names)[:100]}")
     found = [names.index(name) for name in INTENSITY if name in names]
     return [*(names.index(axis) for axis in AXES), *found[:1]]
 
 
-def from_rows(body: bytes, columns: Sequence[Column], count: int) -> Stored:
-    """Points that lie one after the other."""
+def from_rows(body: bytes, columns: Sequence[Column], count: int) -> StoredPoints:
+    """Points stored row by row."""
     starts, row = _starts([column.size for column in columns]), row_size(columns)
     return _stored(columns, count, lambda n: np.ndarray(count, columns[n].type, body, starts[n], (row,)))
 
 
-def from_planes(body: bytes, columns: Sequence[Column], count: int) -> Stored:
-    """Points whose columns lie one after the other."""
+def from_planes(body: bytes, columns: Sequence[Column], count: int) -> StoredPoints:
+    """Points stored column by column."""
     starts, sizes = _starts([column.size for column in columns]), [column.size for column in columns]
     return _stored(columns, count, lambda n: np.ndarray(count, columns[n].type, body, starts[n] * count, (sizes[n],)))
 
 
-def from_text(lines: Iterator[bytes], columns: Sequence[Column], count: int) -> Stored:
-    """Points that are written one to a line."""
+def from_text(lines: Iterator[bytes], columns: Sequence[Column], count: int) -> StoredPoints:
+    """Points in text, one per line."""
     starts, width = _starts([column.count for column in columns]), sum(column.count for column in columns)
-    picked = [starts[place] for place in chosen(columns)]
+    picked = [starts[place] for place in point_columns(columns)]
     xyzi = np.zeros((count, 4), np.float32)
     for done in range(0, count, BLOCK):
         block = _block(islice(lines, min(BLOCK, count - done)), width, done)
         if len(block) < min(BLOCK, count - done):
-            raise UnreadableCase(f"{done + len(block):,} points, its header says {count:,}")
+            raise UnreadableCase(f"{done + len(block):,} points, but the header declares {count:,}")
         with np.errstate(all="ignore"):
             xyzi[done : done + len(block), : len(picked)] = block[:, picked]
-    return Stored(xyzi, _full(columns))
+    return StoredPoints(xyzi, _full(columns))
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines from here on that hold something; a line without end is refused."""
+    """The remaining lines that are not blank; an overlong line is refused."""
     while line := file.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE:
             raise UnreadableCase(f"a line longer than {LONGEST_LINE:,} bytes")
@@ -94,24 +95,24 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def header_words(file: BinaryIO, last: str) -> Iterator[list[str]]:
-    """The words of each line of a header, down to the line that starts with `last`."""
+    """The words of each line of a header, up to the line that starts with `last`."""
     for line in islice(lines_of(file), MOST_LINES):
         words = line.decode("latin-1").split()
         yield words
         if words[0] == last:
             return
-    raise UnreadableCase(f"its header does not end: there is no line '{last}'")
+    raise UnreadableCase(f"the header has no end: no line '{last}'")
 
 
 def size_of(file: BinaryIO) -> int:
-    """Bytes from here to the end."""
+    """The number of bytes from the current position to the end."""
     here = file.tell()
     end = file.seek(0, 2)
     return end - file.seek(here)
 
 
 def check_count(count: int) -> None:
-    """Refuse what is too much to read, or nothing at all, before anything is set aside for it."""
+    """Refuse too many points, or none, before memory is allocated for them."""
     if count > limits.POINTS:
         raise UnreadableCase(f"{count:,} points, at most {limits.POINTS:,} are read (swerve list limits)")
     if count < 1:
@@ -119,35 +120,35 @@ def check_count(count: int) -> None:
 
 
 def check_text_size(columns: Sequence[Column], count: int, size: int) -> None:
-    """Refuse a text that is too short to hold a digit and a gap for each number."""
+    """Refuse a text that is too short for one digit and one separator per number."""
     if size + 1 < 2 * count * sum(column.count for column in columns):
-        raise UnreadableCase(f"cut short: {size:,} bytes cannot hold the {count:,} points of its header")
+        raise UnreadableCase(f"truncated: {size:,} bytes cannot contain the {count:,} points that the header declares")
 
 
 def check_size(given: int, wanted: int) -> None:
-    """Refuse more or fewer bytes than a header promises."""
+    """Refuse more or fewer bytes than the header declares."""
     if given != wanted:
-        way = "cut short" if given < wanted else "longer than its header says"
-        raise UnreadableCase(f"{way}: {wanted:,} bytes of points by its header, there are {given:,}")
+        problem = "truncated" if given < wanted else "too long"
+        raise UnreadableCase(f"{problem}: the header declares {wanted:,} bytes of points, the file has {given:,}")
 
 
-def whole(text: str, what: str) -> int:
-    """`text` as a whole number from 0."""
+def parse_count(text: str, what: str) -> int:
+    """`text` as a whole number of at least 0."""
     if not re.fullmatch("[0-9]{1,15}", text):
         raise UnreadableCase(f"{what} must be a whole number, got '{text}'")
     return int(text)
 
 
-def _stored(columns: Sequence[Column], count: int, column: Callable[[int], Array]) -> Stored:
+def _stored(columns: Sequence[Column], count: int, column: Callable[[int], Array]) -> StoredPoints:
     xyzi = np.zeros((count, 4), np.float32)
-    with np.errstate(all="ignore"):  # a double that no float holds becomes infinite, and is dropped with its kind
-        for axis, place in enumerate(chosen(columns)):
+    with np.errstate(all="ignore"):  # a double beyond float32 becomes infinite, and its point is dropped later
+        for axis, place in enumerate(point_columns(columns)):
             xyzi[:, axis] = column(place)
-    return Stored(xyzi, _full(columns))
+    return StoredPoints(xyzi, _full(columns))
 
 
 def _full(columns: Sequence[Column]) -> float | None:
-    intensity = chosen(columns)[3:]
+    intensity = point_columns(columns)[3:]
     return BYTE if intensity and columns[intensity[0]].type == np.uint8 else None
 
 
@@ -160,7 +161,7 @@ def _block(lines: Iterator[bytes], width: int, done: int) -> Array:
     except ValueError as error:
         raise UnreadableCase(f"after {done:,} points: {str(error).split(';')[0]}") from error
     if block.shape[1] != width:
-        raise UnreadableCase(f"after {done:,} points: {block.shape[1]} numbers in a row, its header says {width}")
+        raise UnreadableCase(f"after {done:,} points: {block.shape[1]} numbers in a row, but the header declares {width}")
     return block
 
 

@@ -21,7 +21,7 @@ import yaml
 from swerve.config import limits
 from swerve.core.errors import UnreadableCase
 
-PARTS = 5 * limits.ROWS  # lists, tables or elements of one file: a COCO annotation is made of four
+PARTS = 5 * limits.ROWS  # most lists, mappings or elements of one file: a COCO annotation has four
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 TOKEN = re.compile(
@@ -37,7 +37,7 @@ ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 class ParseError(Exception):
-    """Why a text cannot be read, and where; lines and columns count from 1."""
+    """Why a text cannot be parsed, and where; lines and columns count from 1."""
 
     def __init__(self, reason: str, line: int, column: int) -> None:
         super().__init__(reason)
@@ -45,30 +45,30 @@ class ParseError(Exception):
 
     @classmethod
     def at(cls, text: str, place: int, reason: str) -> ParseError:
-        """A fault at a character of `text`."""
+        """An error at the given character of `text`."""
         return cls(reason, text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place))
 
-    def of(self, name: str) -> UnreadableCase:
-        """The error for the user, of the file called `name`."""
+    def in_file(self, name: str) -> UnreadableCase:
+        """The error that users see, with the name of the file."""
         return UnreadableCase(f"{name}, line {self.line}, column {self.column}: {self.reason}")
 
 
 def too_deep() -> str:
-    """The reason for refusing endless nesting."""
+    """The reason for refusing deeply nested data."""
     return f"nested more than {limits.DEPTH} levels deep (swerve list limits)"
 
 
 class _Suspect(Exception):
-    """Something that the standard forbids; where it stands is yet to be found."""
+    """Something that the standard forbids, at a position not known yet."""
 
 
 def parse_json(text: str) -> Any:
-    """The data of a JSON text; raises `ParseError`."""
+    """The data in a JSON text; raises `ParseError`."""
     if text.count("{") + text.count("[") > PARTS:
         raise ParseError(f"more than {PARTS:,} lists and objects", 1, 1)
     try:
-        data = json.loads(text, object_pairs_hook=_object, parse_constant=_refused, parse_float=_finite)
-        if SURROGATE.search(text) or _nested(data):
+        data = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite)
+        if SURROGATE.search(text) or _too_deep(data):
             _find_fault(text)
         return data
     except json.JSONDecodeError as error:
@@ -81,12 +81,12 @@ def parse_json(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _Suspect("a key stands twice")
+        raise _Suspect("duplicate key")
     return found
 
 
-def _refused(word: str) -> NoReturn:
-    raise _Suspect(f"{word} is no JSON")
+def _refuse_constant(word: str) -> NoReturn:
+    raise _Suspect(f"{word} is not valid JSON")
 
 
 def _finite(word: str) -> float:
@@ -96,8 +96,8 @@ def _finite(word: str) -> float:
     return value
 
 
-def _nested(data: Any) -> bool:
-    """Whether data is nested deeper than allowed."""
+def _too_deep(data: Any) -> bool:
+    """Whether data is nested deeper than the limit."""
     level = [data]
     for _ in range(limits.DEPTH):
         level = [
@@ -111,8 +111,8 @@ def _nested(data: Any) -> bool:
 
 
 def _find_fault(text: str) -> None:
-    """Raise `ParseError` at the first thing that the standard forbids and Python's parser may let pass."""
-    keys: list[set[str]] = []  # of every list or object around; a list has none
+    """Raise `ParseError` at the first thing that the standard forbids and Python's parser accepts."""
+    keys: list[set[str]] = []  # of every enclosing list or object; a list has none
     key, place = "", 0
     for token in TOKEN.finditer(text):
         kind, word = str(token.lastgroup), token.group()
@@ -128,48 +128,48 @@ def _find_fault(text: str) -> None:
             key, place = json.loads(word, strict=False), token.start()
         if kind == "colon" and keys:
             if key in keys[-1]:
-                raise ParseError.at(text, place, f"the key {key[:60]!r} stands twice")
+                raise ParseError.at(text, place, f"duplicate key {key[:60]!r}")
             keys[-1].add(key)
 
 
 def _fault_of(kind: str, word: str) -> str:
-    """What is wrong with a string or a word; empty if nothing is."""
-    if kind == "string" and SURROGATE.search(word) and _lone(json.loads(word, strict=False)):
-        return "half of a character (a lone surrogate)"
+    """What is wrong with a token; empty if nothing is."""
+    if kind == "string" and SURROGATE.search(word) and _has_lone_surrogate(json.loads(word, strict=False)):
+        return "an incomplete character (a lone surrogate)"
     if kind == "word" and word in ("NaN", "Infinity", "-Infinity"):
-        return f"{word} is no JSON"
+        return f"{word} is not valid JSON"
     if kind == "word" and word[:1] in "-0123456789" and len(word) > 4000:
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     if kind == "word" and NUMBER.fullmatch(word) and math.isinf(float(word)):
         return f"{word[:60]} is too large"
     return ""
 
 
-def _lone(text: str) -> bool:
+def _has_lone_surrogate(text: str) -> bool:
     return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 @dataclass
 class _Open:
-    """A list or a table that is being filled."""
+    """A list or mapping that is being filled."""
 
     data: list[Any] | dict[Any, Any]
     anchor: str | None
     key: Any = None
     has_key: bool = False
-    weight: int = 1  # parts in it, those behind aliases counted each time
+    weight: int = 1  # parts in it; those behind an alias count each time
 
 
 @dataclass
 class _Builder:
-    """Data grown from events."""
+    """Builds data from events."""
 
     stack: list[_Open] = field(default_factory=lambda: [_Open([], None)])
     anchors: dict[str, tuple[Any, int]] = field(default_factory=dict)
     documents: int = 0
 
     def take(self, event: yaml.Event) -> None:
-        """Add what an event brings."""
+        """Handle one event."""
         handle = HANDLERS.get(type(event))
         if handle:
             handle(self, event)
@@ -177,7 +177,7 @@ class _Builder:
     def document(self, event: yaml.Event) -> None:
         self.documents += 1
         if self.documents > 1:
-            raise _at(event, "a second document; one file holds one")
+            raise _at(event, "a second document; a file may contain only one")
 
     def start(self, event: yaml.CollectionStartEvent) -> None:
         _refuse_tag(event)
@@ -195,7 +195,7 @@ class _Builder:
 
     def alias(self, event: yaml.AliasEvent) -> None:
         if event.anchor not in self.anchors:
-            raise _at(event, f"*{event.anchor} stands for nothing that is whole by now")
+            raise _at(event, f"the alias *{event.anchor} refers to nothing that is complete at this point")
         data, weight = self.anchors[event.anchor]
         self._add(data, weight, None, event)
 
@@ -205,7 +205,7 @@ class _Builder:
         into = self.stack[-1]
         into.weight += weight
         if into.weight > PARTS:
-            raise _at(event, f"more than {PARTS:,} parts, aliases counted each time")
+            raise _at(event, f"more than {PARTS:,} parts, counting every use of an alias")
         if isinstance(into.data, list):
             into.data.append(data)
         elif into.has_key:
@@ -226,7 +226,7 @@ HANDLERS: dict[type, Callable[[_Builder, Any], None]] = {
 
 
 def parse_yaml(text: str) -> Any:
-    """The data of a YAML text, None for an empty one; raises `ParseError`."""
+    """The data in a YAML text, None for an empty one; raises `ParseError`."""
     builder = _Builder()
     try:
         for event in yaml.parse(text, Loader=LOADER):
@@ -241,7 +241,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def _plain(event: yaml.ScalarEvent) -> Any:
-    """A word without quotes: nothing, yes or no, a number or itself."""
+    """The value of an unquoted scalar: None, a boolean, a number or a string."""
     word: str = event.value
     if NULL.fullmatch(word):
         return None
@@ -256,17 +256,17 @@ def _plain(event: yaml.ScalarEvent) -> Any:
 
 def _key(data: Any, known: dict[Any, Any], event: yaml.Event) -> Any:
     if isinstance(data, (list, dict)):
-        raise _at(event, "a key has to be a word or a number")
+        raise _at(event, "a key must be a string or a number")
     if data == "<<":
-        raise _at(event, "merged keys (<<) are not read; write them out")
+        raise _at(event, "merge keys (<<) are not supported; write the keys out")
     if data in known:
-        raise _at(event, f"the key {str(data)[:60]!r} stands twice")
+        raise _at(event, f"duplicate key {str(data)[:60]!r}")
     return data
 
 
 def _refuse_tag(event: yaml.NodeEvent) -> None:
     if event.tag is not None:  # type: ignore[attr-defined]
-        raise _at(event, f"the tag {str(event.tag)[:60]}; only plain data is read")  # type: ignore[attr-defined]
+        raise _at(event, f"the tag {str(event.tag)[:60]} is not supported; only plain data is read")  # type: ignore[attr-defined]
 
 
 def _at(event: Any, reason: str) -> ParseError:

@@ -1,4 +1,8 @@
-"""What every format writes: a case with its file name, its picture, and its boxes as far as a trainer can use them."""
+"""What all writers of data sets share: a case with its file name, picture and usable boxes, and rows spooled to disk.
+
+A writer is created with its folder, takes one case at a time, and `close` writes the files that need all cases. Training and
+test cases are kept apart in every format.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +28,23 @@ Sensed = TypeVar("Sensed", Image, PointCloud)
 
 
 class Writer(Protocol):
-    """A format, writing to the folder it was made with."""
+    """The writer of a format."""
 
     def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None: ...
 
     def add(self, entry: WrittenCase) -> Path:
-        """Write one case; returns the path of its picture, or of its sweep where there is none."""
+        """Write one case; returns the path of its picture, or of its sweep if it has no picture."""
 
     def close(self) -> None:
-        """Write what can only be told at the end."""
+        """Write the files that need all cases."""
 
     @staticmethod
     def place(folder: Path, split: str) -> Path:
-        """The file or folder of a side that a training program is given."""
+        """The file or folder of a split that is passed to a training program."""
 
 
 class Box(NamedTuple):
-    """A box in pixels, clipped to the picture; without `care` it is neither demanded nor forbidden."""
+    """A box in pixels, clipped to the picture; without `care` it is ignored."""
 
     left: float
     top: float
@@ -48,12 +52,12 @@ class Box(NamedTuple):
     bottom: float
     kind: str
     care: bool
-    number: int  # in the label
+    number: int  # its index in the label
 
 
 @dataclass(frozen=True)
 class WrittenCase:
-    """A case about to be written: its side and its number, counted over all sides from 0."""
+    """A case to be written, its split, and its number, counted from 0 over all splits."""
 
     case: Case
     split: str
@@ -61,25 +65,27 @@ class WrittenCase:
 
     @property
     def name(self) -> str:
-        """A file name without suffix that no key can lead astray: the number, then what is harmless of the key."""
+        """A safe file name without suffix: the number, then the key's harmless characters."""
         return f"{self.number:06d}-{slug(self.case.key)}"
 
     @property
     def image(self) -> Image:
-        """The picture: of several cameras the one named 'camera' or else the first, of a window its last frame."""
+        """The picture: the input 'camera', otherwise the first one; the last frame of a window."""
         found = self._last("camera", Image)
         if found is None:
-            raise InputError(f"'{self.case.key}' has no picture to write, only {', '.join(self.case.inputs) or 'nothing'}")
+            raise InputError(
+                f"'{self.case.key}' has no picture to write; its inputs are {', '.join(self.case.inputs) or 'none'}"
+            )
         return found
 
     @property
-    def pictured(self) -> bool:
-        """Whether there is a picture."""
+    def has_picture(self) -> bool:
+        """Whether the case has a picture."""
         return self._last("camera", Image) is not None
 
     @property
     def cloud(self) -> PointCloud | None:
-        """The point cloud, if any: the one named 'lidar' or else the first, of a window its last."""
+        """The point cloud, if any: the input 'lidar', otherwise the first one; the last of a window."""
         return self._last("lidar", PointCloud)
 
     def _last(self, name: str, kind: type[Sensed]) -> Sensed | None:
@@ -93,11 +99,11 @@ class WrittenCase:
         return put(folder / f"{name or self.name}.png", png_bytes(self.image.pixels))
 
     def boxes(self) -> list[Box]:
-        """The labelled boxes that show at least a sliver within the picture."""
+        """The labelled boxes with some area inside the picture."""
         label = find(self.case.truth, Boxes2D.slot)
         if not isinstance(label, Boxes2D):
             raise InputError(f"'{self.case.key}' has no boxes to write; its labels are {_slots(self.case)}")
-        self.refuse_size("boxes", label.size)
+        self.check_size("boxes", label.size)
         if why := label.fault() or _inverted(label):
             raise InputError(f"'{self.case.key}' cannot be written: {why}")
         width, height = self.image.size
@@ -105,22 +111,22 @@ class WrittenCase:
         rows = zip(clipped, label.kinds, np.asarray(label.care).tolist(), range(len(clipped)), strict=True)
         return [Box(*corners, *rest) for corners, *rest in rows if _has_area(corners)]
 
-    def refuse_size(self, what: str, size: tuple[int, int] | None) -> None:
-        """Refuse labels of a picture that has another size than the one to be written."""
+    def check_size(self, what: str, size: tuple[int, int] | None) -> None:
+        """Raise `InputError` if labels are for a picture of another size."""
         if size is not None and size != self.image.size:
             theirs, ours = ("x".join(map(str, one)) for one in (size, self.image.size))
             raise InputError(
-                f"'{self.case.key}' cannot be written: its {what} are of a picture of {theirs}, its picture is {ours}"
+                f"'{self.case.key}' cannot be written: its {what} are for a picture of {theirs}, but its picture is {ours}"
             )
 
 
 def slug(text: str) -> str:
-    """What is harmless of a text in a file name."""
+    """The characters of a text that are safe in a file name."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[-LONGEST_SLUG:] or "case"
 
 
 def put(path: Path, data: bytes) -> Path:
-    """Write a file, its folders too."""
+    """Write a file, creating its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
@@ -130,7 +136,7 @@ def _inverted(label: Boxes2D) -> str | None:
     for number, (left, top, right, bottom) in enumerate(label.xyxy.tolist()):
         if right < left or bottom < top:
             corners = f"({left:g}, {top:g}) to ({right:g}, {bottom:g})"
-            return f"box {number + 1} ('{printable(label.kinds[number])}') ends before it begins: {corners}"
+            return f"box {number + 1} ('{printable(label.kinds[number])}') has a negative size: {corners}"
     return None
 
 
@@ -144,14 +150,14 @@ def _slots(case: Case) -> str:
 
 
 class Spool:
-    """Rows kept on disk until all are there, so that a set of any size is written in the same memory."""
+    """Rows kept on disk until all are known, so that memory does not grow with the data set."""
 
     def __init__(self) -> None:
         self._file: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self.count = 0
 
     def add(self, row: Any) -> None:
-        """Keep one row."""
+        """Append one row."""
         self._file.write(json.dumps(row) + "\n")
         self.count += 1
 
@@ -165,12 +171,12 @@ class Spool:
         return map(json.loads, self.texts())
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Delete the rows."""
         self._file.close()
 
 
 class Spools(dict[str, Spool]):
-    """Spools by name, made when first asked for; the disk is given back at the end of the `with` block."""
+    """Spools by name, created on first use and deleted at the end of the `with` block."""
 
     def __missing__(self, name: str) -> Spool:
         self[name] = Spool()
@@ -185,7 +191,7 @@ class Spools(dict[str, Spool]):
 
 
 class KindNumbers:
-    """Numbers for kinds: first those known beforehand, then others in the order in which they turn up."""
+    """Numbers for kinds: first those given, then others in the order of their first use."""
 
     def __init__(self, known: Sequence[str], first: int = 0) -> None:
         self._first = first

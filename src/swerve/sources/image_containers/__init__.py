@@ -1,20 +1,21 @@
-"""What a picture file is made of, told from its headers: the parts that make pixels, its size, and whether it is whole.
+"""The containers of picture files, parsed from their headers: the parts with pixel data, the size, and completeness.
 
-Only those parts are handed on to a decoder. Text, profiles, thumbnails and second frames never reach one, so a bomb in
-them cannot go off and a fault in them cannot be tripped over (R31, R32).
+Only those parts are passed to a decoder. Text, profiles, thumbnails and further frames never reach it, so neither a
+decompression bomb nor a fault in them can do harm.
 """
+# R31, R32
 
 from __future__ import annotations
 
 import struct
 
-from swerve.sources.image_containers.container import Container, Unsound
+from swerve.sources.image_containers.container import BadImage, Container
 from swerve.sources.image_containers.jpeg import from_jpeg
 from swerve.sources.image_containers.others import PORTABLE, from_bmp, from_portable, from_webp
 from swerve.sources.image_containers.png import SIGNATURE, from_png, short_of_rows
 from swerve.sources.image_containers.tiff import ORDERS, from_tiff
 
-__all__ = ["Container", "Unsound", "opened", "short_of_rows"]
+__all__ = ["BadImage", "Container", "open_container", "short_of_rows"]
 
 READERS = {
     SIGNATURE: from_png,
@@ -26,14 +27,14 @@ READERS = {
 }
 
 
-def opened(data: bytes) -> Container:
-    """The picture in `data`; raises `Unsound` unless it is whole, single and of a kind that is read."""
+def open_container(data: bytes) -> Container:
+    """The picture in `data`; raises `BadImage` unless it is a single, complete picture in a supported format."""
     if not data:
-        raise Unsound("the file is empty")
+        raise BadImage("the file is empty")
     for signature, read in READERS.items():
         if data.startswith(signature):
             try:
                 return read(data)
             except (struct.error, IndexError) as error:
-                raise Unsound("the file is cut off in its header") from error
-    raise Unsound("not a picture that is read: it is no PNG, JPEG, BMP, TIFF, WebP, PPM, PGM or PBM (P4 to P6)")
+                raise BadImage("the file ends within its header") from error
+    raise BadImage("not a supported picture: expected PNG, JPEG, BMP, TIFF, WebP, PPM, PGM or PBM (P4 to P6)")

@@ -1,7 +1,7 @@
-"""JPEG: every segment is walked to the marker that ends the picture, which decoders do not ask for.
+"""JPEG: every segment is read up to the end-of-image marker, which decoders do not require.
 
-The walk passes over what EXIF holds, so the end of a thumbnail is not taken for the end of the picture. Of what programs
-add, only JFIF's and Adobe's segments are handed on: they tell about colours.
+EXIF data is skipped, so that the end of a thumbnail is not taken for the end of the picture. Of the application segments,
+only JFIF's and Adobe's are kept: they define the colour space.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import re
 import struct
 from collections.abc import Iterator
 
-from swerve.sources.image_containers.container import PIECES, Container, Unsound, check_size, cut_off, several
+from swerve.sources.image_containers.container import PIECES, BadImage, Container, check_size, several, truncated
 from swerve.sources.image_containers.tiff import orientation
 
-SCANS = 64  # passes of a progressive picture; each goes over all pixels
+SCANS = 64  # most scans of a progressive picture; each covers all pixels
 FILL = re.compile(rb"\xff*")
 END_OF_SCAN = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 
 START, END, SCAN, JFIF, EXIF, PAIR, ADOBE = 0xD8, 0xD9, 0xDA, 0xE0, 0xE1, 0xE2, 0xEE
-FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # tell the size
+FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # contain the size
 ALONE = frozenset((0x01, *range(0xD0, 0xDA)))  # have no length
 
-Segment = tuple[int, int, int]  # code, start and end; of a scan, the end of its data
+Segment = tuple[int, int, int]  # code, start and end; for a scan, the end of its data
 
 
 def from_jpeg(data: bytes) -> Container:
@@ -30,11 +30,11 @@ def from_jpeg(data: bytes) -> Container:
     codes = [code for code, _, _ in segments]
     sizes = [_size(data, start) for code, start, _ in segments if code in FRAMES]
     if not sizes or SCAN not in codes:
-        raise Unsound("a JPEG without a picture in it")
+        raise BadImage("a JPEG without image data")
     if len(sizes) > 1 or any(_is(data, segment, PAIR, b"MPF\0") for segment in segments):
         raise several("a JPEG with several pictures")
     if codes.count(SCAN) > SCANS:
-        raise Unsound(f"a JPEG of more than {SCANS} passes")
+        raise BadImage(f"a JPEG with more than {SCANS} scans")
     kept = (data[start:end] for code, start, end in segments if code < JFIF or code in (JFIF, ADOBE))
     exif = next((data[start + 4 : end] for _, start, end in (s for s in segments if _is(data, s, EXIF, b"Exif\0\0"))), b"")
     return Container("JPEG", b"".join(kept), *sizes[0], orientation=orientation(exif))
@@ -48,16 +48,16 @@ def _segments(data: bytes) -> Iterator[Segment]:
         yield segment
         if code == END:
             return
-    raise Unsound(f"a JPEG of more than {PIECES:,} parts")
+    raise BadImage(f"a JPEG with more than {PIECES:,} segments")
 
 
 def _segment(data: bytes, at: int) -> Segment:
     fill = FILL.match(data, at)
-    start = max(at, fill.end() - 1 if fill else at)  # any number of these may lead a marker
+    start = max(at, fill.end() - 1 if fill else at)  # any number of fill bytes may precede a marker
     if start + 2 > len(data):
-        raise cut_off("JPEG")
+        raise truncated("JPEG")
     if data[start] != 0xFF:
-        raise Unsound("a damaged JPEG: its parts do not follow on each other")
+        raise BadImage("a damaged JPEG: a segment does not start with a marker")
     code, end = data[start + 1], start + 2
     if code not in ALONE:
         end += struct.unpack_from(">H", data, end)[0]
@@ -65,7 +65,7 @@ def _segment(data: bytes, at: int) -> Segment:
         marker = END_OF_SCAN.search(data, end)
         end = marker.start() if marker else len(data) + 1
     if end > len(data):
-        raise cut_off("JPEG")
+        raise truncated("JPEG")
     return code, start, end
 
 
@@ -77,5 +77,5 @@ def _size(data: bytes, start: int) -> tuple[int, int]:
     bits, height, width = struct.unpack_from(">BHH", data, start + 4)
     check_size("JPEG", width, height)
     if bits != 8:
-        raise Unsound(f"a JPEG of {bits} bits; only those of 8 are read")
+        raise BadImage(f"a JPEG with {bits} bits per channel; only 8 are supported")
     return width, height
