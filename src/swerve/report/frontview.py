@@ -10,7 +10,6 @@ import numpy as np
 
 from swerve.core.case import Case
 from swerve.core.values import Array, Boxes3D, Calibration, find
-from swerve.report.dashes import dash
 from swerve.sources.kitti_writer import boxes_to_camera, camera_of
 from swerve.transformations.photometric import images_of
 
