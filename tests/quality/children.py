@@ -32,7 +32,7 @@ def command(file: Path, folder: Path, *words: str, verb: str = "run") -> list[st
 
 def start(words: Sequence[str], *, code: str = "", **how: Any) -> subprocess.Popen[str]:
     """The command in a process group of its own; `code` is run before."""
-    script = f"{code}\nimport sys; from swerve.cli.main import main; sys.exit(main())"
+    script = f"{code}\nimport sys; from swerve.cli.main import console; sys.exit(console())"
     return subprocess.Popen(
         [sys.executable, "-c", script, *words] if code else [sys.executable, "-m", "swerve.cli.main", *words],
         stdout=subprocess.DEVNULL,
@@ -80,10 +80,8 @@ def assert_each_once(folder: Path) -> None:
 def workers_of(folder: Path) -> list[int]:
     """The ids of the worker processes of a run."""
     told = str(folder.resolve()).encode()
-    found = [
-        path for path in Path("/proc").glob("[0-9]*/cmdline") if told in (line := _line(path)) and b"swerve.execute" in line
-    ]
-    return [int(path.parent.name) for path in found]
+    lines = ((path, _line(path)) for path in Path("/proc").glob("[0-9]*/cmdline"))
+    return [int(path.parent.name) for path, line in lines if told in line and b"swerve.run.executors" in line]
 
 
 def _line(path: Path) -> bytes:

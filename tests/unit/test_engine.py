@@ -107,7 +107,7 @@ class Biased(Odd):
     """As `Odd`, with an error on the sources so that λ·MSE has something to go by, and boxes so that sets have too."""
 
     def __call__(self, cases: Sequence[Case]) -> list[Any]:
-        boxes = Boxes3D(np.zeros((2, 7)), ("car", "car"))
+        boxes = Boxes3D(np.ones((2, 7)), ("car", "car"))
         wrong = FakeSystem(bias=1)(cases)
         return [self.answer() if case.parent else (*said, boxes) for case, said in zip(cases, wrong, strict=True)]
 

@@ -26,12 +26,11 @@ from swerve.run.engine import NothingUsable, observe
 from swerve.run.executors.cores import refuse_crowd
 from swerve.run.executors.processes import Allowance
 from swerve.run.executors.threads import settle_threads
-from swerve.run.launch import hands_for
+from swerve.run.launch import executor_for, open_run
 from swerve.run.replay import rebuild, refuse_changed, replay
 from swerve.run.replay_alone import replay_guarded
 from swerve.run.shrink import shrink
-from swerve.store.fingerprint import identity_of
-from swerve.store.folder import Store, locked
+from swerve.store.folder import locked
 from swerve.store.record_json import Finding, finding_of
 from swerve.store.view import Run
 
@@ -54,20 +53,18 @@ def check_campaign(options: argparse.Namespace) -> int:
 
 def _examined(loaded: Loaded, folder: Path, options: argparse.Namespace) -> Health:
     """The health of a campaign whose work is done as that of a run is."""
-    identity = identity_of(loaded.campaign, loaded.base, loaded.factory)
     how = {"workers": options.workers, "trusted": options.trust, "allowance": _allowance(options)}
     with (
-        Store(folder, identity, loaded.base, trusted=options.trust) as store,
         RichProgress(Console(stderr=True, quiet=not sys.stderr.isatty())) as progress,
-        hands_for(loaded, folder, **how) as executor,
+        open_run(loaded, folder, **how) as opened,
     ):
         try:
-            baseline = observe(loaded.campaign, store, progress, executor)
+            baseline = observe(loaded.campaign, opened.store, progress, opened.executor)
         except NothingUsable:
             for item in itertools.islice(Run(folder).untouched(), LISTED):
                 print(f"  {printable(item.case)}: {printable(item.fault)}", file=sys.stderr)
             raise
-        return examine(loaded.campaign, baseline, executor)
+        return examine(loaded.campaign, baseline, opened.executor)
 
 
 def _allowance(options: argparse.Namespace) -> Allowance:
@@ -101,7 +98,7 @@ def shrink_findings(options: argparse.Namespace) -> int:
     settle_threads()
     console = Console()
     workers = min(options.workers, len(findings))
-    hired = hands_for(
+    hired = executor_for(
         Loaded(campaign, run.base),
         run.folder,
         workers=workers,

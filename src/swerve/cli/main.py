@@ -13,7 +13,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -28,6 +27,7 @@ from swerve.cli.share import add_parsers as add_sharing
 from swerve.config import limits
 from swerve.core.errors import EnvironmentFault, InputError, SwerveError, printable
 from swerve.run.executors.cores import cores
+from swerve.run.supervise import Stopped, stop, supervised
 
 if TYPE_CHECKING:
     from swerve.config.toml import Loaded
@@ -43,13 +43,18 @@ EPILOG = """exit codes:
 """
 
 
+def console() -> int:
+    """The command as a program: whatever the system under test does, the exit code is that of the command."""
+    return supervised(main)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     # Before torch is imported: sums in one order on every machine (see run.launch).
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     _spell_out(sys.stdout)
     options = parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, stop)
     try:
         return int(options.verb(options))
     except SwerveError as error:
@@ -66,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.close()
             return 0
         return _fail(EnvironmentFault(f"unexpected SystemExit: {ended}; --debug shows where"), options.debug)
-    except Exception as error:  # ours or somebody else's: never mistaken for findings
+    except BaseException as error:  # of Swerve or of user code: never mistaken for findings
         return _fail(EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where"), options.debug)
 
 
@@ -74,17 +79,6 @@ def _spell_out(stream: Any) -> None:
     """Have a terminal that lacks a sign, such as °, show it as \\xb0: nobody is to lose a whole run over it."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
-
-
-class Stopped(BaseException):
-    """SIGTERM arrived."""
-
-    exit_code = 128 + signal.SIGTERM
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise Stopped
 
 
 def _fail(error: SwerveError, debug: bool) -> int:
@@ -499,4 +493,4 @@ def _unpack(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console())

@@ -20,6 +20,7 @@ from swerve.core.values import Array, Boxes2D, Value, find
 from swerve.relations.matching import Differences, Same, box_overlaps, counted, differences, match, same_kinds
 
 REFERENCES = ("truth", "answer")
+SAME, ANY = KINDS = ("same", "any")  # whether boxes must be of the same kind to be one object
 
 
 class Flaw(StrEnum):
@@ -56,15 +57,19 @@ class BoxesAlike:
 
     Held: the margin is minus the least IoU to spare. Violated: it is the number of errors. A box of the right kind with
     an IoU from `near` to `overlap` has drifted; below, its object was missed. Boxes under `least_score` do not count.
-    Expected boxes with `care` False are neither demanded nor forbidden, whatever their kind.
+    Expected boxes with `care` False are neither demanded nor forbidden, whatever their kind. With `kinds = "any"` kinds are
+    not compared, for labels and systems that name them differently.
     """
 
     overlap: float = 0.5
     near: float = 0.1
     least_score: float = 0.0
+    kinds: str = SAME
     slot: ClassVar[str] = Boxes2D.slot
 
     def __post_init__(self) -> None:
+        if self.kinds not in KINDS:
+            raise ValueError(f"kinds must be '{SAME}' or '{ANY}', got {self.kinds!r}")
         self.same()  # its limits are checked there
         if (
             isinstance(self.least_score, bool)
@@ -75,7 +80,7 @@ class BoxesAlike:
 
     def same(self) -> Same:
         """When two boxes are one object."""
-        return Same(self.overlap, self.near)
+        return Same(self.overlap, self.near, any_kind=self.kinds == ANY)
 
     def compare(self, expected: Value, actual: Value) -> Verdict:
         if why := expected.fault() or actual.fault():
@@ -201,14 +206,14 @@ class PlacedBoxes(Algebra):
         return self.compare.errors(wanted, said, placed_by(pair.change))
 
 
-def same_boxes(overlap: float = 0.5, least_score: float = 0.0) -> Equivariant:
+def same_boxes(overlap: float = 0.5, least_score: float = 0.0, kinds: str = SAME) -> Equivariant:
     """The boxes are what the change makes of the system's own boxes on the source (TG-2, self-consistency)."""
-    return Equivariant(BoxesAlike(overlap, min(0.1, overlap), least_score))
+    return Equivariant(BoxesAlike(overlap, min(0.1, overlap), least_score, kinds))
 
 
-def right_boxes(overlap: float = 0.5, least_score: float = 0.0) -> Correct:
+def right_boxes(overlap: float = 0.5, least_score: float = 0.0, kinds: str = SAME) -> Correct:
     """The boxes are what the change makes of the labels (D-21, the default reference)."""
-    return Correct(BoxesAlike(overlap, min(0.1, overlap), least_score))
+    return Correct(BoxesAlike(overlap, min(0.1, overlap), least_score, kinds))
 
 
 def _placed_in_turn(chain: Chain) -> Boxes2D | None:

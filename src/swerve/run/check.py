@@ -25,6 +25,7 @@ from swerve.core.relation import Pair, Rule, Status
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Array, Boxes2D, Boxes3D, Steering, find
+from swerve.relations.boxes import ANY, BoxesAlike
 from swerve.relations.obstacles import in_region
 from swerve.relations.sets import DEMANDED
 from swerve.run.evaluator import Evaluator, checked, read_case
@@ -38,6 +39,8 @@ from swerve.systems.child import cpu_seconds
 NO_EFFECT, NOTHING = "no effect", "nothing to find"
 FEWEST_FOR_CONSTANT = 3  # different inputs to refuse by; fewer are warned of
 NOISE_CASES, NOISE_ROUNDS = 8, 2
+BATCH_CASES = 6  # asked again in another order, in another batch size and alone
+BEYOND_NOISE = 3  # times the noise of the same batch asked twice
 SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
 MOST_SKIPPED = 0.5
 LOOKED_AT = 16  # cases whose region is read to see whether anybody is demanded there
@@ -141,7 +144,9 @@ def examine(
         *_constant(usable, tried),
         *_blind(campaign, usable, tried),
         *_unit_and_sign(usable),
+        *_kinds_apart(campaign, usable),
         *_noise(campaign, executor, baseline, _spread(usable, NOISE_CASES)),
+        *_batch_dependence(campaign, executor, usable),
         *_idle(campaign, records),
         *_faint(usable, records),
         *_disk(folder, megabytes),
@@ -275,6 +280,81 @@ def _noise(
         yield Concern("noise", Level.REFUSAL, f"{told}: enough to violate {named} with no change at all")
     else:
         yield Concern("noise", Level.WARNING, f"{told}; findings nearer to their limit than that may not replay")
+
+
+def _batch_dependence(campaign: Campaign, executor: Executor, usable: Sequence[Observation]) -> Iterator[Concern]:
+    """R71: an answer must not depend on the place in a batch, its size or its neighbours, which differ from ask to ask.
+
+    A few cases of the first batch are asked again in another order, in a smaller batch and alone. Where even the same batch
+    is answered differently (`_noise`), only what is well beyond that noise counts.
+    """
+    if campaign.inference_batch < 2:
+        return
+    sample = _spread(usable[: campaign.inference_batch], BATCH_CASES)
+    keys = [seen.case for seen in sample][::-1]
+    batches = [keys, keys, keys[: len(keys) // 2 + 1], *([key] for key in keys[::2])]
+    first, second, *others = executor.observe(batches if len(keys) > 1 else [keys * 2, keys * 2, keys])
+    known = {seen.case: seen for seen in sample}
+    noise = max(_apart(one, other) for one, other in zip(first, second, strict=True))
+    again = [seen for batch in (first, *others) for seen in batch]
+    apart = [_apart(known[seen.case], seen) for seen in again]
+    moved = sum(one > BEYOND_NOISE * noise for one in apart)
+    if moved:
+        gaps = [gap for gap in apart if math.isfinite(gap)]
+        figure = _floor([(known[seen.case].said, seen.said) for seen in again]) or (
+            f" (up to {max(gaps):.3g})" if gaps else ""
+        )
+        why = f"asked again in another batch or alone, the system answers {moved} of {len(again)} times differently{figure}"
+        fix = "answers must not depend on the rest of a batch; inference_batch = 1 asks every case alone"
+        yield Concern("batch", Level.REFUSAL, f"{why}: {fix}")
+
+
+def _apart(first: Observation, second: Observation) -> float:
+    """How far two answers to one case lie apart: the largest difference of a number, 0 within rounding, else infinite."""
+    one, other = encode(first.said), encode(second.said)
+    if first.fault != second.fault:
+        return math.inf
+    return 0.0 if close(one, other) else _largest_gap(one, other)
+
+
+def _largest_gap(one: Any, other: Any) -> float:
+    if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
+        return max((_largest_gap(one[key], other[key]) for key in one), default=0.0)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return max(map(_largest_gap, one, other), default=0.0)
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other)
+    return 0.0 if one == other else math.inf
+
+
+def _kinds_apart(campaign: Campaign, usable: Sequence[Observation]) -> Iterator[Concern]:
+    """R74: labels and answers that share no kind of object; every box would count as missed."""
+    strict = [rule.name for rule in campaign.rules if _compares_kinds(rule.expect)]
+    labelled, answered = (_kinds_in(values) for values in zip(*((seen.truth, seen.said) for seen in usable), strict=True))
+    if strict and labelled and answered and not labelled & answered:
+        named = "the labels have {}, the system answers {}".format(*map(_first_few, (labelled, answered)))
+        rule = printable(strict[0], 40)
+        fix = f"rename the kinds of the system, or write kinds = \"{ANY}\" in the relation of rule '{rule}'"
+        yield Concern("kinds", Level.REFUSAL, f"labels and answers have no kind of object in common: {named}; {fix}")
+
+
+def _compares_kinds(part: object) -> bool:
+    """Whether a relation, or one that it is made of, compares the kinds of image boxes."""
+    if isinstance(part, BoxesAlike):
+        return part.kinds != ANY
+    if isinstance(part, tuple | list):
+        return any(map(_compares_kinds, part))
+    return any(_compares_kinds(getattr(part, name)) for name in getattr(part, "__dataclass_fields__", ()))
+
+
+def _kinds_in(answers: Sequence[Answer]) -> set[str]:
+    boxes = [value for answer in answers for value in answer if isinstance(value, Boxes2D)]
+    return {kind for value in boxes for kind, care in zip(value.kinds, np.asarray(value.care), strict=True) if care}
+
+
+def _first_few(kinds: set[str]) -> str:
+    named = ", ".join(f"'{printable(kind, 20)}'" for kind in sorted(kinds)[:3])
+    return f"{named} …" if len(kinds) > 3 else named
 
 
 def _breaks(rule: Rule, first: Observation, second: Observation) -> bool:

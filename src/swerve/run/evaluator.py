@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+import numpy as np
 
 from swerve.core.campaign import Campaign, CoverageMeter, Gain, Observation, Record, Trial, calibrate
 from swerve.core.case import Case
@@ -16,8 +20,10 @@ from swerve.core.relation import Fault, Pair, Rule, Status, Verdict, judge_sourc
 from swerve.core.seeding import rng_for
 from swerve.core.system import Answer, System
 from swerve.core.transformation import Transformation, Unchanged, forget_frames
-from swerve.core.values import KINDS, Group
+from swerve.core.values import KINDS, Boxes2D, Boxes3D, Group, Value
+from swerve.run.data_guard import refuse_changed_case
 from swerve.run.input_guard import marks_of, share
+from swerve.run.supervise import STOPS, leave_if_forked
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,7 +32,7 @@ SPOKEN = frozenset(KINDS.values())
 TRANSFORM_THREADS = 2
 WRITTEN = Verdict.error("the system writes into its input; have it work on a copy (numpy: .copy(), torch: .clone())")
 REMEMBERED = 4096  # verdicts on untouched cases kept at a time
-FOREIGN = (Exception, SystemExit)  # what other people's code may raise; sys.exit() in it must not end the run
+FOREIGN = (Exception, SystemExit, GeneratorExit)  # what user code may raise; sys.exit() in it must not end the run
 
 
 def observe_batch(campaign: Campaign, keys: Sequence[str]) -> list[Observation]:
@@ -54,17 +60,19 @@ def _read(campaign: Campaign, key: str) -> Case | Observation:
         return Observation(key, "", fault=sentence(error), readable=False)
 
 
-def read_case(campaign: Campaign, key: str) -> Case:
-    """A case that the baseline has read before; it must read again."""
+def read_case(campaign: Campaign, key: str, seen: Observation | None = None) -> Case:
+    """A case that the baseline has read before; it must read again, and be what was `seen` then."""
     again = _read(campaign, key)
-    if isinstance(again, Case):
-        return again
-    raise InputError(f"{key} was read at the start of the campaign and cannot be read now: {again.fault}")
+    if not isinstance(again, Case):
+        raise InputError(f"{key} was read at the start of the campaign and cannot be read now: {again.fault}")
+    if seen is not None:
+        refuse_changed_case(campaign.source, again, seen)
+    return again
 
 
-def _read_afresh(campaign: Campaign, key: str, shown: Case) -> Case:
+def _read_afresh(campaign: Campaign, key: str, shown: Case, seen: Observation | None = None) -> Case:
     """The case `key` as it was before it, or a follow-up of it, was written into."""
-    again = read_case(campaign, key)
+    again = read_case(campaign, key, seen)
     if share(again, shown):  # every later answer would be to what was written
         raise ModelError(f"{key}: {WRITTEN.why}; the source keeps its cases in memory, so this one is lost")
     return again
@@ -149,7 +157,7 @@ class Evaluator:
         """A follow-up that was written into, as it was; its source too, with which it may have had inputs in common."""
         assert isinstance(item, _Changed)
         self._last = None
-        cases[trial.case] = again = _read_afresh(self.campaign, trial.case, item.followup)
+        cases[trial.case] = again = _read_afresh(self.campaign, trial.case, item.followup, self.baseline[trial.case])
         return _Changed(item.change, item.change(again))
 
     def unanswered(self, trial: Trial, verdict: Verdict) -> Record:
@@ -173,7 +181,7 @@ class Evaluator:
         """Each source case of the batch, read once; the last one is kept, as the next batch often starts with it."""
         keys = dict.fromkeys(trial.case for trial in trials)
         kept = dict([self._last]) if self._last else {}
-        cases = {key: kept[key] if key in kept else read_case(self.campaign, key) for key in keys}
+        cases = {key: kept[key] if key in kept else read_case(self.campaign, key, self.baseline[key]) for key in keys}
         self._last = next(reversed(cases.items()))
         return cases
 
@@ -297,22 +305,34 @@ def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
     """One answer per case from one forward pass; if the pass fails, each case alone, so that one cannot spoil the rest."""
     if not cases:
         return []
-    before = marks_of(cases)
-    answers = _answers(system, cases)
-    written = [one != other for one, other in zip(before, marks_of(cases), strict=True)]
+    shown = [without_truth(case) for case in cases]
+    before = marks_of(shown)
+    answers = _answers(system, shown)
+    written = [one != other for one, other in zip(before, marks_of(shown), strict=True)]
     if any(written):
         forget_frames()
     if answers is None:
-        answers = [WRITTEN if spoilt else answer_all(system, [case])[0] for case, spoilt in zip(cases, written, strict=True)]
+        answers = [WRITTEN if spoilt else answer_all(system, [case])[0] for case, spoilt in zip(shown, written, strict=True)]
     return [WRITTEN if spoilt else answer for answer, spoilt in zip(answers, written, strict=True)]
+
+
+def without_truth(case: Case) -> Case:
+    """The case as a system is shown it: without its labels."""
+    return replace(case, truth=()) if case.truth else case
 
 
 def _answers(system: System, cases: Sequence[Case]) -> list[Answer | Verdict] | None:
     """One pass; None where it failed and its cases are to be tried alone."""
+    here = os.getpid()
     try:
         answers = list(system(cases))
-    except FOREIGN as error:  # the system under test may do anything
+    except STOPS:
+        leave_if_forked(here)
+        raise
+    except BaseException as error:  # the system under test may do anything, such as raise GeneratorExit
+        leave_if_forked(here)
         return [_model_error(error)] if len(cases) == 1 else None
+    leave_if_forked(here)
     if len(answers) != len(cases):
         return [Verdict.error(f"the system gave {len(answers)} answers to {len(cases)} cases")] * len(cases)
     return [_judged(answer) for answer in answers]
@@ -326,9 +346,9 @@ def answer_and_measure(campaign: Campaign, cases: Sequence[Case]) -> list[Said]:
     """`answer_all`, with what each case covers where the campaign measures that."""
     if campaign.coverage is None:
         return [(answer, None) for answer in answer_all(campaign.system, cases)]
-    measured = _Measured(campaign.system, campaign.coverage)
-    answers = answer_all(measured, cases)
-    return [(answer, measured.gains.get(id(case))) for case, answer in zip(cases, answers, strict=True)]
+    measured, shown = _Measured(campaign.system, campaign.coverage), [without_truth(case) for case in cases]
+    answers = answer_all(measured, shown)
+    return [(answer, measured.gains.get(id(case))) for case, answer in zip(shown, answers, strict=True)]
 
 
 class _Measured:
@@ -359,8 +379,29 @@ def _sound(answer: object) -> Answer | Verdict:
         return Verdict.error(f"the system must say a tuple of values, it said {brief(answer)}")
     if light(answer) != answer:
         return Verdict.error(f"the system must say what a journal can hold, it said {', '.join(v.slot for v in answer)}")
-    fault = next((why for why in (value.fault() for value in answer) if why), None)
+    fault = next((why for why in (value.fault() or _box_fault(value) for value in answer) if why), None) or _twice(answer)
     return Verdict.error(fault) if fault else answer
+
+
+def _box_fault(value: Value) -> str | None:
+    """Why a box of an answer is none: a side of 0 or less, which no comparison by overlap could find again."""
+    if isinstance(value, Group):
+        return next((why for why in map(_box_fault, value.values) if why), None)
+    if not isinstance(value, Boxes2D | Boxes3D):
+        return None
+    sides = value.xyxy[:, 2:] - value.xyxy[:, :2] if isinstance(value, Boxes2D) else value.xyzlwhy[:, 3:6]
+    flat = np.flatnonzero((sides <= 0).any(axis=1))
+    if not len(flat):
+        return None
+    lengths = " x ".join(f"{side:g}" for side in sides[flat[0]])
+    return f"{value.slot}: box {flat[0]} has the sides {lengths}; every side must be above 0"
+
+
+def _twice(answer: Answer) -> str | None:
+    """Why an answer is ambiguous: it has two values of one slot, of which a relation would judge the first."""
+    slots = Counter((value.slot, getattr(value, "name", "")) for value in answer)
+    again = next((slot for slot, count in slots.items() if count > 1), None)
+    return f"the answer has {slots[again]} values of '{' '.join(filter(None, again))}'; one is allowed" if again else None
 
 
 def _model_error(error: BaseException) -> Verdict:

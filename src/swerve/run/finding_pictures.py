@@ -32,6 +32,7 @@ from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.core.system import WhiteBox
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Region, Value
+from swerve.run.data_guard import refuse_changed_input
 from swerve.run.engine import NoProgress, Progress
 from swerve.run.evaluator import FOREIGN, read_case
 from swerve.store.artifacts import FEATURES, FINDINGS, REGION, SHA_DIGITS
@@ -220,6 +221,7 @@ def _with_sources(findings: Collection[Finding], campaign: Campaign) -> Iterator
     for finding in sorted(findings, key=lambda item: (item.case, item.id)):
         if source is None or source.key != finding.case:
             source = read_case(campaign, finding.case)
+            refuse_changed_input(campaign.source, source, finding.source_sha)
         yield finding, source
 
 

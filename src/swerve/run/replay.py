@@ -12,6 +12,7 @@ from swerve.core.encode import close, encode
 from swerve.core.errors import StoreError
 from swerve.core.relation import Fault, Pair, Status, Verdict
 from swerve.core.system import Answer
+from swerve.run.data_guard import name_changed_files
 from swerve.run.evaluator import Evaluator, answer_all, checked, read_case
 from swerve.store.artifacts import shrunk_of
 from swerve.store.fingerprint import differences, identity_of
@@ -118,7 +119,8 @@ def answered(run: Run, evaluate: Evaluator, sought: ReplayTarget, trusted: Colle
 
 def changed_since(run: Run, campaign: Campaign) -> tuple[str, ...]:
     """How the campaign differs from what the run began with."""
-    return tuple(differences(run.identity, identity_of(campaign, run.base, run.identity["factory"])))
+    then, now = run.identity, identity_of(campaign, run.base, run.identity["factory"])
+    return tuple(name_changed_files(run.folder, campaign.source, differences(then, now), then, now))
 
 
 def refuse_changed(run: Run, campaign: Campaign) -> None:

@@ -21,15 +21,14 @@ from swerve.run.check import NOTHING, Health, examine
 from swerve.run.engine import observe, run
 from swerve.run.executors.in_process import InProcess
 from swerve.run.finding_pictures import keep_pictures
-from swerve.run.launch import SUMMARY
+from swerve.run.launch import SUMMARY, open_run
 from swerve.run.ledger import MemoryLedger
 from swerve.run.replay import replay
 from swerve.run.shrink import shrink
 from swerve.run.summary import Summary
 from swerve.store.artifacts import shrunk_of
 from swerve.store.files import json_bytes, write_whole
-from swerve.store.fingerprint import identity_of
-from swerve.store.folder import Store, locked
+from swerve.store.folder import locked
 from swerve.store.record_json import Finding
 from swerve.store.view import CAMPAIGN, Run
 
@@ -150,11 +149,12 @@ class RuleTests:
 
     def tried(self, rule: str) -> RuleResult:
         """Run one rule into its folder, from the start."""
-        campaign, folder, base = self.alone(rule), self.folder(rule), self.loaded.base
+        campaign, folder = self.alone(rule), self.folder(rule)
         executor = self.executor(rule)
         _clear(folder)
-        with Store(folder, identity_of(campaign, base), base, trusted=self.trusted) as store:
-            summary = run(campaign, store, executor=executor)
+        loaded = Loaded(campaign, self.loaded.base)
+        with open_run(loaded, folder, executor=executor, trusted=self.trusted) as opened:
+            summary = run(campaign, opened.store, executor=executor)
             finished = Run(folder)
             findings = sorted(finished.findings(), key=lambda finding: (-finding.margin, finding.id))
             keep_pictures(finished, campaign, findings[:PICTURED], trusted=self.trusted)
