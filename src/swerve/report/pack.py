@@ -118,12 +118,13 @@ def _readme(finding: Finding, sharing: Sharing, names: list[str], why: str) -> s
 def _table(finding: Finding, sharing: Sharing) -> Iterator[str]:
     """What a ticket needs to say, a line each."""
     answers = {"source": finding.before, "follow-up": finding.after, "label": finding.truth}
+    ended = "violated, flaky" if finding.flaky else "violated"
     told: Mapping[str, str] = {
         "rule": f"{finding.rule}: {_expected(sharing.run, finding.rule)}",
         "case": finding.case,
         "change": finding.words,
         **({"smallest change": small["words"]} if (small := _smallest(finding, sharing).get("smallest")) else {}),
-        "verdict": f"violated, margin {finding.margin:+.3g}, {finding.origin}: {finding.why}",
+        "verdict": f"{ended}, margin {finding.margin:+.3g}, {finding.origin}: {finding.why}",
         **{f"said of {name}" if name != "label" else name: answer_words(said) for name, said in answers.items() if said},
         **{f"sha256 of {name}": sha for name, sha in _hashes(finding, sharing.run).items()},
         "versions": ", ".join(f"{name} {version}" for name, version in _versions(sharing.run).items()),

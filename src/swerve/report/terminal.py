@@ -50,6 +50,8 @@ def print_summary(run: Run, console: Console) -> None:
         console.print(_plain(numbers.unfinished, style="yellow", longest=None), soft_wrap=True)
     console.print(_table(numbers), soft_wrap=True)
     console.print(_plain(numbers.headline, style="bold", longest=None), soft_wrap=True)
+    if numbers.repeats:
+        console.print(_plain(numbers.repeats, style="yellow" if numbers.flaky else "", longest=None), soft_wrap=True)
     _print_failures(numbers, run, console)
     if numbers.finished and (reached := reached_of(run)):
         _print_reached(reached, console)
@@ -195,7 +197,7 @@ def _many(count: int, what: str) -> str:
 
 
 def _margin(finding: Finding) -> str:
-    return f"margin {finding.margin:+.3g}, {finding.origin}"
+    return f"margin {finding.margin:+.3g}, {finding.origin}{', flaky' if finding.flaky else ''}"
 
 
 def print_findings(run: Run, console: Console, most: int) -> None:

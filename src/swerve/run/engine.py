@@ -8,28 +8,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from swerve.core.campaign import Campaign, CoverageMeter, Observation, Outcome, Plan, Record, Session, Trial, learns
+from swerve.core.campaign import Campaign, CoverageMeter, Observation, Plan, Record, Session, Trial, learns
 from swerve.core.errors import InputError, ModelError, printable
 from swerve.core.relation import Status, Verdict
 from swerve.run.evaluator import FOREIGN, Evaluator, brief, chunks, read_case, sentence
 from swerve.run.executors.in_process import Executor, InProcess
+from swerve.run.ledger import Ledger
+from swerve.run.repeat import ask_again, failed_again
 from swerve.run.summary import Summary, Tally
 
 BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several workers
 LONGEST_FAULT = 140  # characters: a message says more than the first fault
-
-
-class Ledger(Protocol):
-    """Where results are committed: a batch found there is not computed again."""
-
-    def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
-        """The committed observations of `keys`, or those of `compute`, committed now."""
-
-    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
-        """The committed records of `trials`, or those of `compute`, committed now."""
-
-    def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
-        """How the committed `trials` ended, for a search that needs no more of them; None if they are still to be made."""
 
 
 class Progress(Protocol):
@@ -91,6 +80,12 @@ def run(
             summary.overall.add(one, count)
             summary.rules[one.rule].add(one, count)
         progress.advance(len(ended), sum(count for one, count in ways.items() if one.status is Status.VIOLATED))
+    if summary.overall.counts[Status.VIOLATED]:
+        progress.begin("findings asked again", None)
+        for record in ask_again(ledger, executor, summary.overall.counts.total()):
+            for tally in (summary.overall, summary.rules[record.trial.rule]):
+                tally.add_repeat(failed_again(record))
+            progress.advance(1, 0)
     summary.coverage, summary.layers = covered.counts(), _layers(campaign, usable)
     return summary
 

@@ -128,16 +128,16 @@ class Evaluator:
         self._last: tuple[str, Case] | None = None
         self._alone: dict[tuple[str, str], Verdict | None] = {}
 
-    def __call__(self, trials: Sequence[Trial]) -> list[Record]:
-        """The records of one batch of trials, in order."""
-        cases = self._cases(trials)
+    def __call__(self, trials: Sequence[Trial], now: Mapping[str, Observation] | None = None) -> list[Record]:
+        """The records of one batch of trials, in order; judged against what is observed `now`, or else the baseline."""
+        cases, known = self._cases(trials), now or self.baseline
         changed = self._threads.map(lambda trial: self._change(trial, cases[trial.case]), trials)
         told = self._told(trials, changed, cases)
         for place, said in enumerate(told):
             if said and _wrote(said[0]):
                 changed[place] = self._made_again(trials[place], changed[place], cases)
         return [
-            self._record(trial, item, said or self._known(trial.case), cases[trial.case])
+            self._record(trial, item, said or _known(known[trial.case]), cases[trial.case], known[trial.case].said)
             if isinstance(item, _Changed)
             else self._unmade(trial, item)
             for trial, item, said in zip(trials, changed, told, strict=True)
@@ -160,12 +160,18 @@ class Evaluator:
         cases[trial.case] = again = _read_afresh(self.campaign, trial.case, item.followup, self.baseline[trial.case])
         return _Changed(item.change, item.change(again))
 
+    def repeat(self, trial: Trial, seen: Observation) -> Record:
+        """The record of a trial asked again, alone, judged against another observation of its source."""
+        if seen.fault:
+            return self.unanswered(trial, Verdict.error(seen.fault))
+        return self([trial], {seen.case: seen})[0]
+
     def unanswered(self, trial: Trial, verdict: Verdict) -> Record:
         """The record of a trial that no system survived: its change is made, and nobody is shown it."""
         case = self._cases([trial])[trial.case]
         item = self._change(trial, case)
         if isinstance(item, _Changed):
-            return self._record(trial, item, (verdict, None), case)
+            return self._record(trial, item, (verdict, None), case, self.baseline[trial.case].said)
         return replace(self._unmade(trial, item), verdict=verdict)
 
     def untouched(self, name: str, seen: Observation) -> Verdict | None:
@@ -221,22 +227,18 @@ class Evaluator:
             return None
         return _Unmade(change, Verdict.skipped(str(why)), followup.facts) if why else None
 
-    def _known(self, key: str) -> Said:
-        seen = self.baseline[key]
-        return seen.said, seen.gain
-
-    def _record(self, trial: Trial, item: _Changed, told: Said, case: Case) -> Record:
+    def _record(self, trial: Trial, item: _Changed, told: Said, case: Case, before: Answer) -> Record:
         seen = self.baseline[trial.case]
         answer, gain = told
         said = answer if isinstance(answer, tuple) else ()
-        pair = Pair(case, item.followup, item.change, seen.said, said)
+        pair = Pair(case, item.followup, item.change, before, said)
         verdict = checked(self.rules[trial.rule], pair) if isinstance(answer, tuple) else answer
         return Record(
             trial,
             # A journal line keeps the facts with the record's own: what a search is told must not depend on a resume.
             replace(verdict, facts={}) if verdict.facts else verdict,
             item.change,
-            seen.said,
+            before,
             said,
             light(item.followup.truth),
             introduced=_introduced(self.untouched(trial.rule, seen)),
@@ -249,6 +251,10 @@ class Evaluator:
 
     def _unmade(self, trial: Trial, item: _Unmade) -> Record:
         return Record(trial, item.verdict, item.change, self.baseline[trial.case].said, facts=item.facts)
+
+
+def _known(seen: Observation) -> Said:
+    return seen.said, seen.gain
 
 
 def _untouched_verdict(rule: Rule, seen: Observation) -> Verdict | None:

@@ -18,6 +18,8 @@ class Tally:
     kinds: Counter[Fault] = field(default_factory=Counter)
     introduced: int = 0
     already_wrong: int = 0
+    asked_again: int = 0  # findings, before they are reported
+    flaky: int = 0  # of them, that did not fail again
 
     def add(self, ended: Outcome, count: int = 1) -> None:
         """Count so many records that ended alike."""
@@ -27,6 +29,11 @@ class Tally:
         if ended.status is Status.VIOLATED:
             self.introduced += count * (ended.introduced is True)
             self.already_wrong += count * (ended.introduced is False)
+
+    def add_repeat(self, failed: bool) -> None:
+        """Count a finding that was asked again, and whether it failed again."""
+        self.asked_again += 1
+        self.flaky += not failed
 
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""
@@ -38,6 +45,8 @@ class Tally:
             "errors": self.counts[Status.ERROR],
             "introduced": self.introduced,
             "already_wrong": self.already_wrong,
+            "asked_again": self.asked_again,
+            "flaky": self.flaky,
         }
 
 

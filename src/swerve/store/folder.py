@@ -15,25 +15,33 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO, TypeVar
 
+from swerve.config.toml import build_change
 from swerve.core.campaign import Observation, Outcome, Record, Trial
 from swerve.core.errors import EnvironmentFault, StoreError
+from swerve.core.transformation import Transformation
 from swerve.store.files import PARTIAL, json_bytes, make_folder, write_whole
 from swerve.store.fingerprint import differences
 from swerve.store.journal import Journal, Repair, Row, opened, repair_journal
 from swerve.store.record_json import (
     BASELINE,
+    REPEAT,
     TRIAL,
+    Finding,
     ended_of,
+    finding_of,
     head_of,
+    is_finding,
     observation_of,
     observation_row,
     record_of,
     record_row,
+    repeat_row,
 )
 from swerve.store.view import CAMPAIGN, JOURNAL, LOCK, ORIGIN, read_identity
 
 LOOKS, GLANCE = 50, 0.01  # at the pid of whoever holds a lock, which is written a moment after it is taken; seconds
 T = TypeVar("T")
+_VIOLATED = b'"status":"violated"'  # in the line of a finding
 
 
 class Store:
@@ -42,7 +50,7 @@ class Store:
     def __init__(
         self, folder: Path, identity: Mapping[str, Any], base: Path, *, trusted: Collection[Path] = (), repair: bool = False
     ) -> None:
-        self.folder, self._base, self._trusted = folder, base, trusted
+        self.folder, self.identity, self._base, self._trusted = folder, identity, base, trusted
         self._prepare()
         self.repaired: Repair | None = None  # what became of a damaged journal
         self._lock = locked(folder)
@@ -79,6 +87,24 @@ class Store:
         records = compute()
         self.journal.append([record_row(record) for record in records])
         return records
+
+    def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
+        """The committed records of findings asked again, or those of `compute`, committed now."""
+        asked = [(REPEAT, *trial.key) for trial in trials]
+        if (past := self._next(asked, _trial_of, lambda row: record_of(row, self._base, self._trusted))) is not None:
+            return past
+        records = compute()
+        self.journal.append([repeat_row(record) for record in records])
+        return records
+
+    def findings(self) -> Iterator[Finding]:
+        """Every committed finding, as it was recorded, whether it was asked again or not."""
+        lines = (line for batch in Journal(self.journal.path).sealed() for line in batch if _VIOLATED in line)
+        return map(finding_of, filter(is_finding, map(opened, lines)))
+
+    def change_of(self, finding: Finding) -> Transformation:
+        """The change of a finding."""
+        return build_change(finding.change, self._base, self._trusted)
 
     def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
         """How the committed `trials` ended; None when the journal has no more."""

@@ -16,7 +16,7 @@ from swerve.core.system import Answer
 from swerve.core.transformation import Transformation
 from swerve.store.journal import Row, opened, opened_head
 
-BASELINE, TRIAL = "baseline", "trial"
+BASELINE, TRIAL, REPEAT = "baseline", "trial", "repeat"
 
 
 def observation_row(seen: Observation) -> Row:
@@ -73,6 +73,11 @@ def record_row(record: Record) -> Row:
         "source_sha": record.source_sha,
         "input_sha": record.input_sha,
     }
+
+
+def repeat_row(record: Record) -> Row:
+    """The record of a finding that was asked again as a row of its own kind."""
+    return {**record_row(record), "kind": REPEAT}
 
 
 def _words(change: Transformation | None) -> str:
@@ -138,6 +143,12 @@ class Finding:
     facts: Mapping[str, Any]
     source_sha: str
     input_sha: str
+    repeated: bool | None = None  # whether it failed again when it was asked again; None if it was not
+
+    @property
+    def flaky(self) -> bool:
+        """Whether it did not fail again when it was asked again."""
+        return self.repeated is False
 
     @property
     def origin(self) -> str:
@@ -152,14 +163,15 @@ class Finding:
         told = {name: getattr(self, name) for name in ("id", "rule", "case")}
         numbers = {"change": self.words, "margin": self.margin, "introduced": self.introduced, "why": self.why}
         hashes = {"source_sha": self.source_sha, "input_sha": self.input_sha}
-        return {**told, **numbers, "parameters": dict(self.change), **answers, "facts": dict(self.facts), **hashes}
+        about = {"parameters": dict(self.change), **answers, "facts": dict(self.facts), **hashes}
+        return {**told, **numbers, **about, "flaky": self.flaky}
 
 
 def finding_of(row: Row) -> Finding:
     """The finding in a violated trial's row."""
     answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
-    given: dict[str, Any] = {item.name: answers.get(item.name, row[item.name]) for item in fields(Finding)}
-    return Finding(**given)
+    given: dict[str, Any] = {item.name: row[item.name] for item in fields(Finding) if item.name in row}
+    return Finding(**{**given, **answers})
 
 
 def is_finding(row: Row) -> bool:

@@ -6,11 +6,13 @@ import heapq
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from swerve.core.campaign import Observation
 from swerve.core.errors import StoreError, did_you_mean
+from swerve.core.relation import Status
 from swerve.store.fingerprint import FORMAT
 from swerve.store.journal import Journal, Row, opened
 from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_finding, observation_of
@@ -18,6 +20,7 @@ from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_fi
 CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json", ".lock"
 KEPT_PER_RULE = 200
 SHORTEST_ID = 4
+_REPEAT = b'{"kind":"repeat",'  # the start of the line of a finding that was asked again
 
 
 class Run:
@@ -38,9 +41,15 @@ class Run:
         return not self.identity.get("learns", False)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every committed row, in order."""
+        """Every committed row of an untouched case or a trial, in order."""
         for lines in Journal(self.folder / JOURNAL).sealed():
-            yield from map(opened, lines)
+            yield from (opened(line) for line in lines if not line.startswith(_REPEAT))
+
+    @cached_property
+    def repeats(self) -> dict[str, bool]:
+        """The findings that were asked again before they were reported, by id, and whether each failed again."""
+        lines = (line for batch in Journal(self.folder / JOURNAL).sealed() for line in batch if line.startswith(_REPEAT))
+        return {row["id"]: row["status"] == Status.VIOLATED.value for row in map(opened, lines)}
 
     def baseline(self) -> list[Observation]:
         """What the system said of the untouched cases."""
@@ -56,21 +65,25 @@ class Run:
 
     def findings(self) -> Iterator[Finding]:
         """Every finding, in the order of the journal."""
-        return (finding_of(row) for row in self.trials() if is_finding(row))
+        return map(finding_of, self._finding_rows())
 
     def best(self, count: int = KEPT_PER_RULE) -> list[Finding]:
         """The `count` findings of each rule with the largest margins, largest first."""
-        return [finding_of(row) for row in best_of(filter(is_finding, self.rows()), count)]
+        return [finding_of(row) for row in best_of(self._finding_rows(), count)]
 
     def row(self, prefix: str) -> dict[str, Any]:
         """The one finding whose id starts with `prefix`."""
-        rows = [row for row in self.trials() if is_finding(row) and row["id"].startswith(prefix)]
+        rows = [row for row in self._finding_rows() if row["id"].startswith(prefix)]
         if len(prefix) < SHORTEST_ID or not rows:
             known = [finding.id for finding in self.best(5)]
             raise StoreError(f"{self.folder}: no finding '{prefix}'; {did_you_mean(prefix, known)}")
         if len({row["id"] for row in rows}) > 1:
             raise StoreError(f"{self.folder}: '{prefix}' is the start of {len(rows)} findings; give more of it")
         return rows[0]
+
+    def _finding_rows(self) -> Iterator[dict[str, Any]]:
+        repeats = self.repeats
+        return ({**row, "repeated": repeats.get(row["id"])} for row in self.trials() if is_finding(row))
 
 
 def best_of(rows: Iterable[Row], count: int) -> list[Row]:

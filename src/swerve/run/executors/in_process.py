@@ -21,6 +21,9 @@ class Executor(Protocol):
     def evaluate(self, batches: Sequence[Sequence[Trial]]) -> Iterable[Sequence[Record]]:
         """The records of trials."""
 
+    def repeat(self, asked: Sequence[tuple[Trial, Observation]]) -> Iterable[Record]:
+        """The records of trials, each alone, judged against another observation of its source than the baseline's."""
+
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
         """Have whoever will work on these batches start, and do the first trial of them: neither is to be counted."""
 
@@ -44,6 +47,11 @@ class InProcess:
         """The records of trials, batch after batch."""
         assert self._evaluate, "begin comes first"
         return map(self._evaluate, batches)
+
+    def repeat(self, asked: Sequence[tuple[Trial, Observation]]) -> Iterator[Record]:
+        """The records of trials asked again, one by one."""
+        assert self._evaluate, "begin comes first"
+        return (self._evaluate.repeat(trial, seen) for trial, seen in asked)
 
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
         """Do the first trial: what a system does but once is done then."""

@@ -24,7 +24,7 @@ from swerve.run.evaluator import Evaluator, observe_batch
 from swerve.run.executors.threads import settle_threads
 from swerve.run.replay import answered, changed_since, evaluator_of, rebuild, sought_in
 from swerve.run.replay_alone import answered_row
-from swerve.store.record_json import observation_row, record_row
+from swerve.store.record_json import observation_of, observation_row, record_row
 from swerve.store.view import Run
 from swerve.systems.child import die_with_parent
 from swerve.systems.serve import serve_frames
@@ -45,6 +45,7 @@ class Worker:
             "ready": self.ready,
             "observe": self.observe,
             "evaluate": self.evaluate,
+            "repeat": self.repeat,
             "unanswered": self.unanswered,
             "changed": self.changed,
             "replay": self.replay,
@@ -67,6 +68,11 @@ class Worker:
     def evaluate(self, trials: Sequence[Sequence[Any]]) -> list[Any]:
         """The records of trials."""
         return [record_row(record) for record in self._evaluator([self._trial(*words) for words in trials])]
+
+    def repeat(self, asked: Sequence[Sequence[Any]]) -> list[Any]:
+        """The records of trials asked again, each with the observation of its source that it is judged against."""
+        pairs = [(self._trial(*words), observation_of(row)) for *words, row in asked]
+        return [record_row(self._evaluator.repeat(trial, seen)) for trial, seen in pairs]
 
     def unanswered(self, trials: Sequence[Sequence[Any]]) -> list[Any]:
         """The records of trials that no worker survived, each with why and the kind of error: the system is not asked."""

@@ -23,7 +23,7 @@ from swerve.core.case import Source, group_of
 from swerve.core.encode import encode_change
 from swerve.core.errors import EnvironmentFault, InputError, ModelError, OutOfMemory, SwerveError, Timeout
 from swerve.core.relation import Fault, Verdict
-from swerve.store.record_json import observation_of
+from swerve.store.record_json import observation_of, observation_row
 
 TRIES = 3
 Row = Mapping[str, Any]
@@ -78,6 +78,10 @@ class WorkerPool:
         """The records of trials."""
         return self._in_order(self._evaluated, batches)
 
+    def repeat(self, asked: Sequence[tuple[Trial, Observation]]) -> Iterator[Record]:
+        """The records of trials asked again, one by one."""
+        return self._in_order(self._repeated, asked)
+
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
         """Have as many workers as there will be for these batches start, and each do the first trial of them."""
         items = [_travelling(batches[0][0])]
@@ -96,7 +100,7 @@ class WorkerPool:
             worker.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _in_order(self, do: Callable[[Sequence[T]], R], batches: Sequence[Sequence[T]]) -> Iterator[R]:
+    def _in_order(self, do: Callable[[T], R], batches: Sequence[T]) -> Iterator[R]:
         futures: list[Future[R]] = [self._threads.submit(do, batch) for batch in batches]
         return (future.result() for future in futures)
 
@@ -107,6 +111,11 @@ class WorkerPool:
     def _evaluated(self, trials: Sequence[Trial]) -> list[Record]:
         rows = zip(trials, self._rows("evaluate", [_travelling(trial) for trial in trials]), strict=True)
         return [self._failed(trial, row) if isinstance(row, Verdict) else self._record(row) for trial, row in rows]
+
+    def _repeated(self, asked: tuple[Trial, Observation]) -> Record:
+        trial, seen = asked
+        row = self._alone("repeat", [*_travelling(trial), observation_row(seen)])
+        return self._failed(trial, row) if isinstance(row, Verdict) else self._record(row)
 
     def _unanswered(self, key: str, verdict: Verdict) -> Observation:
         return Observation(key, group_of(self._source, key), fault=verdict.why)
