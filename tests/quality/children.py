@@ -11,12 +11,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from swerve.core.names import all_names
 from swerve.core.seeding import rng_for
+from swerve.run.supervise import supervised as supervise
 from swerve.store.fingerprint import package_fingerprint
 from swerve.store.view import Run
 
@@ -127,11 +129,11 @@ class Nursery:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._process.communicate()
 
-    def run(self, words: Sequence[str], arm: str = "", *given: Any) -> Ended:
-        """Carry a command out; before, call the function `module:name` with what is given."""
+    def run(self, words: Sequence[str], arm: str = "", *given: Any, supervised: bool = False) -> Ended:
+        """Carry a command out, `supervised` as in a shell; before, call the function `module:name` with what is given."""
         assert self._process.stdin
         assert self._process.stdout
-        print(json.dumps([list(words), arm, given]), file=self._process.stdin, flush=True)
+        print(json.dumps([list(words), arm, given, supervised]), file=self._process.stdin, flush=True)
         return Ended(**json.loads(self._process.stdout.readline()))
 
 
@@ -144,11 +146,11 @@ def _nurse() -> None:
     package_fingerprint()
     rng_for(0).random()
     for line in sys.stdin:
-        words, arm, given = json.loads(line)
+        words, arm, given, supervised = json.loads(line)
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
-            _born(writing, words, arm, given)
+            _born(writing, words, arm, given, supervised)
         os.close(writing)
         with open(reading, encoding="utf-8") as errors:
             told = errors.read()
@@ -156,7 +158,7 @@ def _nurse() -> None:
         print(json.dumps({"code": os.waitstatus_to_exitcode(status), "errors": told}), flush=True)
 
 
-def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> None:
+def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool) -> None:
     code = 99
     try:
         signal.alarm(LONGEST)
@@ -166,8 +168,11 @@ def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> 
         if arm:
             module, _, name = arm.partition(":")
             getattr(importlib.import_module(module), name)(*given)
-        code = sys.modules["swerve.cli.main"].main(words)
+        main = partial(sys.modules["swerve.cli.main"].main, words)
+        code = supervise(main) if supervised else main()
         sys.stderr.flush()
+    except SystemExit as ended:  # of the process below the one that supervises it
+        code = int(ended.code or 0)
     finally:
         os._exit(code)
 

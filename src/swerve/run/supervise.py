@@ -12,11 +12,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 MODEL_FAILED = 3
-DEATH_OF_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+DEATH_OF_PARENT, ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 SENT_BY_KERNEL = 128  # si_code of a Ctrl-C at the terminal, which reaches the child too
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -50,12 +51,14 @@ def supervised(main: Callable[[], int]) -> int:
     reading, writing = os.pipe()
     waiting = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     parent = os.getpid()
+    ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 1)
     child = os.fork()
     if not child:
         os.close(reading)
         _work(main, writing, parent, waiting)
     os.close(writing)
     status = _wait(child)
+    _end_orphans()
     os.set_blocking(reading, False)  # a process that the system left behind may hold the other end
     with contextlib.suppress(BlockingIOError), open(reading, "rb", buffering=0) as pipe:
         if said := pipe.read(8):
@@ -96,6 +99,14 @@ def _wait(child: int) -> int:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
+
+
+def _end_orphans() -> None:
+    """Kill what the system started and left behind."""
+    while children := Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        for pid in map(int, children):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _unsaid(status: int, mask: Iterable[int]) -> int:
