@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 
 from swerve.core.case import Case, Source
@@ -17,6 +16,7 @@ from swerve.core.system import System
 from swerve.core.values import Array, Image, Steering
 from swerve.experiments.setting import DATA, Setting
 from swerve.retrain.finetune import degrees_of
+from swerve.run.process_pool import process_pool
 from swerve.sources.export import export
 from swerve.sources.subset import Subset
 from swerve.sources.udacity import Udacity
@@ -90,7 +90,7 @@ def rendered(setting: Setting, name: str, world: World) -> Udacity:
         make_folder(folder.parent, parents=True)
         write_whole(_made_of(folder), json_bytes(_told(world)))  # before the frames, which are never there without it
         setting.progress.begin(f"rendering {name}", len(world.keys()))
-        with ProcessPoolExecutor(max(1, setting.workers), get_context("spawn")) as pool:
+        with process_pool(setting.workers) as pool:
             export(_by_drive(world, pool), folder, "udacity", watch=lambda: setting.progress.advance(1, 0))
     return Udacity(folder.absolute())
 

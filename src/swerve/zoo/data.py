@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.system import Answer
 from swerve.core.values import Array, Image, Steering, find
+from swerve.run.process_pool import process_pool
 from swerve.store.files import json_bytes, write_whole
 from swerve.world.source import VERSION, World, code_digest
 
@@ -188,17 +186,8 @@ def _made(part: FramePart, drives: list[int], workers: int) -> Iterator[Iterable
     if workers < 2 or len(drives) < 2:
         yield map(work, drives)
         return
-    # Fresh processes: one that was forked while torch had threads could hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_settle) as pool:
-        try:
-            yield pool.map(work, drives)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _settle() -> None:
-    cv2.setNumThreads(1)
+    with process_pool(workers) as pool:
+        yield pool.map(work, drives)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import multiprocessing
 import time
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -18,6 +16,7 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.values import Array, Boxes3D, PointCloud, find
+from swerve.run.process_pool import process_pool
 from swerve.store.files import json_bytes, write_whole
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.source import VERSION, code_digest
@@ -164,12 +163,8 @@ def _made(part: SweepPart, place: Path, drives: list[int], workers: int) -> Gene
     if workers < 2 or len(drives) < 2:
         yield from map(work, drives)
         return
-    context = multiprocessing.get_context("spawn")  # a process that was forked while torch had threads could hang
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        try:
-            yield from pool.map(work, drives)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    with process_pool(workers) as pool:
+        yield from pool.map(work, drives)
 
 
 def keep_drive(part: SweepPart, place: Path, drive: int) -> None:
