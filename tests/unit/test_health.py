@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,17 +17,17 @@ from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign
 from swerve.core.case import Case, Source
 from swerve.core.errors import InputError, UnreadableCase
-from swerve.core.relation import Pair, Rule, Status, Verdict
+from swerve.core.relation import Pair, Relation, Rule, Status, Verdict
 from swerve.core.space import Over, Range
 from swerve.core.system import Answer
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, find
 from swerve.methods.lidar import lidar
-from swerve.relations.boxes import same_boxes
+from swerve.relations.boxes import right_boxes, same_boxes
 from swerve.relations.sets import Superset
 from swerve.relations.steering import Decrease, lambda_mse, same_angle
 from swerve.run.check import Health, Level, examine
-from swerve.run.engine import observe
+from swerve.run.engine import observe, run
 from swerve.run.executors.in_process import InProcess
 from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
@@ -539,3 +539,66 @@ def test_concerns_about_a_rule_name_it() -> None:
     assert health.without_effect(BRIGHTER.name) is None
     sick = health_of(campaign(system=FakeSystem(gain=-1.0)))
     assert all(concern.keys() == {"name", "level", "why"} for concern in sick.as_dict()["concerns"])
+
+
+@dataclass(frozen=True)
+class Batchwise:
+    """Steers by brightness, and by the batch: its size, the place in it, or its mean."""
+
+    by: str
+    much: float = 0.4
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        alone = [answer[0].degrees for answer in FakeSystem(bias=1.0)(cases)]  # type: ignore[attr-defined]
+        more = {"size": [len(cases)] * len(cases), "place": range(len(cases)), "mean": [float(np.mean(alone))] * len(cases)}
+        return [(Steering(angle + self.much * extra),) for angle, extra in zip(alone, more[self.by], strict=True)]
+
+    def fingerprint(self) -> str:
+        return f"batchwise {self.by} {self.much}"
+
+
+@pytest.mark.parametrize("by", ["size", "place", "mean"])
+def test_answers_that_depend_on_the_batch_are_refused(by: str) -> None:
+    """R71."""
+    health = health_of(campaign(system=Batchwise(by)))
+    (why,) = [concern.why for concern in health.refusals]
+    assert re.search(r"answers \d+ of \d+ times differently \(up to [\d.]+°\): answers must not depend", why)
+    assert "batch" not in named(health_of(campaign(system=Batchwise(by), inference_batch=1)))
+    assert "batch" not in named(health_of(campaign(system=Batchwise(by, much=1e-8))))
+
+
+@pytest.mark.parametrize("cases", [1, 2, 3])
+def test_few_cases_are_enough_to_see_the_batch(cases: int) -> None:
+    assert "batch" in named(health_of(campaign(source=FakeSource(cases), system=Batchwise("size"))))
+    assert "batch" not in named(health_of(campaign(source=FakeSource(cases))))
+
+
+def test_noise_is_not_taken_for_the_batch() -> None:
+    assert "batch" not in named(health_of(campaign(system=Noisy(0.5))))
+
+
+@dataclass(frozen=True)
+class Labelled(FakeSource):
+    """Pictures with a labelled box."""
+
+    def __getitem__(self, key: str) -> Case:
+        return replace(super().__getitem__(key), truth=(Boxes2D(np.array([[2, 2, 9, 9]]), ("Car",)),))
+
+
+def one_box(case: Case) -> Boxes2D:
+    level = brightness(pixels_of(case))
+    return Boxes2D(np.array([[2, 2, 9 + level / 50, 9]]), ("car",), np.array([0.9]))
+
+
+@pytest.mark.parametrize("expect", [same_boxes, right_boxes])
+def test_kinds_that_no_label_has_are_refused_unless_any_will_do(expect: Callable[..., Relation]) -> None:
+    """R74: 'Car' and 'car' are two kinds."""
+    given = campaign(source=Labelled(24), system=FunctionSystem(one_box, "boxes"))
+    strict = Rule("brighter", Over(Brighten, beta=Range(5, 40)), expect(0.5))
+    loose = Rule("brighter", Over(Brighten, beta=Range(5, 40)), expect(0.5, kinds="any") & expect(0.4, kinds="any"))
+    (why,) = [one.why for one in health_of(replace(given, rules=(strict,))).refusals if one.name == "kinds"]
+    assert "the labels have 'Car', the system answers 'car'" in why
+    assert "kinds = \"any\" in the relation of rule 'brighter'" in why
+    assert "kinds" not in named(health_of(replace(given, rules=(loose,))))
+    counts = run(replace(given, rules=(loose,)), MemoryLedger()).as_dict()
+    assert counts["held"] == counts["rules"]["brighter"]["trials"] - counts["skipped"]
