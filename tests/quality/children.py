@@ -138,7 +138,7 @@ class Nursery:
 
 
 def _nurse() -> None:
-    parts = ("cli.main", "cli.execute", "run.launch", "report.html", "report.terminal", "search.sweep", "testing")
+    parts = ("cli.main", "cli.run", "cli.shrink", "run.launch", "report.html", "report.terminal", "search.sweep", "testing")
     for name in (*(f"swerve.{part}" for part in parts), *sys.argv[1:]):
         importlib.import_module(name)
     # What every process finds out for itself and then remembers.

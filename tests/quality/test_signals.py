@@ -91,7 +91,7 @@ def test_signal_ends_a_run_that_goes_on(tmp_path: Path, file: Path, whole: Path)
         lines = ended(process, PROMPT).splitlines()
         assert process.returncode == STOPS[stop], lines
         assert len(lines) == 1, lines
-        again = re.fullmatch(r"stopped; what is done is safe\. To go on: swerve (run .*)", lines[0])
+        again = re.fullmatch(r"stopped; completed trials are saved\. To resume: swerve (run .*)", lines[0])
         assert again, lines
         assert not workers_of(folder)
         assert (folder / "journal.jsonl").stat().st_size >= size

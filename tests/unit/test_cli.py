@@ -344,7 +344,7 @@ def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: i
     _, errors = process.communicate(timeout=30)
     assert process.returncode == code
     assert "Traceback" not in errors
-    assert f"To go on: swerve run {file} --into {folder}" in errors
+    assert f"To resume: swerve run {file} --into {folder}" in errors
     assert len(list(Run(folder).rows())) > 10
 
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from swerve.analysis.compare import Counts, Incomparable, Paired, RunComparison, _Merge, compare, findings_among
-from swerve.cli.share import add_parsers
+from swerve.cli.compare import add_parser
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Record, Search
 from swerve.core.case import Case
@@ -285,7 +285,7 @@ def test_other_differences_are_told(tmp_path: Path) -> None:
 def swerve(*words: object) -> int:
     """The command line, with these verbs alone."""
     top = argparse.ArgumentParser()
-    add_parsers(top.add_subparsers(required=True))
+    add_parser(top.add_subparsers(required=True))
     options = top.parse_args([str(word) for word in words])
     return int(options.verb(options))
 

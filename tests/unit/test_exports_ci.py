@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from swerve.cli.share import add_parsers
+from swerve.cli.export import add_parser
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Observation
 from swerve.core.relation import Rule
@@ -379,7 +379,7 @@ def test_replay_line_is_seen_from_here(mixed: Run, monkeypatch: pytest.MonkeyPat
 def swerve(*words: object) -> int:
     """The command line, with these verbs alone."""
     top = argparse.ArgumentParser()
-    add_parsers(top.add_subparsers(required=True))
+    add_parser(top.add_subparsers(required=True))
     options = top.parse_args([str(word) for word in words])
     return int(options.verb(options))
 

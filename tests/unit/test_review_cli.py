@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swerve.cli.review import add_options, review
+from swerve.cli.review import add_parser, review
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
 from swerve.store.view import Run
@@ -17,12 +17,10 @@ from tests.fixture_runs import Made, finding, held, keep_pictures, noise
 
 PROGRAM = """
 import argparse, sys
-from pathlib import Path
-from swerve.cli.review import add_options, review
+from swerve.cli.review import add_parser, review
 parser = argparse.ArgumentParser()
-parser.add_argument("folder", type=Path)
-add_options(parser)
-sys.exit(review(parser.parse_args()))
+add_parser(parser.add_subparsers())
+sys.exit(review(parser.parse_args(["review", *sys.argv[1:]])))
 """
 
 
@@ -36,9 +34,8 @@ def run(tmp_path: Path) -> Run:
 
 def called(run: Run, *words: object) -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    add_options(parser)
-    return review(parser.parse_args([str(run.folder), *map(str, words)]))
+    add_parser(parser.add_subparsers())
+    return review(parser.parse_args(["review", str(run.folder), *map(str, words)]))
 
 
 def ids(run: Run) -> list[str]:

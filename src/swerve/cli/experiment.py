@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from swerve.cli.options import HELD, add_trust, add_verb, add_workers
 from swerve.core.errors import InputError, did_you_mean, printable
 
 ABOUT = "repeat a paper's experiment: its tables, its printed numbers beside ours, and a page"
@@ -23,49 +24,39 @@ EPILOG = """experiments:
 --quick takes minutes, --full is as large as the paper's; both tell what they will cost before they start.
 The same folder goes on with what was stopped.
 """
-DONE = 0
 # Every experiment with the options that it alone has; its module has `experiment` and `estimate`.
 EXPERIMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"deeptest": ("profile", "error"), "lidar": ("independent", "retrain")}
 )
 
 
-def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
+def add_parser(verbs: Any) -> None:
     """Add `experiment` to the verbs of the command line."""
-    made: argparse.ArgumentParser = verbs.add_parser(
-        "experiment",
-        help=ABOUT,
-        description=ABOUT[0].upper() + ABOUT[1:] + ".",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.set_defaults(verb=experiment_verb)
-    made.add_argument("name", metavar="NAME", help=" or ".join(EXPERIMENTS))
-    made.add_argument("--into", type=Path, required=True, metavar="DIR", help="folder for runs, tables and the page")
-    size = made.add_mutually_exclusive_group()
+    verb = add_verb(verbs, "experiment", experiment, ABOUT, EPILOG)
+    verb.add_argument("name", metavar="NAME", help=" or ".join(EXPERIMENTS))
+    verb.add_argument("--into", type=Path, required=True, metavar="DIR", help="folder for runs, tables and the page")
+    size = verb.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="a few images or sweeps of everything")
     size.add_argument("--full", action="store_true", help="as many images or sweeps as the paper")
-    made.add_argument(
+    verb.add_argument(
         "--profile", metavar="NAME", help="deeptest: swerve (default), deeptest-2018 or deeptest-code; docs/deeptest.md"
     )
-    made.add_argument(
+    verb.add_argument(
         "--error",
         metavar="NAME",
         help="deeptest: how Eq. 3 measures error: mse (default), or rmse as the authors' script",
     )
-    made.add_argument("--independent", action="store_true", help="lidar: other frames for every series, as printed")
-    made.add_argument("--retrain", action="store_true", help="lidar: retrain with noise points, which --quick leaves out")
-    made.add_argument("--system", metavar="FILE", help="a campaign file whose system is tested instead of the zoo's")
-    made.add_argument("--source", metavar="FILE", help="a campaign file whose source is used (default: the one of --system)")
-    made.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default: %(default)s)")
-    made.add_argument("--workers", type=int, default=workers, metavar="N", help="processes (default: one per core)")
-    made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
-    made.add_argument("--force", action="store_true", help="run what `swerve check` refuses")
-    made.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    return made
+    verb.add_argument("--independent", action="store_true", help="lidar: other frames for every series, as printed")
+    verb.add_argument("--retrain", action="store_true", help="lidar: retrain with noise points, which --quick leaves out")
+    verb.add_argument("--system", metavar="FILE", help="a campaign file whose system is tested instead of the zoo's")
+    verb.add_argument("--source", metavar="FILE", help="a campaign file whose source is used (default: the one of --system)")
+    verb.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default: %(default)s)")
+    add_workers(verb)
+    add_trust(verb)
+    verb.add_argument("--force", action="store_true", help="run what `swerve check` refuses")
 
 
-def experiment_verb(options: argparse.Namespace) -> int:
+def experiment(options: argparse.Namespace) -> int:
     """Carry out `swerve experiment`."""
     from swerve.config.toml import ANYWHERE
     from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
@@ -90,14 +81,14 @@ def experiment_verb(options: argparse.Namespace) -> int:
     else:
         cost = module.estimate(level, subject.get("system"), subject.get("source"), **own)
         console.print(Text(f"{options.name}, {level}: {cost.told()} in {options.into}, if all is run"))
-    with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as watch:
+    with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as progress:
         base = Path(options.system).resolve().parent if options.system else ANYWHERE
         means = {"base": base, "trusted": tuple(options.trust), "force": options.force}
-        setting = Setting(options.into, level, options.seed, options.workers, watch, watch.head, **means)
+        setting = Setting(options.into, level, options.seed, options.workers, progress, progress.head, **means)
         page = module.experiment(setting, **subject, **own)
     print_page(page, console)
     console.print(Text(str(options.into / PAGE)))
-    return DONE
+    return HELD
 
 
 def _subject(options: argparse.Namespace) -> dict[str, Any]:

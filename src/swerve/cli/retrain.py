@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from swerve.cli.options import HELD, add_trust, add_verb, at_least_zero, whole
 from swerve.core.errors import InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -29,27 +30,21 @@ if TYPE_CHECKING:
 
 ABOUT = "train the model of a campaign on follow-ups too, and measure it before and after on cases that never trained"
 WEIGHTS, DATA, OUT, LOG, SUMMARY = "weights.safetensors", "data", "out", "command.log", "retrain.json"
-DONE = 0
 
 
-def add_parser(verbs: Any) -> argparse.ArgumentParser:
+def add_parser(verbs: Any) -> None:
     """Add `retrain` to the verbs of the command line."""
-    made: argparse.ArgumentParser = verbs.add_parser("retrain", help=ABOUT, description=ABOUT[0].upper() + ABOUT[1:] + ".")
-    made.set_defaults(verb=retrain_verb)
-    made.add_argument("target", metavar="FILE|RUN", help="a campaign: follow-ups are drawn; a run folder: its findings")
-    made.add_argument("--into", type=Path, required=True, metavar="DIR", help="new folder for everything that is written")
-    made.add_argument(
-        "--mix", type=_number, default=0.2, metavar="X", help="follow-ups for each case (default: %(default)s)"
+    verb = add_verb(verbs, "retrain", retrain, ABOUT)
+    verb.add_argument("target", metavar="FILE|RUN", help="a campaign: follow-ups are drawn; a run folder: its findings")
+    verb.add_argument("--into", type=Path, required=True, metavar="DIR", help="new folder for everything that is written")
+    verb.add_argument(
+        "--mix", type=at_least_zero, default=0.2, metavar="X", help="follow-ups for each case (default: %(default)s)"
     )
-    made.add_argument("--rule", action="append", default=[], metavar="NAME", help="only this rule's; may be repeated")
-    made.add_argument(
-        "--seed", type=_whole, default=0, metavar="N", help="of split, mix and training (default: %(default)s)"
-    )
-    _add_split(made.add_argument_group("the split"))
-    _add_training(made.add_argument_group("the training: torch fine-tuning, or an export with a command of yours"))
-    made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
-    made.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    return made
+    verb.add_argument("--rule", action="append", default=[], metavar="NAME", help="only this rule's; may be repeated")
+    verb.add_argument("--seed", type=whole, default=0, metavar="N", help="of split, mix and training (default: %(default)s)")
+    _add_split(verb.add_argument_group("the split"))
+    _add_training(verb.add_argument_group("the training: torch fine-tuning, or an export with a command of yours"))
+    add_trust(verb)
 
 
 def _add_split(group: Any) -> None:
@@ -57,40 +52,26 @@ def _add_split(group: Any) -> None:
         "groups: whole drives (default from 3 up); blocks: pieces of a drive with gaps; random: as printed, leaks neighbours"
     )
     group.add_argument("--split", choices=("groups", "blocks", "random"), help=ways)
-    group.add_argument("--test", type=_number, default=0.2, metavar="SHARE", help="kept for testing (default: %(default)s)")
-    group.add_argument("--val", type=_number, default=0.1, metavar="SHARE", help="for early stopping (default: %(default)s)")
-    group.add_argument("--blocks", type=_whole, default=10, metavar="N", help="pieces of a drive (default: %(default)s)")
-    group.add_argument("--gap", type=_whole, default=60, metavar="N", help="unused frames beside (default: %(default)s)")
+    group.add_argument("--test", type=at_least_zero, default=0.2, metavar="SHARE", help="test cases (default: %(default)s)")
+    group.add_argument(
+        "--val", type=at_least_zero, default=0.1, metavar="SHARE", help="validation cases (default: %(default)s)"
+    )
+    group.add_argument("--blocks", type=whole, default=10, metavar="N", help="pieces of a drive (default: %(default)s)")
+    group.add_argument("--gap", type=whole, default=60, metavar="N", help="unused frames beside (default: %(default)s)")
 
 
 def _add_training(group: Any) -> None:
-    group.add_argument("--epochs", type=_whole, default=20, metavar="N", help="passes at most (default: %(default)s)")
-    group.add_argument("--rate", type=_number, default=1e-4, metavar="X", help="learning rate (default: %(default)s)")
+    group.add_argument("--epochs", type=whole, default=20, metavar="N", help="passes at most (default: %(default)s)")
+    group.add_argument("--rate", type=at_least_zero, default=1e-4, metavar="X", help="learning rate (default: %(default)s)")
     forms = ("coco", "yolo", "voc", "kitti", "udacity")
     group.add_argument("--export", choices=forms, help="write the sets to DIR/data instead of fine-tuning")
     places = "{train}, {val}, {test}, {data} and {out} stand for places; no shell"
     group.add_argument("--command", metavar="LINE", help=f"run this on the export: {places}")
-    group.add_argument("--limit", type=_number, metavar="SECONDS", help="stop the command after so long")
+    group.add_argument("--limit", type=at_least_zero, metavar="SECONDS", help="stop the command after so long")
     group.add_argument("--after", metavar="FILE", help="a campaign file whose system is the retrained one, to compare")
 
 
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number >= 0):
-        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got '{text}'")
-    return number
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, got '{text}'")
-    return int(text)
-
-
-def retrain_verb(options: argparse.Namespace) -> int:
+def retrain(options: argparse.Namespace) -> int:
     """Carry out `swerve retrain`."""
     from swerve.report.terminal import RichProgress
     from swerve.run.executors.threads import settle_threads
@@ -112,7 +93,7 @@ def retrain_verb(options: argparse.Namespace) -> int:
         rows = _compared(campaign, after, prepared, options, progress)
     _write_summary(prepared, options, facts)
     _print(prepared, rows, options, console)
-    return DONE
+    return HELD
 
 
 def _campaign(options: argparse.Namespace) -> tuple[Campaign, Run | None]:

@@ -7,7 +7,9 @@ import contextlib
 import threading
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from swerve.cli.options import add_folder, add_trust, add_verb, count
 
 # What the verbs need is imported when they run: the parser is built for every command.
 if TYPE_CHECKING:
@@ -25,17 +27,19 @@ NARROW = 36
 TOLD = 20  # conflicts printed
 
 
-def add_options(verb: argparse.ArgumentParser) -> None:
-    """Give `verb` the options of `swerve review`, all but the run folder."""
+def add_parser(verbs: Any) -> None:
+    """Add `review` to the verbs of the command line."""
+    verb = add_verb(verbs, "review", review, ABOUT)
+    add_folder(verb)
     verb.add_argument("--reviewer", metavar="NAME", help=f"whose marks these are (default: {REVIEWER})")
     verb.add_argument("--only", type=Path, metavar="FILE", help="just the findings whose ids are in a text file, one a line")
-    verb.add_argument("--sample", type=_at_least_1, metavar="N", help="N findings drawn at random, the same for everybody")
+    verb.add_argument("--sample", type=count, metavar="N", help="N findings drawn at random, the same for everybody")
     verb.add_argument("--all", action="store_true", help="draw the sample from all judged trials, those that held too")
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample (default: %(default)s)")
     verb.add_argument("--port", type=_port, default=0, metavar="N", help="of the local page (default: a free one)")
     verb.add_argument("--no-browser", action="store_true", help="print the address and leave opening it to you")
     verb.add_argument("--show-marks", action="store_true", help="show others' marks before your own is made")
-    verb.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help=_TRUST)
+    add_trust(verb)
     instead = verb.add_mutually_exclusive_group()
     instead.add_argument("--agreement", action="store_true", help="print results, kappa and conflicts; write the tables")
     instead.add_argument("--export", type=Path, metavar="FILE.csv", help="write the marks (of --reviewer, or all) to a file")
@@ -43,15 +47,6 @@ def add_options(verb: argparse.ArgumentParser) -> None:
         "--import", type=Path, metavar="FILE.csv", dest="bring", help="add the marks of a file, all or none"
     )
     instead.add_argument("--export-page", type=Path, metavar="FILE.html", help="write a page that works without a server")
-
-
-_TRUST = "run this Python file where the campaign names it; may be repeated"
-
-
-def _at_least_1(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got '{text}'")
-    return int(text)
 
 
 def _port(text: str) -> int:
@@ -90,8 +85,8 @@ def _import(run: Run, options: argparse.Namespace) -> int:
     from swerve.review.exchange import import_marks
 
     done = import_marks(run, options.bring, reviewer=options.reviewer)
-    for name, count in done.changed.items():
-        _say(f"{name}: {count} marks new or changed")
+    for name, changed in done.changed.items():
+        _say(f"{name}: {changed} marks new or changed")
     _say(f"{done.same} marks were there already" if done.same else f"imported from {options.bring}")
     _write_tables(run)
     return 0
