@@ -256,7 +256,7 @@ def _one_thread() -> Iterator[None]:
     """As a run does, for equal sums everywhere; the tests of others get their threads back."""
     import cv2
 
-    from swerve.run.executors.threads import settle_threads
+    from swerve.run.executors.cores import settle_threads
 
     torch = sys.modules.get("torch")
     before = cv2.getNumThreads(), torch.get_num_threads() if torch else 0

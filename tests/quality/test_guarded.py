@@ -20,7 +20,7 @@ from swerve.core.relation import Fault, Status
 from swerve.core.system import Answer
 from swerve.run.executors.processes import Allowance
 from swerve.run.replay import replay, sought_in
-from swerve.run.replay_alone import replay_guarded
+from swerve.run.replay import replay_guarded
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.fixture_runs import Made, failed, held

@@ -23,12 +23,10 @@ from swerve.report.numbers import PAGE
 from swerve.report.terminal import RichProgress, print_health, print_shrunk
 from swerve.run.check import Health, examine
 from swerve.run.engine import NothingUsable, observe
-from swerve.run.executors.cores import refuse_crowd
+from swerve.run.executors.cores import refuse_crowd, settle_threads
 from swerve.run.executors.processes import Allowance
-from swerve.run.executors.threads import settle_threads
 from swerve.run.launch import executor_for, open_run
-from swerve.run.replay import rebuild, refuse_changed, replay
-from swerve.run.replay_alone import replay_guarded
+from swerve.run.replay import rebuild, refuse_changed, replay, replay_guarded
 from swerve.run.shrink import shrink
 from swerve.store.folder import locked
 from swerve.store.record_json import Finding, finding_of

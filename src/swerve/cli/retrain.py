@@ -93,7 +93,7 @@ def _whole(text: str) -> int:
 def retrain_verb(options: argparse.Namespace) -> int:
     """Carry out `swerve retrain`."""
     from swerve.report.terminal import RichProgress
-    from swerve.run.executors.threads import settle_threads
+    from swerve.run.executors.cores import settle_threads
     from swerve.sources.export import refuse_occupied
 
     if options.command and not options.export:

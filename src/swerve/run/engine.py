@@ -11,7 +11,8 @@ from typing import Protocol
 from swerve.core.campaign import Campaign, CoverageMeter, Observation, Plan, Record, Session, Trial, learns
 from swerve.core.errors import InputError, ModelError, printable
 from swerve.core.relation import Status, Verdict
-from swerve.run.evaluator import FOREIGN, Evaluator, brief, chunks, read_case, sentence
+from swerve.run.answers import FOREIGN, brief, sentence
+from swerve.run.evaluator import Evaluator, chunks, read_case
 from swerve.run.executors.in_process import Executor, InProcess
 from swerve.run.ledger import Ledger
 from swerve.run.repeat import ask_again, failed_again

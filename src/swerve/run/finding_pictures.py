@@ -32,9 +32,10 @@ from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.core.system import WhiteBox
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Region, Value
+from swerve.run.answers import FOREIGN
 from swerve.run.data_guard import refuse_changed_input
 from swerve.run.engine import NoProgress, Progress
-from swerve.run.evaluator import FOREIGN, read_case
+from swerve.run.evaluator import read_case
 from swerve.store.artifacts import FEATURES, FINDINGS, REGION, SHA_DIGITS
 from swerve.store.files import npy_bytes, sensor_file, sync_folder, write_synced
 from swerve.store.record_json import Finding

@@ -20,10 +20,9 @@ from swerve.core.errors import InputError, ModelError
 from swerve.run.check import examine
 from swerve.run.data_guard import keep_file_list, name_changed_files
 from swerve.run.engine import NothingAnswered, NothingUsable, Progress, run
-from swerve.run.executors.cores import cores, refuse_crowd
+from swerve.run.executors.cores import cores, refuse_crowd, settle_threads
 from swerve.run.executors.in_process import Executor, InProcess
-from swerve.run.executors.processes import Allowance, crew_of
-from swerve.run.executors.threads import settle_threads
+from swerve.run.executors.processes import Allowance, process_workers
 from swerve.run.finding_pictures import keep_pictures
 from swerve.run.summary import Summary
 from swerve.store.artifacts import FINDINGS
@@ -156,13 +155,13 @@ def executor_for(
             "this campaign holds objects that no file can rebuild, so it runs in this process alone, not on Ray"
         )
     if on:
-        from swerve.run.executors.ray import ray_crew
+        from swerve.run.executors.ray import ray_workers
 
-        return ray_crew(
+        return ray_workers(
             *(loaded.campaign, folder, loaded.base), address=on, workers=workers or 1, trusted=trusted, allowance=allowance
         )
     if workers and rebuildable:
-        return crew_of(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
+        return process_workers(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
     return contextlib.nullcontext(InProcess(loaded.campaign))
 
 
