@@ -101,7 +101,7 @@ class RuleTest:
         """Try the rule; a test that cannot be judged ends here."""
         if self.replaying:
             return self.shared.replayed(self.rule, self.replaying)
-        tried = self.shared.tried(self.rule)
+        tried = self.shared.run_rule(self.rule)
         if len(tried.findings) <= (self.most or 0):
             if tried.broken:
                 pytest.fail(_line(f"{self.rule}: {tried.broken}"), pytrace=False)
