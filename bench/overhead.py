@@ -32,7 +32,7 @@ from swerve.core.case import Case
 from swerve.core.values import Image, Steering
 from swerve.methods.demo import another_sky, demo
 from swerve.run.evaluator import Threads
-from swerve.run.executors.threads import settle_threads
+from swerve.run.executors.cores import settle_threads
 from swerve.run.launch import run_into
 from swerve.systems.torch import TorchSystem
 from swerve.world.source import World

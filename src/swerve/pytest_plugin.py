@@ -101,7 +101,7 @@ class RuleTest:
         """Try the rule; a test that cannot be judged ends here."""
         if self.replaying:
             return self.shared.replayed(self.rule, self.replaying)
-        tried = self.shared.tried(self.rule)
+        tried = self.shared.run_rule(self.rule)
         if len(tried.findings) <= (self.most or 0):
             if tried.broken:
                 pytest.fail(_line(f"{self.rule}: {tried.broken}"), pytrace=False)
@@ -256,7 +256,7 @@ def _one_thread() -> Iterator[None]:
     """As a run does, for equal sums everywhere; the tests of others get their threads back."""
     import cv2
 
-    from swerve.run.executors.threads import settle_threads
+    from swerve.run.executors.cores import settle_threads
 
     torch = sys.modules.get("torch")
     before = cv2.getNumThreads(), torch.get_num_threads() if torch else 0

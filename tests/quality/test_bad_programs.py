@@ -30,7 +30,7 @@ from swerve.core.space import Over, Range
 from swerve.core.system import System
 from swerve.core.values import Boxes2D, Signal, Steering
 from swerve.relations.steering import same_angle
-from swerve.run.evaluator import answer_all
+from swerve.run.answers import answer_all
 from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.view import Run

@@ -19,8 +19,7 @@ from swerve.core.errors import StoreError
 from swerve.core.relation import Fault, Status
 from swerve.core.system import Answer
 from swerve.run.executors.processes import Allowance
-from swerve.run.replay import replay, sought_in
-from swerve.run.replay_alone import replay_guarded
+from swerve.run.replay import find_target, replay, replay_guarded
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.fixture_runs import Made, failed, held
@@ -191,13 +190,13 @@ def test_error_of_a_run_replays(
 def test_errors_are_sought_by_enough_of_their_id(tmp_path: Path) -> None:
     run = Made([failed("a", "boom", kind=Fault.OOM), held("b")]).write(tmp_path / "run")
     row = next(run.trials())
-    sought = sought_in(run, row["id"][:8])
+    sought = find_target(run, row["id"][:8])
     assert (sought.finding.id, sought.status, sought.kind) == (row["id"], Status.ERROR, Fault.OOM)
     for prefix in ("", row["id"][:3], "zzzz"):
         with pytest.raises(StoreError, match="no finding"):
-            sought_in(run, prefix)
+            find_target(run, prefix)
     with pytest.raises(StoreError, match="no finding"):
-        sought_in(run, row["id"], shrunk=True)
+        find_target(run, row["id"], shrunk=True)
 
 
 def test_recorded_failure_says_how_to_ask_again(

@@ -21,8 +21,8 @@ from swerve.core.system import Answer
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Image, PointCloud, Value
 from swerve.relations.steering import same_angle
+from swerve.run.answers import WRITTEN, answer_all
 from swerve.run.engine import run
-from swerve.run.evaluator import WRITTEN, answer_all
 from swerve.run.launch import run_into
 from swerve.run.replay import replay
 from swerve.search.sweep import Sweep

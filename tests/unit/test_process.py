@@ -26,7 +26,7 @@ from swerve.core.relation import Fault, Rule, Verdict
 from swerve.core.space import Over, Range
 from swerve.core.values import Group, Image, PointCloud, Signal, Steering
 from swerve.relations.steering import same_angle
-from swerve.run.evaluator import answer_all
+from swerve.run.answers import answer_all
 from swerve.run.launch import run_into
 from swerve.run.replay import replay
 from swerve.search.sweep import Sweep

@@ -63,7 +63,7 @@ def experiment(options: argparse.Namespace) -> int:
     from swerve.report.experiment_page import print_page
     from swerve.report.numbers import PAGE
     from swerve.report.terminal import RichProgress
-    from swerve.run.executors.threads import settle_threads
+    from swerve.run.executors.cores import settle_threads
 
     if options.name not in EXPERIMENTS:
         near = did_you_mean(options.name, EXPERIMENTS)

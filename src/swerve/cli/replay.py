@@ -25,9 +25,8 @@ def replay(options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from swerve.run.executors.threads import settle_threads
-    from swerve.run.replay import replay as replay_here
-    from swerve.run.replay_alone import replay_guarded
+    from swerve.run.executors.cores import settle_threads
+    from swerve.run.replay import replay as replay_here, replay_guarded
 
     settle_threads()
     if options.here:

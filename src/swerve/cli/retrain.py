@@ -74,7 +74,7 @@ def _add_training(group: Any) -> None:
 def retrain(options: argparse.Namespace) -> int:
     """Carry out `swerve retrain`."""
     from swerve.report.terminal import RichProgress
-    from swerve.run.executors.threads import settle_threads
+    from swerve.run.executors.cores import settle_threads
     from swerve.sources.export import refuse_occupied
 
     if options.command and not options.export:

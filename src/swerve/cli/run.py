@@ -14,7 +14,6 @@ from swerve.cli.options import (
     FOUND,
     HELD,
     MODEL_FAILED,
-    Stopped,
     add_campaign,
     add_execution,
     add_trust,

@@ -16,7 +16,7 @@ from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, SwerveError, printable
 from swerve.core.values import Boxes2D, Boxes3D, find
 from swerve.report.sweep_pictures import drawn, read_sweeps
-from swerve.run.executors.threads import settle_threads
+from swerve.run.executors.cores import settle_threads
 from swerve.run.finding_pictures import files_of
 from swerve.run.replay import rebuild
 from swerve.store.artifacts import pictures_of

@@ -1,4 +1,4 @@
-"""A campaign in this process, from its description to a finished run folder."""
+"""A campaign from its description to a finished run folder."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from swerve.core.errors import InputError, ModelError
 from swerve.run.check import examine
 from swerve.run.data_guard import keep_file_list, name_changed_files
 from swerve.run.engine import NothingAnswered, NothingUsable, Progress, run
-from swerve.run.executors.cores import cores, refuse_crowd
+from swerve.run.executors.cores import cores, refuse_crowd, settle_threads
 from swerve.run.executors.in_process import Executor, InProcess
-from swerve.run.executors.processes import Allowance, crew_of
-from swerve.run.executors.threads import settle_threads
+from swerve.run.executors.processes import Allowance, process_workers
 from swerve.run.finding_pictures import keep_pictures
 from swerve.run.summary import Summary
 from swerve.store.artifacts import FINDINGS
@@ -102,7 +101,7 @@ def run_into(
     folder = folder.absolute()  # a model may change the working folder under us
     campaign = loaded.campaign
     started, cpu = time.time(), time.process_time()
-    with collecting_little(), open_store(loaded, folder, trusted=trusted, repair=repair) as store:
+    with less_garbage_collection(), open_store(loaded, folder, trusted=trusted, repair=repair) as store:
         if store.repaired:
             tell(str(store.repaired))
         try:
@@ -114,7 +113,7 @@ def run_into(
             if isinstance(error, NothingUsable):
                 raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
             raise
-        except NothingAnswered as error:  # a longer time or more memory would not be tried: the journal has the answers
+        except NothingAnswered as error:  # the journal has the failures: a longer time or more memory would not be tried
             raise ModelError(f"{error}; as recorded in {folder}: choose another --into to ask again") from error
         finished = Run(folder)
         if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
@@ -149,20 +148,18 @@ def executor_for(
     allowance: Allowance | None = None,
     on: str | None = None,
 ) -> contextlib.AbstractContextManager[Executor]:
-    """Worker processes, here or `on` Ray, where some are asked for and can rebuild the campaign; else this process."""
+    """Worker processes, here or `on` Ray, if `workers` are wanted and can rebuild the campaign; otherwise this process."""
     rebuildable = Run(folder).identity["rebuildable"]
     if on and not rebuildable:
-        raise InputError(
-            "this campaign holds objects that no file can rebuild, so it runs in this process alone, not on Ray"
-        )
+        raise InputError("this campaign holds objects that no file can rebuild, so it runs in this process only, not on Ray")
     if on:
-        from swerve.run.executors.ray import ray_crew
+        from swerve.run.executors.ray import ray_workers
 
-        return ray_crew(
+        return ray_workers(
             *(loaded.campaign, folder, loaded.base), address=on, workers=workers or 1, trusted=trusted, allowance=allowance
         )
     if workers and rebuildable:
-        return crew_of(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
+        return process_workers(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
     return contextlib.nullcontext(InProcess(loaded.campaign))
 
 
@@ -171,15 +168,15 @@ def _inspect(campaign: Campaign, folder: Path, force: bool, executor: Executor, 
     if under_way and (folder / HEALTH).exists():
         return
     health = examine(campaign, baseline, executor, folder)
-    told = health.as_dict()
-    write_whole(folder / HEALTH, json_bytes({key: told[key] for key in ("baseline", "concerns", "healthy")}))
+    content = health.as_dict()
+    write_whole(folder / HEALTH, json_bytes({key: content[key] for key in ("baseline", "concerns", "healthy")}))
     if not (force or under_way):
         health.refuse()
 
 
 @contextlib.contextmanager
-def collecting_little() -> Iterator[None]:
-    """Keep the collector off what is there already: walking torch's objects over and over costs a tenth of a run."""
+def less_garbage_collection() -> Iterator[None]:
+    """Keep the garbage collector off what exists already: walking torch's objects again and again costs a tenth of a run."""
     gc.freeze()
     try:
         yield

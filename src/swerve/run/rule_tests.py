@@ -1,4 +1,4 @@
-"""Rules tried one by one, as tests are: one baseline for all of them, and a run folder for each."""
+"""Rules run one by one, as tests: one baseline for all of them, and a run folder for each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from swerve.store.folder import locked
 from swerve.store.record_json import Finding
 from swerve.store.view import CAMPAIGN, Run
 
-FORCE = "to test it nevertheless: force=True"
+FORCE = "to test it anyway: force=True"
 PICTURED = 20  # findings of a rule whose pictures are kept
 LONGEST_NAME = 60  # characters of a folder
 
@@ -47,7 +47,7 @@ class RuleTestRequest:
     trust: tuple[str, ...] = ()
 
     def file(self, home: Path) -> Path | None:
-        """The campaign's file, which is looked for from `home`, the folder of the test."""
+        """The campaign's file, relative to `home`, the folder of the test."""
         given = self.campaign
         return home / given if isinstance(given, str) and (given.endswith(".toml") or ":" not in given) else None
 
@@ -56,10 +56,10 @@ class RuleTestRequest:
         return [home / name for name in self.trust]
 
     def names(self, home: Path) -> list[str]:
-        """The names of its rules; a file is read for them, but nothing that it describes is built."""
+        """The names of its rules, read from a file without building what it describes."""
         if (file := self.file(home)) and (names := _names_in(read_toml(file).get("rule"))):
             return names
-        return [rule.name for rule in self.load(home).campaign.rules]  # or the sentence that says what is wrong
+        return [rule.name for rule in self.load(home).campaign.rules]  # or the error that says what is wrong
 
     def load(self, home: Path) -> Loaded:
         """The campaign itself."""
@@ -75,7 +75,7 @@ def _names_in(tables: Any) -> list[str]:
 
 
 class WithBaseline(InProcess):
-    """This process as executor, with a baseline that is already measured."""
+    """An executor in this process with a baseline that is already measured."""
 
     def __init__(self, campaign: Campaign, seen: Mapping[str, Observation]) -> None:
         super().__init__(campaign)
@@ -87,13 +87,13 @@ class WithBaseline(InProcess):
 
 @dataclass(frozen=True)
 class RuleResult:
-    """How a rule did: its findings, worst first, and why it could not be judged, if so."""
+    """The outcome of a rule: its findings, worst first, and why it could not be judged, if so."""
 
     findings: list[Finding]
     told: str  # the counts
-    broken: str = ""  # by errors
-    idle: str = ""  # as nothing could be judged
-    doubt: str = ""  # whether that says anything
+    broken: str = ""  # the first error
+    idle: str = ""  # why nothing could be judged
+    doubt: str = ""  # why it means little that the rule holds
 
 
 class RuleTests:
@@ -117,7 +117,7 @@ class RuleTests:
         return replace(self.loaded.campaign, rules=(self.loaded.campaign.rule(rule),))
 
     def executor(self, rule: str) -> WithBaseline:
-        """Who does the work for one rule."""
+        """The executor for one rule."""
         if isinstance(self._examined, SwerveError):
             raise self._examined
         seen, health = self._examined
@@ -128,14 +128,14 @@ class RuleTests:
         return executor
 
     def doubt(self, rule: str) -> str:
-        """Why it says little that a rule holds, if so."""
+        """Why it means little that a rule holds, if so."""
         health = None if isinstance(self._examined, SwerveError) else self._examined[1]
         concern = health.without_effect(rule) if health else None
         return concern.why if concern else ""
 
     @cached_property
     def _examined(self) -> tuple[dict[str, Observation], Health | None] | SwerveError:
-        """The baseline and its health, or why it is of no use: that is not found out twice either."""
+        """The baseline and its health, or the error that makes it useless: both are found once for all rules."""
         campaign = self.loaded.campaign
         here = InProcess(campaign)
         try:
@@ -147,7 +147,7 @@ class RuleTests:
             return error
         return seen, health
 
-    def tried(self, rule: str) -> RuleResult:
+    def run_rule(self, rule: str) -> RuleResult:
         """Run one rule into its folder, from the start."""
         campaign, folder = self.alone(rule), self.folder(rule)
         executor = self.executor(rule)
@@ -168,7 +168,7 @@ class RuleTests:
             with locked(folder):
                 run = Run(folder)
                 (made,) = shrink(run, [finding], self.executor(rule), same=same_fault(run), trusted=self.trusted)
-        except StoreError as error:  # the system is not of one mind about it
+        except StoreError as error:  # the finding is not reproducible
             return str(error)
         return f"{made.words}: {made.finding.why}"
 
@@ -185,21 +185,21 @@ class RuleTests:
 
 def _refuse_sick(health: Health) -> None:
     for concern in health.refusals:
-        if concern.name != NOTHING:  # of that each rule is told by itself
+        if concern.name != NOTHING:  # reported for each rule by itself
             raise InputError(f"{concern.why}; {FORCE}")
 
 
 def _refuse_idle(health: Health, rule: str) -> None:
-    """Refuse a rule that would hold whatever the system is, where no other finds anything either (R29)."""
+    """Refuse a rule that would hold for any system, where no other rule can find anything either (R29)."""
     concern = health.without_effect(rule)
     if concern and any(one.name == NOTHING for one in health.refusals):
         raise InputError(f"nothing to find: {concern.why}; {FORCE}")
 
 
 def _clear(folder: Path) -> None:
-    """Remove the run of an earlier test, as a test starts anew; whatever else is there the store refuses."""
+    """Remove the run of an earlier test; the store refuses a folder with anything else in it."""
     if (folder / CAMPAIGN).is_file():
-        locked(folder).close()  # not while somebody writes there
+        locked(folder).close()  # not while another process writes there
         shutil.rmtree(folder)
 
 
@@ -207,7 +207,8 @@ def _counts(summary: Summary) -> str:
     counts = summary.as_dict()
     judged = counts["held"] + counts["violated"]
     beside = "".join(f", {counts[name]} {name}" for name in ("skipped", "errors") if counts[name])
-    return f"{counts['violated']} of {judged} trials violated{beside}"
+    flaky = f" ({counts['flaky']} of {counts['asked_again']} asked again are flaky)" if counts["flaky"] else ""
+    return f"{counts['violated']} of {judged} trials violated{flaky}{beside}"
 
 
 def _broken(summary: Summary, finished: Run) -> str:

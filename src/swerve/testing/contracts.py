@@ -18,7 +18,7 @@ from swerve.core.system import System
 from swerve.core.transformation import Transformation, Unchanged, params_of
 from swerve.core.values import Steering
 from swerve.relations.steering import same_angle
-from swerve.run.evaluator import answer_all
+from swerve.run.answers import answer_all
 from swerve.run.ledger import Ledger
 from swerve.testing.fakes import FakeSource, sample_case
 from swerve.transformations.photometric import Brighten

@@ -23,7 +23,7 @@ from swerve.relations.obstacles import Changes, changes, in_region, labelled
 from swerve.report.birdseye import around, before_after
 from swerve.report.cells import Row
 from swerve.report.experiment_page import PicturePanel, Section, TablePanel
-from swerve.run.evaluator import answer_all
+from swerve.run.answers import answer_all
 from swerve.run.executors.in_process import InProcess
 from swerve.run.shrink import shrink
 from swerve.search.fuzz import Fuzz, FuzzSession, Siege
