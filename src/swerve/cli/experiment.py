@@ -59,7 +59,13 @@ def add_parser(verbs: Any, workers: int) -> argparse.ArgumentParser:
     made.add_argument("--source", metavar="FILE", help="a campaign file whose source is used (default: the one of --system)")
     made.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default: %(default)s)")
     made.add_argument("--workers", type=int, default=workers, metavar="N", help="processes (default: one per core)")
-    made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
+    made.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let the campaign run this Python file, module or program",
+    )
     made.add_argument("--force", action="store_true", help="run what `swerve check` refuses")
     made.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return made

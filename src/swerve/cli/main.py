@@ -207,8 +207,8 @@ def _folder(verb: argparse.ArgumentParser) -> None:
 
 
 def _trusting(verb: argparse.ArgumentParser) -> None:
-    about = "run this Python file where the campaign names it; may be repeated"
-    verb.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help=about)
+    about = "let the campaign run this Python file, module or program; may be repeated"
+    verb.add_argument("--trust", action="append", default=[], metavar="NAME", help=about)
 
 
 def _working(verb: argparse.ArgumentParser) -> None:
@@ -377,7 +377,7 @@ def _report(options: argparse.Namespace) -> int:
     return HELD
 
 
-def _make_pictures(run: Run, trusted: Sequence[Path]) -> None:
+def _make_pictures(run: Run, trusted: Sequence[str]) -> None:
     """The pictures of a run that was stopped before it made them; the report does without where they cannot be had."""
     from swerve.analysis.groups import worth_keeping
     from swerve.run.executors.cores import cores

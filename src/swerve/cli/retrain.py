@@ -47,7 +47,13 @@ def add_parser(verbs: Any) -> argparse.ArgumentParser:
     )
     _add_split(made.add_argument_group("the split"))
     _add_training(made.add_argument_group("the training: torch fine-tuning, or an export with a command of yours"))
-    made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
+    made.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let the campaign run this Python file, module or program",
+    )
     made.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return made
 

@@ -35,7 +35,7 @@ def add_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--port", type=_port, default=0, metavar="N", help="of the local page (default: a free one)")
     verb.add_argument("--no-browser", action="store_true", help="print the address and leave opening it to you")
     verb.add_argument("--show-marks", action="store_true", help="show others' marks before your own is made")
-    verb.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help=_TRUST)
+    verb.add_argument("--trust", action="append", default=[], metavar="NAME", help=_TRUST)
     instead = verb.add_mutually_exclusive_group()
     instead.add_argument("--agreement", action="store_true", help="print results, kappa and conflicts; write the tables")
     instead.add_argument("--export", type=Path, metavar="FILE.csv", help="write the marks (of --reviewer, or all) to a file")
@@ -45,7 +45,7 @@ def add_options(verb: argparse.ArgumentParser) -> None:
     instead.add_argument("--export-page", type=Path, metavar="FILE.html", help="write a page that works without a server")
 
 
-_TRUST = "run this Python file where the campaign names it; may be repeated"
+_TRUST = "let the campaign run this Python file, module or program; may be repeated"
 
 
 def _at_least_1(text: str) -> int:

@@ -54,8 +54,8 @@ def _add_export(verbs: Any) -> None:
     made.add_argument("--out", type=Path, metavar="FILE", help=f"a file, or a new folder (default: in DIR/{EXPORTS})")
     kept = "leave home folders and the names of user and host in the texts"
     made.add_argument("--keep-paths", action="store_true", help=kept)
-    about = "run this Python file where the campaign names it; may be repeated"
-    made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help=about)
+    about = "let the campaign run this Python file, module or program; may be repeated"
+    made.add_argument("--trust", action="append", default=[], metavar="NAME", help=about)
 
 
 def _verb(verbs: Any, name: str, function: Callable[..., int], about: str, epilog: str = "") -> argparse.ArgumentParser:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -34,8 +33,8 @@ from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Region, Value
 from swerve.run.engine import NoProgress, Progress
 from swerve.run.evaluator import FOREIGN, read_case
-from swerve.store.artifacts import FEATURES, FINDINGS, REGION, SHA_DIGITS
-from swerve.store.files import npy_bytes, sensor_file, sync_folder, write_synced
+from swerve.store.artifacts import FEATURES, FINDINGS, KEPT, REGION, SHA_DIGITS
+from swerve.store.files import clear_folder, npy_bytes, replace_folder, sensor_file, sync_folder, write_synced
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
@@ -53,7 +52,7 @@ def keep_pictures(
     campaign: Campaign,
     best: Collection[Finding],
     *,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     progress: Progress | None = None,
     threads: int = 1,
 ) -> None:
@@ -65,8 +64,8 @@ def keep_pictures(
     progress.begin("pictures", len(best))
     partial = run.folder / PARTIAL
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
+        clear_folder(partial, KEPT)
+        partial.mkdir(exist_ok=True)
         inside = Inside(campaign, _looked_into(best))
         for source, followup in _in_order(_kept, _pieces(run, campaign, best, partial, trusted), threads):
             if followup:
@@ -74,8 +73,7 @@ def keep_pictures(
             progress.advance(1, 0)
         inside.write(partial / FEATURES)
         sync_folder(partial)
-        shutil.rmtree(run.folder / FINDINGS, ignore_errors=True)
-        partial.rename(run.folder / FINDINGS)
+        replace_folder(partial, run.folder / FINDINGS, KEPT)
         sync_folder(run.folder)
     except OSError as error:
         raise EnvironmentFault(f"{partial}: pictures cannot be written: {error.strerror}") from error
@@ -173,14 +171,14 @@ class _Piece:
 
 
 def _pieces(
-    run: Run, campaign: Campaign, best: Collection[Finding], folder: Path, trusted: Collection[Path]
+    run: Run, campaign: Campaign, best: Collection[Finding], folder: Path, trusted: Collection[str | Path]
 ) -> Iterator[_Piece]:
     """Every finding with what no finding before it has kept."""
-    base, kept = run.base, set[str]()
+    base, trust, kept = run.base, run.trust(trusted), set[str]()
     for finding, source in _with_sources(best, campaign):
         source_kept = source.input_sha in kept
         kept.add(source.input_sha)
-        change = None if finding.input_sha in kept else build_change(finding.change, base, trusted)
+        change = None if finding.input_sha in kept else build_change(finding.change, base, trust)
         kept.add(finding.input_sha)
         yield _Piece(folder, finding, source, source_kept, change)
 

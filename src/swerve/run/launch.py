@@ -37,7 +37,7 @@ def run_into(
     folder: Path,
     *,
     progress: Progress | None = None,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     force: bool = False,
     workers: int = 0,
     allowance: Allowance | None = None,
@@ -101,7 +101,7 @@ def hands_for(
     folder: Path,
     *,
     workers: int,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     allowance: Allowance | None = None,
     on: str | None = None,
 ) -> contextlib.AbstractContextManager[Executor]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from swerve.config.toml import Builder, build_change, load_campaign
+from swerve.config.toml import Builder, build_change, call_factory, describe
+from swerve.config.trust import Trust, named_in
 from swerve.core.campaign import Campaign
 from swerve.core.encode import close, encode
 from swerve.core.errors import StoreError
@@ -69,13 +70,21 @@ class ReplayTarget:
 
 
 def replay(
-    folder: Path, prefix: str, *, shrunk: bool = False, campaign: Campaign | None = None, trusted: Collection[Path] = ()
+    folder: Path,
+    prefix: str,
+    *,
+    shrunk: bool = False,
+    campaign: Campaign | None = None,
+    trusted: Collection[str | Path] = (),
 ) -> ReplayResult:
     """Run the trial whose id starts with `prefix` again, alone and in this process; or what it was `shrunk` to."""
     run = Run(folder)
     sought = sought_in(run, prefix, shrunk=shrunk)
-    campaign = campaign or rebuild(run, trusted)
-    return compared(sought, answered(run, evaluator_of(run, campaign), sought, trusted), changed_since(run, campaign))
+    trust = run.trust(trusted)
+    if campaign is not None:  # the caller's own: what it names needs no further consent
+        trust = trust.joined(named_in(describe(campaign, run.base), run.base))
+    campaign = campaign or rebuild(run, trust)
+    return compared(sought, answered(run, evaluator_of(run, campaign), sought, trust), changed_since(run, campaign))
 
 
 def sought_in(run: Run, prefix: str, *, shrunk: bool = False) -> ReplayTarget:
@@ -102,11 +111,11 @@ def evaluator_of(run: Run, campaign: Campaign) -> Evaluator:
     return Evaluator(campaign, {seen.case: seen for seen in run.baseline()})
 
 
-def answered(run: Run, evaluate: Evaluator, sought: ReplayTarget, trusted: Collection[Path] = ()) -> Answered:
+def answered(run: Run, evaluate: Evaluator, sought: ReplayTarget, trusted: Collection[str | Path] | Trust = ()) -> Answered:
     """Ask the system again, here and now."""
     finding, campaign = sought.finding, evaluate.campaign
     case = read_case(campaign, finding.case)
-    change = build_change(finding.change, run.base, trusted)
+    change = build_change(finding.change, run.base, run.trust(trusted))
     followup = change(case)
     shas = case.input_sha, followup.input_sha  # as made: a system may write into what it is shown
     before, after = (answer_all(campaign.system, [item])[0] for item in (case, followup))
@@ -151,16 +160,16 @@ def _smallest(run: Run, finding: Finding) -> Finding:
     return made.finding
 
 
-def rebuild(run: Run, trusted: Collection[Path] = ()) -> Campaign:
+def rebuild(run: Run, trusted: Collection[str | Path] | Trust = ()) -> Campaign:
     """The campaign of a run folder, from `campaign.json` alone."""
     if factory := run.identity["factory"]:
-        return load_campaign(factory, trusted).campaign
+        return call_factory(factory, run.trust(trusted))
     if not run.identity["rebuildable"]:
         raise StoreError(
             f"{run.folder}: this campaign was made by a Python script and holds objects that no file can rebuild; "
             "call swerve.replay(folder, id, campaign=...) from that script"
         )
-    return Builder(f"{CAMPAIGN}:", run.base, trusted).campaign(run.identity["campaign"])
+    return Builder(f"{CAMPAIGN}:", run.base, run.trust(trusted)).campaign(run.identity["campaign"])
 
 
 def _hash_differs(what: str, then: str, now: str) -> list[str]:

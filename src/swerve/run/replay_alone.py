@@ -18,7 +18,12 @@ CASES = 2  # that a replay asks for: the source and its follow-up
 
 
 def replay_guarded(
-    folder: Path, prefix: str, *, shrunk: bool = False, trusted: Collection[Path] = (), allowance: Allowance | None = None
+    folder: Path,
+    prefix: str,
+    *,
+    shrunk: bool = False,
+    trusted: Collection[str | Path] = (),
+    allowance: Allowance | None = None,
 ) -> ReplayResult:
     """As `swerve.run.replay.replay`, but whatever the system does is told and not suffered."""
     run, allowed = Run(folder), allowance or Allowance()

@@ -1,6 +1,6 @@
 """A process that works for another: source and system rebuilt once from a run folder, then batch after batch.
 
-    python -m swerve.run.executors.worker FOLDER [TRUSTED ...]
+    python -m swerve.run.executors.worker FOLDER TRUST
 
 It is asked over its stdin and answers over its stdout, in the frames of `systems.wire`; it writes no file.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config.toml import build_change
+from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign, Trial
 from swerve.core.errors import StoreError, SwerveError
 from swerve.core.relation import Fault, Verdict
@@ -35,8 +36,8 @@ CHANGES = 4096  # remembered: a grid asks for the same few of every case
 class Worker:
     """What a worker can be asked for."""
 
-    def __init__(self, folder: Path, trusted: Sequence[Path] = ()) -> None:
-        self._run, self._trusted = Run(folder), tuple(trusted)
+    def __init__(self, folder: Path, trust: Trust) -> None:
+        self._run, self._trust = Run(folder), trust
         self._change = lru_cache(CHANGES)(self._built)
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -83,18 +84,18 @@ class Worker:
     def replay(self, nothing: Sequence[Any] = ()) -> list[Any]:
         """What the system says now of what was wanted."""
         del nothing
-        return [answered_row(answered(self._run, self._again, sought, self._trusted)) for sought in self._sought]
+        return [answered_row(answered(self._run, self._again, sought, self._trust)) for sought in self._sought]
 
     def _trial(self, case: str, rule: str, draw: int, change: str | None) -> Trial:
         return Trial(case, rule, draw, self._change(change))
 
     def _built(self, text: str | None) -> Transformation | None:
-        return None if text is None else build_change(json.loads(text), self._run.base, self._trusted)
+        return None if text is None else build_change(json.loads(text), self._run.base, self._trust)
 
     @cached_property
     def _rebuilt(self) -> Campaign:
         """The campaign of the folder, with whatever weights there are now."""
-        campaign = rebuild(self._run, self._trusted)
+        campaign = rebuild(self._run, self._trust)
         settle_threads()
         return campaign
 
@@ -114,8 +115,8 @@ def main() -> None:
     """Work until stdin closes."""
     os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: sums in one order
     die_with_parent()
-    folder, *trusted = map(Path, sys.argv[1:])
-    serve_frames(Worker(folder, trusted).answer)
+    folder, trust = sys.argv[1:]
+    serve_frames(Worker(Path(folder), Trust.of_json(trust)).answer)
 
 
 if __name__ == "__main__":
