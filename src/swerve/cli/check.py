@@ -35,8 +35,7 @@ def check(options: argparse.Namespace) -> int:
 
     from swerve.config.toml import load_campaign
     from swerve.report.terminal import print_health
-    from swerve.run.executors.cores import refuse_crowd
-    from swerve.run.executors.cores import settle_threads
+    from swerve.run.executors.cores import refuse_crowd, settle_threads
 
     refuse_crowd(options.workers)
     loaded = load_campaign(options.campaign, options.trust)

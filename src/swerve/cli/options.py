@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from swerve.run.executors.processes import Allowance
 
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
-TRUST = "run this Python file where the campaign names it; may be repeated"
+TRUST = "let the campaign run this Python file, module or program; may be repeated"
 
 
 def add_verb(
@@ -45,8 +45,8 @@ def add_campaign(verb: argparse.ArgumentParser) -> None:
 
 
 def add_trust(verb: argparse.ArgumentParser) -> None:
-    """The Python files that may be run."""
-    verb.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help=TRUST)
+    """The files, modules and programs that the user consents to run."""
+    verb.add_argument("--trust", action="append", default=[], metavar="NAME", help=TRUST)
 
 
 def add_execution(verb: argparse.ArgumentParser) -> None:

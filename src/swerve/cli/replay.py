@@ -26,7 +26,8 @@ def replay(options: argparse.Namespace) -> int:
     from rich.text import Text
 
     from swerve.run.executors.cores import settle_threads
-    from swerve.run.replay import replay as replay_here, replay_guarded
+    from swerve.run.replay import replay as replay_here
+    from swerve.run.replay import replay_guarded
 
     settle_threads()
     if options.here:

@@ -35,8 +35,7 @@ def shrink(options: argparse.Namespace) -> int:
     from swerve.report.html import write_report
     from swerve.report.numbers import PAGE
     from swerve.report.terminal import RichProgress, print_shrunk
-    from swerve.run.executors.cores import refuse_crowd
-    from swerve.run.executors.cores import settle_threads
+    from swerve.run.executors.cores import refuse_crowd, settle_threads
     from swerve.run.launch import executor_for
     from swerve.run.replay import rebuild, refuse_changed
     from swerve.run.shrink import shrink as shrink_all

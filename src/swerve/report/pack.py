@@ -32,7 +32,7 @@ LONGEST_REASON = 160
 Files = dict[str, bytes]
 
 
-def pack(run: Run, prefix: str, into: Path, *, trusted: Collection[Path] = (), keep_paths: bool = False) -> Path:
+def pack(run: Run, prefix: str, into: Path, *, trusted: Collection[str | Path] = (), keep_paths: bool = False) -> Path:
     """Write the finding whose id starts with `prefix` to the zip `into`, or into that folder, and say where it is.
 
     Pictures that were not kept are made again; where they cannot be, `README.txt` says why. `keep_paths` leaves home
@@ -61,7 +61,7 @@ def _write(path: Path, files: Files) -> None:
             archive.writestr(entry, files[name])
 
 
-def _pictures(run: Run, finding: Finding, trusted: Collection[Path]) -> tuple[Files, str]:
+def _pictures(run: Run, finding: Finding, trusted: Collection[str | Path]) -> tuple[Files, str]:
     """What the sensors saw before and after, or why nobody can tell."""
     if kept := _kept(run, finding):
         return kept, ""

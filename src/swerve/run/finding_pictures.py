@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -36,8 +35,8 @@ from swerve.run.answers import FOREIGN, without_truth
 from swerve.run.data_guard import refuse_changed_input
 from swerve.run.engine import NoProgress, Progress
 from swerve.run.evaluator import read_case
-from swerve.store.artifacts import FEATURES, FINDINGS, REGION, SHA_DIGITS
-from swerve.store.files import npy_bytes, sensor_file, sync_folder, write_synced
+from swerve.store.artifacts import FEATURES, FINDINGS, KEPT, REGION, SHA_DIGITS
+from swerve.store.files import clear_folder, npy_bytes, replace_folder, sensor_file, sync_folder, write_synced
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
@@ -55,7 +54,7 @@ def keep_pictures(
     campaign: Campaign,
     best: Collection[Finding],
     *,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     progress: Progress | None = None,
     threads: int = 1,
 ) -> None:
@@ -67,8 +66,8 @@ def keep_pictures(
     progress.begin("pictures", len(best))
     partial = run.folder / PARTIAL
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
+        clear_folder(partial, KEPT)
+        partial.mkdir(exist_ok=True)
         inside = Inside(campaign, _findings_to_trace(best))
         for source, followup in _in_order(_write_piece, _pieces(run, campaign, best, partial, trusted), threads):
             if followup:
@@ -76,8 +75,7 @@ def keep_pictures(
             progress.advance(1, 0)
         inside.write(partial / FEATURES)
         sync_folder(partial)
-        shutil.rmtree(run.folder / FINDINGS, ignore_errors=True)
-        partial.rename(run.folder / FINDINGS)
+        replace_folder(partial, run.folder / FINDINGS, KEPT)
         sync_folder(run.folder)
     except OSError as error:
         raise EnvironmentFault(f"{partial}: pictures cannot be written: {error.strerror}") from error
@@ -175,14 +173,14 @@ class _Piece:
 
 
 def _pieces(
-    run: Run, campaign: Campaign, best: Collection[Finding], folder: Path, trusted: Collection[Path]
+    run: Run, campaign: Campaign, best: Collection[Finding], folder: Path, trusted: Collection[str | Path]
 ) -> Iterator[_Piece]:
     """Every finding with what is not kept for an earlier one."""
-    base, kept = run.base, set[str]()
+    base, trust, kept = run.base, run.trust(trusted), set[str]()
     for finding, source in _with_sources(best, campaign):
         source_kept = source.input_sha in kept
         kept.add(source.input_sha)
-        change = None if finding.input_sha in kept else build_change(finding.change, base, trusted)
+        change = None if finding.input_sha in kept else build_change(finding.change, base, trust)
         kept.add(finding.input_sha)
         yield _Piece(folder, finding, source, source_kept, change)
 

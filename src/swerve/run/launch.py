@@ -48,7 +48,7 @@ def open_run(
     folder: Path,
     *,
     executor: Executor | None = None,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     repair: bool = False,
     **how: Any,
 ) -> Iterator[OpenRun]:
@@ -60,7 +60,9 @@ def open_run(
 
 
 @contextlib.contextmanager
-def open_store(loaded: Loaded, folder: Path, *, trusted: Collection[Path] = (), repair: bool = False) -> Iterator[Store]:
+def open_store(
+    loaded: Loaded, folder: Path, *, trusted: Collection[str | Path] = (), repair: bool = False
+) -> Iterator[Store]:
     """The run folder of a campaign, open for writing; refused with the names of the files that differ, where data do."""
     campaign = loaded.campaign
     identity = identity_of(campaign, loaded.base, loaded.factory)
@@ -80,7 +82,7 @@ def run_into(
     folder: Path,
     *,
     progress: Progress | None = None,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     force: bool = False,
     workers: int = 0,
     allowance: Allowance | None = None,
@@ -144,7 +146,7 @@ def executor_for(
     folder: Path,
     *,
     workers: int = 0,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     allowance: Allowance | None = None,
     on: str | None = None,
 ) -> contextlib.AbstractContextManager[Executor]:

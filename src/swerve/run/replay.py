@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from swerve.config.toml import Builder, build_change, load_campaign
+from swerve.config.toml import Builder, build_change, call_factory, describe
+from swerve.config.trust import Trust, named_in
 from swerve.core.campaign import Campaign
 from swerve.core.encode import close, decode_values, encode
 from swerve.core.errors import ModelError, StoreError
@@ -94,18 +95,31 @@ class ReplayTarget:
 
 
 def replay(
-    folder: Path, prefix: str, *, shrunk: bool = False, campaign: Campaign | None = None, trusted: Collection[Path] = ()
+    folder: Path,
+    prefix: str,
+    *,
+    shrunk: bool = False,
+    campaign: Campaign | None = None,
+    trusted: Collection[str | Path] = (),
 ) -> ReplayResult:
     """Run the trial whose id starts with `prefix` again, alone and in this process; or what it was `shrunk` to."""
     run = Run(folder)
     target = find_target(run, prefix, shrunk=shrunk)
-    campaign = campaign or rebuild(run, trusted)
-    answers = ask_target(run, evaluator_of(run, campaign), target, trusted)
+    trust = run.trust(trusted)
+    if campaign is not None:  # the caller's own: what it names needs no further consent
+        trust = trust.joined(named_in(describe(campaign, run.base), run.base))
+    campaign = campaign or rebuild(run, trust)
+    answers = ask_target(run, evaluator_of(run, campaign), target, trust)
     return _compare(target, answers, changed_since(run, campaign))
 
 
 def replay_guarded(
-    folder: Path, prefix: str, *, shrunk: bool = False, trusted: Collection[Path] = (), allowance: Allowance | None = None
+    folder: Path,
+    prefix: str,
+    *,
+    shrunk: bool = False,
+    trusted: Collection[str | Path] = (),
+    allowance: Allowance | None = None,
 ) -> ReplayResult:
     """As `replay`, in a worker process: if the system crashes or hangs, that is the verdict."""
     run, allowed = Run(folder), allowance or Allowance()
@@ -151,11 +165,13 @@ def evaluator_of(run: Run, campaign: Campaign) -> Evaluator:
     return Evaluator(campaign, {seen.case: seen for seen in run.baseline()})
 
 
-def ask_target(run: Run, evaluate: Evaluator, target: ReplayTarget, trusted: Collection[Path] = ()) -> ReplayAnswers:
+def ask_target(
+    run: Run, evaluate: Evaluator, target: ReplayTarget, trusted: Collection[str | Path] | Trust = ()
+) -> ReplayAnswers:
     """Ask the system for the source and the follow-up of a trial, each alone."""
     finding, campaign = target.finding, evaluate.campaign
     case = read_case(campaign, finding.case)
-    change = build_change(finding.change, run.base, trusted)
+    change = build_change(finding.change, run.base, run.trust(trusted))
     followup = change(case)
     shas = case.input_sha, followup.input_sha  # as made: a system may write into what it is shown
     before, after = (answer_all(campaign.system, [item])[0] for item in (case, followup))
@@ -201,16 +217,16 @@ def _smallest(run: Run, finding: Finding) -> Finding:
     return made.finding
 
 
-def rebuild(run: Run, trusted: Collection[Path] = ()) -> Campaign:
+def rebuild(run: Run, trusted: Collection[str | Path] | Trust = ()) -> Campaign:
     """The campaign of a run folder, from `campaign.json` alone."""
     if factory := run.identity["factory"]:
-        return load_campaign(factory, trusted).campaign
+        return call_factory(factory, run.trust(trusted))
     if not run.identity["rebuildable"]:
         raise StoreError(
             f"{run.folder}: this campaign was made by a Python script and holds objects that no file can rebuild; "
             "call swerve.replay(folder, id, campaign=...) from that script"
         )
-    return Builder(f"{CAMPAIGN}:", run.base, trusted).campaign(run.identity["campaign"])
+    return Builder(f"{CAMPAIGN}:", run.base, run.trust(trusted)).campaign(run.identity["campaign"])
 
 
 def _hash_differs(what: str, then: str, now: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 
 from swerve.analysis.groups import same_fault
 from swerve.config.toml import ANYWHERE, Loaded, load_campaign, read_toml
+from swerve.config.trust import is_path
 from swerve.core.campaign import Campaign, Observation
 from swerve.core.errors import InputError, StoreError, SwerveError, printable
 from swerve.core.relation import Status
@@ -28,7 +28,7 @@ from swerve.run.shrink import shrink
 from swerve.run.summary import Summary
 from swerve.store.artifacts import shrunk_of
 from swerve.store.files import json_bytes, write_whole
-from swerve.store.folder import locked
+from swerve.store.folder import clear_run, locked
 from swerve.store.record_json import Finding
 from swerve.store.view import CAMPAIGN, Run
 
@@ -51,9 +51,9 @@ class RuleTestRequest:
         given = self.campaign
         return home / given if isinstance(given, str) and (given.endswith(".toml") or ":" not in given) else None
 
-    def trusted(self, home: Path) -> list[Path]:
-        """The Python files that a campaign file may name."""
-        return [home / name for name in self.trust]
+    def trusted(self, home: Path) -> list[str]:
+        """What a campaign file may name: Python files, which are looked for from `home`, and modules."""
+        return [str(home / name) if is_path(name) else name for name in self.trust]
 
     def names(self, home: Path) -> list[str]:
         """The names of its rules, read from a file without building what it describes."""
@@ -200,7 +200,7 @@ def _clear(folder: Path) -> None:
     """Remove the run of an earlier test; the store refuses a folder with anything else in it."""
     if (folder / CAMPAIGN).is_file():
         locked(folder).close()  # not while another process writes there
-        shutil.rmtree(folder)
+        clear_run(folder)
 
 
 def _counts(summary: Summary) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from swerve.config.toml import build_change
+from swerve.config.trust import Trust
 from swerve.core.campaign import Record, Trial
 from swerve.core.encode import encode_change
 from swerve.core.errors import InputError
@@ -215,7 +216,7 @@ def shrink(
     executor: Executor,
     *,
     same: Callable[[Finding, Finding], bool] = lambda _, __: True,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     progress: Progress | None = None,
 ) -> Iterator[Shrunk]:
     """Shrink findings, those of one case side by side, and keep each in the run folder.
@@ -225,11 +226,12 @@ def shrink(
     progress = progress or NoProgress()
     progress.begin(SHRUNK, len(findings))
     make_folder(run.folder / SHRUNK)
+    trust = run.trust(trusted)
     for _, same_case in groupby(sorted(findings, key=lambda item: (item.case, item.id)), key=lambda item: item.case):
         together = list(same_case)
         _refuse_other_input(together[0], executor)
         for start in range(0, len(together), SIDE_BY_SIDE):
-            for shrunk, row in _side_by_side(together[start : start + SIDE_BY_SIDE], executor, run.base, same, trusted):
+            for shrunk, row in _side_by_side(together[start : start + SIDE_BY_SIDE], executor, run.base, same, trust):
                 keep_shrunk(run, shrunk, row or run.row(shrunk.of))
                 progress.advance(1, 0)
                 yield shrunk
@@ -248,9 +250,9 @@ def _side_by_side(
     executor: Executor,
     base: Path,
     same: Callable[[Finding, Finding], bool],
-    trusted: Collection[Path],
+    trust: Trust,
 ) -> Iterator[tuple[Shrunk, Row | None]]:
-    under_way = [_Shrinking(finding, build_change(finding.change, base, trusted), same) for finding in findings]
+    under_way = [_Shrinking(finding, build_change(finding.change, base, trust), same) for finding in findings]
     while waiting := [one for one in under_way if one.asked is not None]:
         # One trial a batch: a verdict on the edge must be the one that a replay, alone, will give.
         batches = executor.evaluate([[one.trial] for one in waiting])

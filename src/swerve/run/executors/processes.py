@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config import limits
+from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, ModelError
 from swerve.run.executors.worker_pool import WorkerPool
 from swerve.store.record_json import record_of
+from swerve.store.view import Run
 from swerve.systems.child import Child
 from swerve.systems.wire import packed
 
@@ -56,10 +58,15 @@ class WorkerProcess:
     """One worker process, started at once."""
 
     def __init__(
-        self, folder: Path, trusted: Collection[Path], allowance: Allowance, pace: Pace, paths: Sequence[str] = ()
+        self,
+        folder: Path,
+        trusted: Collection[str | Path] | Trust,
+        allowance: Allowance,
+        pace: Pace,
+        paths: Sequence[str] = (),
     ) -> None:
         words = [sys.executable, "-P", "-c", BOOT, json.dumps([*paths] or module_paths()), str(folder.resolve())]
-        self._command = [*words, *(str(path.resolve()) for path in trusted)]
+        self._command = [*words, Run(folder).trust(trusted).as_json()]
         self._memory = allowance.memory
         self._child = self._start()
         self._pace, self._lock, self._numbers = pace, threading.Lock(), itertools.count()
@@ -124,10 +131,11 @@ def process_workers(
     base: Path,
     *,
     workers: int,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     allowance: Allowance | None = None,
 ) -> WorkerPool:
     """Up to `workers` processes that rebuild the campaign of a run folder."""
     allowed = allowance or Allowance()
-    start = partial(WorkerProcess, folder, trusted, allowed, Pace(allowed.seconds))
-    return WorkerPool(start, workers, source=campaign.source, record=partial(record_of, base=base, trusted=trusted))
+    trust = Run(folder).trust(trusted)
+    start = partial(WorkerProcess, folder, trust, allowed, Pace(allowed.seconds))
+    return WorkerPool(start, workers, source=campaign.source, record=partial(record_of, base=base, trust=trust))

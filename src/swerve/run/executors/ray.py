@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config import limits
+from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout, printable
 from swerve.run.executors.cores import LOCAL, refuse_crowd
 from swerve.run.executors.processes import Allowance, Pace, WorkerProcess, module_paths
 from swerve.run.executors.worker_pool import WorkerPool
 from swerve.store.record_json import record_of
-from swerve.store.view import CAMPAIGN
+from swerve.store.view import CAMPAIGN, Run
 
 KINDS = {kind.kind: kind for kind in (ModelError, Timeout, OutOfMemory, Killed)}
 OBJECTS = 80_000_000  # bytes of Ray's object store, of which rows need next to nothing; Ray wants no less
@@ -40,12 +41,9 @@ SLACK = 30.0  # seconds that a question may take beyond what the actor allows it
 class RayActor:
     """The actor: one worker process on the machine that it runs on."""
 
-    def __init__(
-        self, folder: str, trusted: Collection[str], seconds: float, memory: int, paths: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, folder: str, trust: str, seconds: float, memory: int, paths: Sequence[str] = ()) -> None:
         self._folder, self._pace = Path(folder), Pace(seconds)
-        files, allowance = [Path(path) for path in trusted], Allowance(seconds, memory)
-        self._worker = WorkerProcess(self._folder, files, allowance, self._pace, paths)
+        self._worker = WorkerProcess(self._folder, Trust.of_json(trust), Allowance(seconds, memory), self._pace, paths)
 
     def sees_folder(self) -> bool:
         """Whether the run folder is there on this machine too."""
@@ -66,14 +64,14 @@ class RayActor:
 class RayWorker:
     """One worker on the cluster."""
 
-    def __init__(self, ray: Any, folder: Path, trusted: Collection[Path], allowance: Allowance, pace: Pace) -> None:
+    def __init__(self, ray: Any, folder: Path, trust: Trust, allowance: Allowance, pace: Pace) -> None:
         self._ray, self._folder, self._pace, self._placed = ray, folder, pace, False
         # A worker that fails is replaced by the pool, which knows what it was doing; Ray must not retry.
         actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": _environment()})(
             RayActor
         )
-        places = [str(path.resolve()) for path in trusted]
-        self._actor = actor.remote(str(folder.resolve()), places, allowance.seconds, allowance.memory, module_paths())
+        limit = allowance.seconds, allowance.memory
+        self._actor = actor.remote(str(folder.resolve()), trust.as_json(), *limit, module_paths())
 
     def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Its reply; the actor applies the time limit, and is given up if it does not."""
@@ -128,14 +126,15 @@ def ray_workers(
     *,
     workers: int,
     address: str = LOCAL,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     allowance: Allowance | None = None,
 ) -> Iterator[WorkerPool]:
     """Up to `workers` processes on a Ray cluster that rebuild the campaign of a run folder, which all of them can read."""
     allowed = allowance or Allowance()
     with connected(address, workers) as (ray, cores):
-        start = partial(RayWorker, ray, folder, trusted, allowed, Pace(allowed.seconds))
-        record = partial(record_of, base=base, trusted=trusted)
+        trust = Run(folder).trust(trusted)
+        start = partial(RayWorker, ray, folder, trust, allowed, Pace(allowed.seconds))
+        record = partial(record_of, base=base, trust=trust)
         # More workers than cores would wait for each other.
         with WorkerPool(start, max(1, min(workers, cores)), source=campaign.source, record=record) as pool:
             yield pool

@@ -1,6 +1,6 @@
 """The program of a worker process: source and system rebuilt once from a run folder, then batch after batch.
 
-    python -m swerve.run.executors.worker FOLDER [TRUSTED ...]
+    python -m swerve.run.executors.worker FOLDER TRUST
 
 Questions come over stdin and answers go over stdout, in the frames of `systems.wire`; it writes no file.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config.toml import build_change
+from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign, Trial
 from swerve.core.errors import StoreError, SwerveError
 from swerve.core.relation import Fault, Verdict
@@ -34,8 +35,8 @@ CHANGES = 4096  # kept: a grid asks for the same few of every case
 class Worker:
     """What a worker can be asked."""
 
-    def __init__(self, folder: Path, trusted: Sequence[Path] = ()) -> None:
-        self._run, self._trusted = Run(folder), tuple(trusted)
+    def __init__(self, folder: Path, trust: Trust) -> None:
+        self._run, self._trust = Run(folder), trust
         self._change = lru_cache(CHANGES)(self._build)
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -87,18 +88,18 @@ class Worker:
     def replay(self, nothing: Sequence[Any] = ()) -> list[Any]:
         """What the system says now of the trials that `changed` was told to replay."""
         del nothing
-        return [ask_target(self._run, self._again, target, self._trusted).row() for target in self._targets]
+        return [ask_target(self._run, self._again, target, self._trust).row() for target in self._targets]
 
     def _trial(self, case: str, rule: str, draw: int, change: str | None) -> Trial:
         return Trial(case, rule, draw, self._change(change))
 
     def _build(self, text: str | None) -> Transformation | None:
-        return None if text is None else build_change(json.loads(text), self._run.base, self._trusted)
+        return None if text is None else build_change(json.loads(text), self._run.base, self._trust)
 
     @cached_property
     def _rebuilt(self) -> Campaign:
         """The campaign of the run folder, with the present weights."""
-        campaign = rebuild(self._run, self._trusted)
+        campaign = rebuild(self._run, self._trust)
         settle_threads()
         return campaign
 
@@ -118,8 +119,8 @@ def main() -> None:
     """Work until stdin closes."""
     os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: sums in one order
     die_with_parent()
-    folder, *trusted = map(Path, sys.argv[1:])
-    serve_frames(Worker(folder, trusted).answer)
+    folder, trust = sys.argv[1:]
+    serve_frames(Worker(Path(folder), Trust.of_json(trust)).answer)
 
 
 if __name__ == "__main__":
