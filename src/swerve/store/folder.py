@@ -47,7 +47,7 @@ T = TypeVar("T")
 _VIOLATED = b'"status":"violated"'  # in the line of a finding
 # Every file that Swerve makes in a run folder; nothing else is ever deleted there.
 OURS = re.compile(
-    r"(campaign|origin|summary|timings|health)\.json|journal(\.damaged(-\d+)?)?\.jsonl|\.lock|(\w+/)?\.[^/]+\.partial"
+    r"(campaign|origin|summary|timings|health|files)\.json|journal(\.damaged(-\d+)?)?\.jsonl|\.lock|(\w+/)?\.[^/]+\.partial"
     rf"|findings(\.partial)?/({KEPT.pattern})|report/(index\.html|pictures(\.partial)?/[^/]+\.png)"
     r"|tables/[^/]+\.csv|shrunk/[^/]+\.json|review/[^/]+\.(jsonl|csv)|export/.+"
 )
