@@ -30,10 +30,10 @@ from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign
 from swerve.core.case import Case
 from swerve.core.values import Image, Steering
+from swerve.execution.evaluator import Threads
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.launch import run_into
 from swerve.methods.demo import another_sky, demo
-from swerve.run.evaluator import Threads
-from swerve.run.executors.cores import settle_threads
-from swerve.run.launch import run_into
 from swerve.systems.torch import TorchSystem
 from swerve.world.source import World
 

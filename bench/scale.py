@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from swerve.config.toml import load_campaign
-from swerve.run.launch import run_into
+from swerve.execution.launch import run_into
 
 ROUNDS = 5
 GOAL = 1.7

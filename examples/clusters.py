@@ -7,8 +7,8 @@ import cv2
 import numpy as np
 from scipy import ndimage
 
-from swerve.systems.serve import serve
 from swerve.core.values import Boxes3D
+from swerve.systems.serve import serve
 
 REACH, CELL = 40.0, 0.3  # metres
 GROUND, TOP = -1.3, 0.7  # heights below and above the sensor, which sits 1.73 m above the road

@@ -14,13 +14,14 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Downwards only: a room may import its own modules, those of its row and those after it (DESIGN §9).
 LAYERS = (
+    ("__main__",),
     ("cli",),
     ("api", "__init__", "pytest_plugin", "testing"),
     ("experiments",),
     ("methods",),
     ("report", "retrain", "review", "zoo"),
     ("train",),
-    ("run",),
+    ("execution",),
     ("analysis", "search"),
     ("relations", "transformations"),
     ("explain", "translation"),
@@ -30,6 +31,11 @@ LAYERS = (
     ("core",),
 )
 MOST_AT_THE_TOP = 12
+# Module names that several rooms use for the same idea.
+SAME_IDEA = {
+    "lidar": "LiDAR: its changes, its scanner, its detectors, its method",
+    "steering": "steering angles: their relations, their networks",
+}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 
@@ -70,6 +76,29 @@ def test_imports_flow_downwards() -> None:
                 if rank(target) < rank(top):
                     wrong.append(f"{file.relative_to(PACKAGE)} imports {name}")
     assert not wrong
+
+
+def test_few_modules_lie_at_the_top() -> None:
+    assert len([file for file in FILES if file.parent == PACKAGE]) <= MOST_AT_THE_TOP
+
+
+def test_public_class_names_are_unique() -> None:
+    homes: dict[str, list[str]] = {}
+    for file, _, tree in modules():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(file.relative_to(PACKAGE)))
+    assert not {name: files for name, files in homes.items() if len(files) > 1}
+
+
+def test_module_names_recur_for_one_idea_only() -> None:
+    homes: dict[str, set[str]] = {}
+    for file in FILES:
+        if file.parent != PACKAGE and not file.name.startswith("__"):
+            homes.setdefault(file.stem, set()).add(file.relative_to(PACKAGE).parts[0])
+    # A verb of the command line is named as what it runs.
+    twice = {name: rooms - {"cli"} for name, rooms in homes.items() if len(rooms - {"cli"}) > 1}
+    assert {name for name in twice if name not in SAME_IDEA} == set()
 
 
 def test_core_uses_numpy_alone() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from swerve.core.case import Source
     from swerve.core.relation import Gate, Rule
     from swerve.core.system import System
-    from swerve.run.rule_tests import RuleResult, RuleTestRequest, RuleTests
+    from swerve.execution.rule_tests import RuleResult, RuleTestRequest, RuleTests
     from swerve.store.record_json import Finding
 
 MARK, RULE = "metamorphic", "swerve_rule"
@@ -56,7 +56,7 @@ def metamorphic(
     what `swerve check` refuses.
     """
     from swerve.core.campaign import Campaign
-    from swerve.run.rule_tests import RuleTestRequest
+    from swerve.execution.rule_tests import RuleTestRequest
     from swerve.search.sweep import Sweep
 
     parts = (source, system, rules or None, per_case, search, gate, seed)
@@ -203,7 +203,7 @@ def findings(request: pytest.FixtureRequest) -> list[Finding]:
 
 def _shared(request: pytest.FixtureRequest) -> RuleTests:
     """What the items of one function share; made for the first of them."""
-    from swerve.run.rule_tests import RuleTests, file_name
+    from swerve.execution.rule_tests import RuleTests, file_name
 
     item = request.node
     function = f"{item.parent.nodeid}::{item.originalname}"
@@ -260,7 +260,7 @@ def _one_thread() -> Iterator[None]:
     """As a run does, for equal sums everywhere; the tests of others get their threads back."""
     import cv2
 
-    from swerve.run.executors.cores import settle_threads
+    from swerve.execution.executors.cores import settle_threads
 
     torch = sys.modules.get("torch")
     before = cv2.getNumThreads(), torch.get_num_threads() if torch else 0

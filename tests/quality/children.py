@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from swerve.core.names import all_names
 from swerve.core.seeding import rng_for
-from swerve.run.supervise import supervised as supervise
+from swerve.execution.supervise import supervised as supervise
 from swerve.store.fingerprint import package_fingerprint
 from swerve.store.view import Run
 
@@ -83,7 +83,7 @@ def workers_of(folder: Path) -> list[int]:
     """The ids of the worker processes of a run."""
     told = str(folder.resolve()).encode()
     lines = ((path, _line(path)) for path in Path("/proc").glob("[0-9]*/cmdline"))
-    return [int(path.parent.name) for path, line in lines if told in line and b"swerve.run.executors" in line]
+    return [int(path.parent.name) for path, line in lines if told in line and b"swerve.execution.executors" in line]
 
 
 def _line(path: Path) -> bytes:
@@ -138,7 +138,16 @@ class Nursery:
 
 
 def _nurse() -> None:
-    parts = ("cli.main", "cli.run", "cli.shrink", "run.launch", "report.html", "report.terminal", "search.sweep", "testing")
+    parts = (
+        "cli.main",
+        "cli.run",
+        "cli.shrink",
+        "execution.launch",
+        "report.html",
+        "report.terminal",
+        "search.sweep",
+        "testing",
+    )
     for name in (*(f"swerve.{part}" for part in parts), *sys.argv[1:]):
         importlib.import_module(name)
     # What every process finds out for itself and then remembers.

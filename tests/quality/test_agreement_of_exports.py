@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from swerve.config.toml import Loaded, load_campaign
 from swerve.core.errors import SpecError
 from swerve.core.values import Group, Steering
-from swerve.run.launch import run_into
+from swerve.execution.launch import run_into
 from swerve.store.view import Run
 from swerve.systems.onnx import Onnx
 from swerve.systems.quantise import quantised

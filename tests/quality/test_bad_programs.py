@@ -29,9 +29,9 @@ from swerve.core.seeding import rng_for
 from swerve.core.space import Over, Range
 from swerve.core.system import System
 from swerve.core.values import Boxes2D, Signal, Steering
+from swerve.execution.answers import answer_all
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
-from swerve.run.answers import answer_all
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.view import Run
 from swerve.systems.process import Process

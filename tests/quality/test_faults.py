@@ -24,7 +24,7 @@ from swerve.config.toml import load_campaign
 from swerve.core.case import Case
 from swerve.core.errors import StoreError
 from swerve.core.system import Answer
-from swerve.run.launch import run_into
+from swerve.execution.launch import run_into
 from swerve.store.journal import Journal
 from swerve.store.view import JOURNAL, Run
 from swerve.testing import FakeSystem

@@ -18,8 +18,8 @@ from swerve.core.case import Case
 from swerve.core.errors import StoreError
 from swerve.core.relation import Fault, Status
 from swerve.core.system import Answer
-from swerve.run.executors.processes import Allowance
-from swerve.run.replay import find_target, replay, replay_guarded
+from swerve.execution.executors.processes import Allowance
+from swerve.execution.replay import find_target, replay, replay_guarded
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.fixture_runs import Made, failed, held

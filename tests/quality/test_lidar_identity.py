@@ -24,8 +24,8 @@ from swerve.core.space import Over
 from swerve.core.system import Answer
 from swerve.core.transformation import Chain, Transformation, Unchanged
 from swerve.core.values import Array, Boxes3D, PointCloud, Region
+from swerve.execution.engine import run
 from swerve.relations.sets import NoFewer, Superset
-from swerve.run.engine import run
 from swerve.search.sweep import Sweep
 from swerve.store.artifacts import shrunk_of
 from swerve.store.view import Run

@@ -21,9 +21,9 @@ from swerve.config.toml import load_campaign
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
 from swerve.core.system import Answer
-from swerve.run import launch
-from swerve.run.executors.processes import Allowance, Pace
-from swerve.run.executors.ray import RayActor, RayWorker, connected
+from swerve.execution import launch
+from swerve.execution.executors.processes import Allowance, Pace
+from swerve.execution.executors.ray import RayActor, RayWorker, connected
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.quality.children import command, finish, workers_of

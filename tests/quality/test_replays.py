@@ -20,11 +20,11 @@ from swerve.config.toml import ANYWHERE, Loaded, build_change
 from swerve.core.encode import close, encode
 from swerve.core.relation import Status
 from swerve.core.transformation import Chain, Transformation, params_of
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.launch import run_into
+from swerve.execution.replay import rebuild, replay
+from swerve.execution.shrink import shrink
 from swerve.methods.demo import demo
-from swerve.run.executors.in_process import InProcess
-from swerve.run.launch import run_into
-from swerve.run.replay import rebuild, replay
-from swerve.run.shrink import shrink
 from swerve.store.artifacts import Shrunk
 from swerve.store.record_json import Finding
 from swerve.store.view import Run

@@ -18,8 +18,8 @@ from swerve.cli.main import main
 from swerve.core.case import Case
 from swerve.core.errors import Timeout
 from swerve.core.system import Answer
-from swerve.run.executors.processes import Allowance, Pace, WorkerProcess
-from swerve.run.executors.worker import Worker
+from swerve.execution.executors.processes import Allowance, Pace, WorkerProcess
+from swerve.execution.executors.worker import Worker
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.quality.children import workers_of
@@ -330,7 +330,7 @@ def test_modules_are_found_wherever_they_lie(tmp_path: Path, monkeypatch: pytest
 
 def test_no_worker_is_left_behind(tmp_path: Path) -> None:
     run(tmp_path)
-    mine = [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"swerve.execute" in _told(path)]
+    mine = [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"swerve.execution" in _told(path)]
     assert [path for path in mine if str(tmp_path).encode() in _told(path)] == []
 
 

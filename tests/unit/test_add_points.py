@@ -18,7 +18,7 @@ from swerve.core.region import distance, inside
 from swerve.core.space import Over, Range
 from swerve.core.transformation import Chain, Transformation
 from swerve.core.values import Boxes3D, Group, PointCloud, Region, Steering
-from swerve.run.shrink import Parted
+from swerve.execution.shrink import Parted
 from swerve.testing import FakeSystem, TransformationContract
 from swerve.transformations.placing import TRIES, drawn, nearest, within
 from swerve.transformations.points import Span

@@ -17,10 +17,10 @@ from swerve.core.errors import InputError
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.core.values import Steering
+from swerve.execution.data_guard import FILES
+from swerve.execution.engine import run
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
-from swerve.run.data_guard import FILES
-from swerve.run.engine import run
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.sources.image_folder import Folder
 from swerve.sources.windows import Windows

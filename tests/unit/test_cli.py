@@ -168,7 +168,7 @@ def test_unexpected_error_is_not_findings(
     def broken(*given: object, **named: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr("swerve.run.launch.write_tables", broken)
+    monkeypatch.setattr("swerve.execution.launch.write_tables", broken)
     assert finish(file)[0] == 4
     assert capsys.readouterr().err == "error: unexpected RuntimeError: surprise; --debug shows where\n"
 

@@ -29,9 +29,9 @@ from swerve.core.relation import Rule
 from swerve.core.seeding import digest_of
 from swerve.core.space import Over, Range
 from swerve.core.system import Answer
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.report.comparison import as_json, print_comparison
-from swerve.run.launch import run_into
 from swerve.search.greedy import Greedy
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep

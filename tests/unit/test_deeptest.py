@@ -12,9 +12,9 @@ from swerve.core.campaign import Campaign
 from swerve.core.case import Case
 from swerve.core.errors import InputError, SpecError
 from swerve.core.relation import Correct, Equivariant
+from swerve.execution.engine import run
 from swerve.methods.deeptest import deeptest, published_ranges, table_4, table_4_of_2018, weather
 from swerve.relations.steering import AngleWithin, SquaredError
-from swerve.run.engine import run
 from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows

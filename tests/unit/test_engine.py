@@ -14,11 +14,11 @@ from swerve.core.space import Choices, Over, Range, Table
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Boxes2D, Boxes3D, Image, Masks, Steering
+from swerve.execution.engine import run
+from swerve.execution.summary import Summary
 from swerve.relations.gates import MaxFill
 from swerve.relations.sets import NoFewer
 from swerve.relations.steering import lambda_mse, same_angle
-from swerve.run.engine import run
-from swerve.run.summary import Summary
 from swerve.search.sweep import Sweep
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformations.affine import Rotate

@@ -14,9 +14,9 @@ from swerve.core.errors import InputError
 from swerve.core.relation import Status, Verdict
 from swerve.core.system import Answer, System
 from swerve.core.values import Group, Signal, Steering
-from swerve.run.answers import answer_all
-from swerve.run.launch import run_into
-from swerve.run.replay import replay
+from swerve.execution.answers import answer_all
+from swerve.execution.launch import run_into
+from swerve.execution.replay import replay
 from swerve.store.view import Run
 from swerve.systems.ensemble import Ensemble
 from swerve.systems.function import FunctionSystem

@@ -21,13 +21,13 @@ from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Observation
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.report import sharing as sharing_module
 from swerve.report.findings_csv import COLUMNS, write_findings
 from swerve.report.junit import write_junit
 from swerve.report.sarif import write_sarif
 from swerve.report.sharing import Sharing
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.view import CAMPAIGN, Run
 from swerve.testing import FakeSource, FakeSystem

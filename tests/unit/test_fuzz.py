@@ -20,10 +20,10 @@ from swerve.core.errors import InputError, NotApplicable
 from swerve.core.region import distance, inside, outside
 from swerve.core.relation import Status, Verdict
 from swerve.core.values import Boxes3D, PointCloud
+from swerve.execution.engine import run
+from swerve.execution.shrink import Parted
 from swerve.methods.lidar import lidar
 from swerve.report.numbers import numbers_of
-from swerve.run.engine import run
-from swerve.run.shrink import Parted
 from swerve.search.fuzz import Fuzz, FuzzSession, beams, left_of
 from swerve.store.artifacts import shrunk_of
 from swerve.store.view import JOURNAL, Run

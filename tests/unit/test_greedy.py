@@ -25,13 +25,13 @@ from swerve.core.system import Answer, System
 from swerve.core.transformation import Chain
 from swerve.coverage.bits import Bits
 from swerve.coverage.meter import Meter, bits_of
+from swerve.execution.engine import run
+from swerve.execution.launch import run_into
 from swerve.relations.gates import MaxFill
 from swerve.relations.steering import same_angle
 from swerve.report.html import write_report
 from swerve.report.numbers import reached_of
 from swerve.report.terminal import print_summary
-from swerve.run.engine import run
-from swerve.run.launch import run_into
 from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
 from swerve.store.view import Run

@@ -22,14 +22,14 @@ from swerve.core.space import Over, Range
 from swerve.core.system import Answer
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, find
+from swerve.execution.check import Health, Level, examine
+from swerve.execution.engine import observe, run
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.launch import run_into
 from swerve.methods.lidar import lidar
 from swerve.relations.boxes import right_boxes, same_boxes
 from swerve.relations.sets import Superset
 from swerve.relations.steering import Decrease, lambda_mse, same_angle
-from swerve.run.check import Health, Level, examine
-from swerve.run.engine import observe, run
-from swerve.run.executors.in_process import InProcess
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.store.view import Run
@@ -383,7 +383,7 @@ def test_same_pictures_are_told_and_kept_apart(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.run.check.shutil.disk_usage", lambda path: _Usage(free=1000))
+    monkeypatch.setattr("swerve.execution.check.shutil.disk_usage", lambda path: _Usage(free=1000))
     health = health_of(campaign(), tmp_path / "not" / "there")
     assert named(health) == {"disk": Level.REFUSAL}
 

@@ -15,9 +15,9 @@ from swerve.core.campaign import Campaign
 from swerve.core.errors import StoreError
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
+from swerve.execution.finding_pictures import AHEAD, _in_order, keep_pictures
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
-from swerve.run.finding_pictures import AHEAD, _in_order, keep_pictures
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.artifacts import FINDINGS
 from swerve.store.view import Run

@@ -17,10 +17,10 @@ from swerve.core.relation import Rule
 from swerve.core.system import Answer
 from swerve.core.transformation import Chain, Transformation, forget_frames
 from swerve.core.values import Array, Depth, Image, Steering
+from swerve.execution.evaluator import Evaluator
 from swerve.methods.deeptest import CUMULATIVE, GUIDED, PLAIN, PRINTED, PUBLISHED, deeptest, table_4
 from swerve.relations.gates import Legible, MaxFill
 from swerve.relations.steering import same_angle
-from swerve.run.evaluator import Evaluator
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.store.record_json import record_row

@@ -22,10 +22,10 @@ from swerve.core.region import inside
 from swerve.core.relation import Both, Status
 from swerve.core.system import Answer
 from swerve.core.values import Boxes3D
+from swerve.execution.engine import run
 from swerve.methods.lidar import lidar, rule_name
 from swerve.relations.sets import NoFewer, Superset
 from swerve.report.words import expectation
-from swerve.run.engine import run
 from swerve.search.fuzz import Fuzz
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep

@@ -18,10 +18,10 @@ from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.report import sharing as sharing_module
 from swerve.report.pack import pack
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.files import sensor_file
 from swerve.store.view import CAMPAIGN, Run

@@ -25,10 +25,10 @@ from swerve.core.errors import InputError, Killed, ModelError, OutOfMemory, Time
 from swerve.core.relation import Fault, Rule, Verdict
 from swerve.core.space import Over, Range
 from swerve.core.values import Group, Image, PointCloud, Signal, Steering
+from swerve.execution.answers import answer_all
+from swerve.execution.launch import run_into
+from swerve.execution.replay import replay
 from swerve.relations.steering import same_angle
-from swerve.run.answers import answer_all
-from swerve.run.launch import run_into
-from swerve.run.replay import replay
 from swerve.search.sweep import Sweep
 from swerve.store.view import Run
 from swerve.systems import child

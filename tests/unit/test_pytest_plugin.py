@@ -22,7 +22,13 @@ from swerve.testing import FakeSource, FakeSystem
 
 pytest_plugins = ["pytester"]
 # A run inside this process forgets what it imported; nothing of ours is to be there twice.
-for part in ("run.rule_tests", "systems.function", "relations.steering", "transformations.photometric", "search.sweep"):
+for part in (
+    "execution.rule_tests",
+    "systems.function",
+    "relations.steering",
+    "transformations.photometric",
+    "search.sweep",
+):
     importlib.import_module(f"swerve.{part}")
 ROOT = Path(__file__).parent.parent.parent
 HEAD = """

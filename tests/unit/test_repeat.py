@@ -19,12 +19,12 @@ from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.core.system import Answer
 from swerve.core.values import Steering
+from swerve.execution.engine import run
+from swerve.execution.launch import SUMMARY, run_into
 from swerve.relations.steering import same_angle
 from swerve.report.html import write_report
 from swerve.report.numbers import PAGE
 from swerve.report.terminal import print_groups, print_summary
-from swerve.run.engine import run
-from swerve.run.launch import SUMMARY, run_into
 from swerve.search.sweep import Sweep
 from swerve.store.journal import Journal
 from swerve.store.view import JOURNAL, Run

@@ -10,9 +10,9 @@ from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.core.transformation import Transformation, param
 from swerve.core.values import Image, Steering
+from swerve.execution.launch import run_into
+from swerve.execution.replay import rebuild, replay
 from swerve.relations.steering import lambda_mse, same_angle
-from swerve.run.launch import run_into
-from swerve.run.replay import rebuild, replay
 from swerve.search.sweep import Sweep
 from swerve.store.record_json import Finding
 from swerve.store.view import Run

@@ -15,7 +15,7 @@ import pytest
 from swerve.cli.retrain import add_parser
 from swerve.config.toml import load_campaign
 from swerve.core.errors import InputError
-from swerve.run.launch import run_into
+from swerve.execution.launch import run_into
 from swerve.zoo.steering import DaveOrig
 
 FILE = """

@@ -15,7 +15,7 @@ import pytest
 from swerve.core.errors import ModelError
 from swerve.core.relation import Fault, Verdict
 from swerve.core.values import Steering
-from swerve.run.answers import answer_all
+from swerve.execution.answers import answer_all
 from swerve.systems.function import FunctionSystem
 from swerve.systems.process import Process
 from swerve.systems.wire import packed

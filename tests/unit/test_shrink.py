@@ -18,9 +18,9 @@ from swerve.core.seeding import digest_of
 from swerve.core.system import Answer
 from swerve.core.transformation import Chain, Transformation, param, params_of
 from swerve.core.values import Steering
-from swerve.run.executors.in_process import InProcess
-from swerve.run.replay import rebuild
-from swerve.run.shrink import Smallest, shrink, smallest
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.replay import rebuild
+from swerve.execution.shrink import Smallest, shrink, smallest
 from swerve.store.artifacts import shrunk_of
 from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem

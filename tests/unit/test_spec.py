@@ -338,7 +338,7 @@ def _message_or_rules(path: Path) -> str:
 
 def test_core_imports_only_numpy() -> None:
     code = (
-        "import sys; import swerve.run.engine, swerve.store.journal, swerve.core.space;"
+        "import sys; import swerve.execution.engine, swerve.store.journal, swerve.core.space;"
         "print([name for name in ('torch', 'cv2', 'rich', 'jinja2') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

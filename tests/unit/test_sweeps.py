@@ -20,6 +20,8 @@ from swerve.core.errors import EnvironmentFault
 from swerve.core.region import region_of
 from swerve.core.transformation import Chain, Transformation
 from swerve.core.values import Array, Boxes2D, Boxes3D, Group, Region, Steering
+from swerve.execution.finding_pictures import files_of
+from swerve.execution.launch import run_into
 from swerve.methods.lidar import lidar
 from swerve.report.birdseye import ADDED, COLOURS, GONE, SHADE
 from swerve.report.html import write_report
@@ -27,8 +29,6 @@ from swerve.report.pack import pack
 from swerve.report.sweep_pictures import SweepPictures, drawn, drawn_of, expected_of, read_sweeps
 from swerve.report.terminal import print_finding
 from swerve.review.pictures import ReviewPictures
-from swerve.run.finding_pictures import files_of
-from swerve.run.launch import run_into
 from swerve.store.artifacts import FINDINGS, pictures_of
 from swerve.store.files import npy_bytes
 from swerve.store.record_json import Finding

@@ -8,8 +8,8 @@ from swerve.core.errors import UnreadableCase
 from swerve.core.relation import Rule
 from swerve.core.transformation import Transformation
 from swerve.core.values import Group, Image
+from swerve.execution.engine import run
 from swerve.relations.steering import same_angle
-from swerve.run.engine import run
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows, frames_of
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger

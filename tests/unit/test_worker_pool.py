@@ -14,8 +14,8 @@ from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError,
 from swerve.core.relation import Fault, Status, Verdict
 from swerve.core.seeding import rng_for
 from swerve.core.values import Steering
-from swerve.run.executors.processes import Pace
-from swerve.run.executors.worker_pool import WorkerPool
+from swerve.execution.executors.processes import Pace
+from swerve.execution.executors.worker_pool import WorkerPool
 from swerve.store.record_json import observation_row, record_of, record_row
 from swerve.testing import FakeSource
 from swerve.transformations.photometric import Brighten

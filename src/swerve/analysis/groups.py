@@ -1,7 +1,7 @@
 """Findings that are the same fault: one rule, one kind of change, one direction of the error, one way inside the network.
 
 The first three are a finding's `Symptom`, read off its journal row. Where a white-box system showed what the changes did to
-its last layer but one (`swerve.run.finding_pictures`), the findings of a symptom are split further: two belong to different
+its last layer but one (`swerve.execution.finding_pictures`), the findings of a symptom are split further: two belong to different
 ways of failing where that layer moved in directions more than 60° apart, on the average of their clusters (average linkage,
 cosine distance `APART`). A way that fewer than `FEWEST` cases show is no way of its own. It stays with the symptom's largest
 way, as do the findings that nobody looked into, so that every finding is in exactly one group.

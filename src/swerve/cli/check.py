@@ -12,7 +12,7 @@ from swerve.core.errors import InputError, printable
 
 if TYPE_CHECKING:
     from swerve.config.toml import Loaded
-    from swerve.run.check import Health
+    from swerve.execution.check import Health
 
 LISTED = 10  # unreadable cases in a message
 
@@ -34,8 +34,8 @@ def check(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from swerve.config.toml import load_campaign
+    from swerve.execution.executors.cores import refuse_crowd, settle_threads
     from swerve.report.terminal import print_health
-    from swerve.run.executors.cores import refuse_crowd, settle_threads
 
     refuse_crowd(options.workers)
     loaded = load_campaign(options.campaign, options.trust)
@@ -56,10 +56,10 @@ def _examine(loaded: Loaded, folder: Path, options: argparse.Namespace) -> Healt
 
     from rich.console import Console
 
+    from swerve.execution.check import examine
+    from swerve.execution.engine import NothingUsable, observe
+    from swerve.execution.launch import open_run
     from swerve.report.terminal import RichProgress
-    from swerve.run.check import examine
-    from swerve.run.engine import NothingUsable, observe
-    from swerve.run.launch import open_run
     from swerve.store.view import Run
 
     how = {"workers": options.workers, "trusted": options.trust, "allowance": allowance(options)}

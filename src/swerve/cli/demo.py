@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.cli.options import HELD, add_verb
-from swerve.run.executors.cores import cores
+from swerve.execution.executors.cores import cores
 
 
 def add_parser(verbs: Any) -> None:

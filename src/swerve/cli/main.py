@@ -31,7 +31,7 @@ from swerve.cli import (
 from swerve.cli import list as catalog
 from swerve.cli import replay as replaying
 from swerve.core.errors import EnvironmentFault, SwerveError, printable
-from swerve.run.supervise import Stopped, stop, supervised
+from swerve.execution.supervise import Stopped, stop, supervised
 
 EPILOG = """exit codes:
   0  all held (replay: reproduced; compare: nothing new; check: no objection; every other verb: it finished)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swerve.config import limits
-from swerve.run.executors.cores import cores
+from swerve.execution.executors.cores import cores
 
 if TYPE_CHECKING:
-    from swerve.run.executors.processes import Allowance
+    from swerve.execution.executors.processes import Allowance
 
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
 TRUST = "let the campaign run this Python file, module or program; may be repeated"
@@ -72,7 +72,7 @@ def add_limits(verb: argparse.ArgumentParser) -> None:
 
 def allowance(options: argparse.Namespace) -> Allowance:
     """The limits that `add_limits` has read."""
-    from swerve.run.executors.processes import Allowance
+    from swerve.execution.executors.processes import Allowance
 
     return Allowance(options.timeout, int(options.memory * limits.GIGA))
 

@@ -37,9 +37,9 @@ def report(options: argparse.Namespace) -> int:
 def _make_pictures(run: Run, trusted: Sequence[str]) -> None:
     """Make the pictures of a run that was stopped before it made them; the report works without them."""
     from swerve.analysis.groups import worth_keeping
-    from swerve.run.executors.cores import cores
-    from swerve.run.finding_pictures import keep_pictures
-    from swerve.run.replay import rebuild
+    from swerve.execution.executors.cores import cores
+    from swerve.execution.finding_pictures import keep_pictures
+    from swerve.execution.replay import rebuild
     from swerve.store.folder import locked
 
     try:

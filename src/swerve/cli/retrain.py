@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from swerve.core.campaign import Campaign
     from swerve.core.relation import Rule
     from swerve.core.system import System
+    from swerve.execution.engine import Progress
     from swerve.retrain.before_after import Compared
     from swerve.retrain.dataset import Followups, Prepared
     from swerve.retrain.finetune import Tuned
-    from swerve.run.engine import Progress
     from swerve.store.view import Run
 
 ABOUT = "train the model of a campaign on follow-ups too, and measure it before and after on cases that never trained"
@@ -73,8 +73,8 @@ def _add_training(group: Any) -> None:
 
 def retrain(options: argparse.Namespace) -> int:
     """Carry out `swerve retrain`."""
+    from swerve.execution.executors.cores import settle_threads
     from swerve.report.terminal import RichProgress
-    from swerve.run.executors.cores import settle_threads
     from swerve.sources.export import refuse_occupied
 
     if options.command and not options.export:
@@ -98,7 +98,7 @@ def retrain(options: argparse.Namespace) -> int:
 
 def _campaign(options: argparse.Namespace) -> tuple[Campaign, Run | None]:
     from swerve.config.toml import load_campaign
-    from swerve.run.replay import rebuild
+    from swerve.execution.replay import rebuild
     from swerve.store.view import Run
 
     if Path(options.target).is_dir():

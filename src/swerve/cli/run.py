@@ -22,8 +22,8 @@ from swerve.cli.options import (
 )
 from swerve.config import limits
 from swerve.core.errors import InputError, printable
-from swerve.run.executors.cores import cores
-from swerve.run.supervise import Stopped
+from swerve.execution.executors.cores import cores
+from swerve.execution.supervise import Stopped
 
 if TYPE_CHECKING:
     from swerve.config.toml import Loaded
@@ -97,9 +97,9 @@ def run_and_report(loaded: Loaded, folder: Path, again: str, *, report: bool = T
     from rich.console import Console
     from rich.text import Text
 
+    from swerve.execution.launch import run_into
     from swerve.report.html import write_report
     from swerve.report.terminal import RichProgress, print_summary
-    from swerve.run.launch import run_into
     from swerve.store.view import Run
 
     console = Console()

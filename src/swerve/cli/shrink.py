@@ -32,13 +32,13 @@ def shrink(options: argparse.Namespace) -> int:
     from swerve.analysis.groups import same_fault
     from swerve.analysis.tables import write_groups
     from swerve.config.toml import Loaded
+    from swerve.execution.executors.cores import refuse_crowd, settle_threads
+    from swerve.execution.launch import executor_for
+    from swerve.execution.replay import rebuild, refuse_changed
+    from swerve.execution.shrink import shrink as shrink_all
     from swerve.report.html import write_report
     from swerve.report.numbers import PAGE
     from swerve.report.terminal import RichProgress, print_shrunk
-    from swerve.run.executors.cores import refuse_crowd, settle_threads
-    from swerve.run.launch import executor_for
-    from swerve.run.replay import rebuild, refuse_changed
-    from swerve.run.shrink import shrink as shrink_all
     from swerve.store.folder import locked
     from swerve.store.view import Run
 

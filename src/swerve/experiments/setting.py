@@ -9,8 +9,8 @@ from pathlib import Path
 from swerve.analysis.tables import TABLES
 from swerve.config.toml import ANYWHERE, Loaded
 from swerve.core.campaign import Campaign
-from swerve.run.engine import NoProgress, Progress
-from swerve.run.launch import run_into
+from swerve.execution.engine import NoProgress, Progress
+from swerve.execution.launch import run_into
 from swerve.store.files import make_folder, write_csv
 from swerve.store.view import Run
 

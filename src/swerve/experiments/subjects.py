@@ -14,9 +14,9 @@ from swerve.core.case import Case, Source
 from swerve.core.errors import InputError
 from swerve.core.system import System
 from swerve.core.values import Array, Image, Steering
+from swerve.execution.process_pool import process_pool
 from swerve.experiments.setting import DATA, Setting
 from swerve.retrain.finetune import degrees_of
-from swerve.run.process_pool import process_pool
 from swerve.sources.export import export
 from swerve.sources.subset import Subset
 from swerve.sources.udacity import Udacity

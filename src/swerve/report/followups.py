@@ -10,8 +10,8 @@ from swerve.config.toml import Builder, build_change
 from swerve.core.case import Case, Source
 from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, UnreadableCase
-from swerve.run.executors.cores import settle_threads
-from swerve.run.replay import rebuild
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.replay import rebuild
 from swerve.sources.export import export
 from swerve.store.record_json import Finding
 from swerve.store.view import CAMPAIGN, Run

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from swerve.core.errors import EnvironmentFault, SwerveError
+from swerve.execution.finding_pictures import files_of
 from swerve.report.followups import made_again
 from swerve.report.sharing import Sharing
 from swerve.report.smallest import smallest_of
 from swerve.report.sweep_pictures import drawn
 from swerve.report.words import answer_words, expectation
-from swerve.run.finding_pictures import files_of
 from swerve.store.artifacts import pictures_of
 from swerve.store.files import json_bytes, png_bytes, whole_file
 from swerve.store.record_json import Finding, finding_of

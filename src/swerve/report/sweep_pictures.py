@@ -32,7 +32,7 @@ NOTHING = Boxes3D(np.zeros((0, 7)), ())
 TORN = (OSError, ValueError, TypeError, IndexError, KeyError, EOFError, MemoryError)  # of a file that somebody broke
 _ID = re.compile(r"[0-9a-f]{8,64}")
 DRAWN = re.compile(rf"{_ID.pattern}-.+-(source|followup)\.png")
-Files = Mapping[str, bytes]  # by name, as `swerve.run.finding_pictures.files_of` has them
+Files = Mapping[str, bytes]  # by name, as `swerve.execution.finding_pictures.files_of` has them
 
 
 @dataclass(frozen=True)

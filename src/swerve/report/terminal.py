@@ -24,10 +24,10 @@ from rich.text import Text
 
 from swerve.analysis.groups import FindingGroup, groups, smallest_words
 from swerve.core.errors import printable
+from swerve.execution.check import Health, Level
 from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
 from swerve.report.sweep_pictures import drawn_of
 from swerve.report.words import answer_words
-from swerve.run.check import Health, Level
 from swerve.store.artifacts import Shrunk, features_of, pictures_of
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -235,7 +235,7 @@ def print_names(found: Mapping[str, Sequence[Mapping[str, Any]]], console: Conso
 
 
 class RichProgress:
-    """Progress of `swerve.run.engine.run`: a bar per stage on a terminal, one line per stage elsewhere."""
+    """Progress of `swerve.execution.engine.run`: a bar per stage on a terminal, one line per stage elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -23,8 +23,8 @@ from swerve.core.errors import InputError, NotApplicable, UnreadableCase
 from swerve.core.relation import Rule
 from swerve.core.seeding import digest_of, rng_for
 from swerve.core.transformation import Transformation
+from swerve.execution.engine import NoProgress, Progress
 from swerve.retrain.split import TEST, TRAIN, VAL, Split
-from swerve.run.engine import NoProgress, Progress
 from swerve.sources.windows import frames_of
 from swerve.store.record_json import Finding
 from swerve.store.view import Run

@@ -16,10 +16,10 @@ from swerve.core.case import Source
 from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, SwerveError, printable
 from swerve.core.values import Boxes2D, Boxes3D, find
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.finding_pictures import files_of
+from swerve.execution.replay import rebuild
 from swerve.report.sweep_pictures import drawn, read_sweeps
-from swerve.run.executors.cores import settle_threads
-from swerve.run.finding_pictures import files_of
-from swerve.run.replay import rebuild
 from swerve.store.artifacts import pictures_of
 from swerve.store.files import png_bytes
 from swerve.store.record_json import Finding
@@ -30,7 +30,7 @@ LARGEST = 64 * 2**20
 REMEMBERED = 32  # findings; a reviewer goes back and forth by a few
 LONGEST_REASON = 160
 _SHA = re.compile(r"[0-9a-f]{64}")
-Files = dict[str, bytes]  # by name, as `swerve.run.finding_pictures.files_of` has them
+Files = dict[str, bytes]  # by name, as `swerve.execution.finding_pictures.files_of` has them
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ class TestBrighten(TransformationContract):
         return [Brighten(10), Brighten(-40)]
 """
 
-from swerve.run.ledger import MemoryLedger
+from swerve.execution.ledger import MemoryLedger
 from swerve.testing.contracts import LedgerContract, SearchContract, SourceContract, SystemContract, TransformationContract
 from swerve.testing.fakes import FakeSource, FakeSystem, sample_case
 

@@ -17,9 +17,9 @@ from swerve.core.space import Over
 from swerve.core.system import System
 from swerve.core.transformation import Transformation, Unchanged, params_of
 from swerve.core.values import Steering
+from swerve.execution.answers import answer_all
+from swerve.execution.ledger import Ledger
 from swerve.relations.steering import same_angle
-from swerve.run.answers import answer_all
-from swerve.run.ledger import Ledger
 from swerve.testing.fakes import FakeSource, sample_case
 from swerve.transformations.photometric import Brighten
 

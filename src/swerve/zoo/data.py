@@ -17,7 +17,7 @@ import numpy as np
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.system import Answer
 from swerve.core.values import Array, Image, Steering, find
-from swerve.run.process_pool import process_pool
+from swerve.execution.process_pool import process_pool
 from swerve.store.files import json_bytes, write_whole
 from swerve.world.source import VERSION, World, code_digest
 

@@ -16,7 +16,7 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.values import Array, Boxes3D, PointCloud, find
-from swerve.run.process_pool import process_pool
+from swerve.execution.process_pool import process_pool
 from swerve.store.files import json_bytes, write_whole
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.source import VERSION, code_digest

@@ -15,6 +15,9 @@ from swerve.core.errors import StoreError
 from swerve.core.region import region_of
 from swerve.core.relation import Verdict
 from swerve.core.values import Array, Boxes3D, Region, find
+from swerve.execution.answers import answer_all
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.shrink import shrink
 from swerve.experiments.lidar.subject_runs import NEAR, boxes_of
 from swerve.experiments.setting import Setting
 from swerve.experiments.subjects import Subject
@@ -23,9 +26,6 @@ from swerve.relations.obstacles import Changes, changes, in_region, labelled
 from swerve.report.birdseye import around, before_after
 from swerve.report.cells import Row
 from swerve.report.experiment_page import PicturePanel, Section, TablePanel
-from swerve.run.answers import answer_all
-from swerve.run.executors.in_process import InProcess
-from swerve.run.shrink import shrink
 from swerve.search.fuzz import Fuzz, FuzzSession, Siege
 from swerve.sources.subset import Subset
 from swerve.store.artifacts import Shrunk, shrunk_of

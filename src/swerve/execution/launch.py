@@ -17,14 +17,14 @@ from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Observation
 from swerve.core.errors import InputError, ModelError
-from swerve.run.check import examine
-from swerve.run.data_guard import keep_file_list, name_changed_files
-from swerve.run.engine import NothingAnswered, NothingUsable, Progress, run
-from swerve.run.executors.cores import cores, refuse_crowd, settle_threads
-from swerve.run.executors.in_process import Executor, InProcess
-from swerve.run.executors.processes import Allowance, process_workers
-from swerve.run.finding_pictures import keep_pictures
-from swerve.run.summary import Summary
+from swerve.execution.check import examine
+from swerve.execution.data_guard import keep_file_list, name_changed_files
+from swerve.execution.engine import NothingAnswered, NothingUsable, Progress, run
+from swerve.execution.executors.cores import cores, refuse_crowd, settle_threads
+from swerve.execution.executors.in_process import Executor, InProcess
+from swerve.execution.executors.processes import Allowance, process_workers
+from swerve.execution.finding_pictures import keep_pictures
+from swerve.execution.summary import Summary
 from swerve.store.artifacts import FINDINGS
 from swerve.store.files import json_bytes, write_whole
 from swerve.store.fingerprint import identity_of
@@ -155,7 +155,7 @@ def executor_for(
     if on and not rebuildable:
         raise InputError("this campaign holds objects that no file can rebuild, so it runs in this process only, not on Ray")
     if on:
-        from swerve.run.executors.ray import ray_workers
+        from swerve.execution.executors.ray import ray_workers
 
         return ray_workers(
             *(loaded.campaign, folder, loaded.base), address=on, workers=workers or 1, trusted=trusted, allowance=allowance

@@ -1,6 +1,6 @@
 """The program of a worker process: source and system rebuilt once from a run folder, then batch after batch.
 
-    python -m swerve.run.executors.worker FOLDER TRUST
+    python -m swerve.execution.executors.worker FOLDER TRUST
 
 Questions come over stdin and answers go over stdout, in the frames of `systems.wire`; it writes no file.
 """
@@ -21,9 +21,9 @@ from swerve.core.campaign import Campaign, Trial
 from swerve.core.errors import StoreError, SwerveError
 from swerve.core.relation import Fault, Verdict
 from swerve.core.transformation import Transformation
-from swerve.run.evaluator import Evaluator, observe_batch
-from swerve.run.executors.cores import settle_threads
-from swerve.run.replay import ask_target, changed_since, evaluator_of, find_target, rebuild
+from swerve.execution.evaluator import Evaluator, observe_batch
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.replay import ask_target, changed_since, evaluator_of, find_target, rebuild
 from swerve.store.record_json import observation_of, observation_row, record_row
 from swerve.store.view import Run
 from swerve.systems.child import die_with_parent

@@ -14,8 +14,8 @@ from functools import partial
 from swerve.analysis.groups import FindingGroup, groups, sorter, worst_first
 from swerve.core.campaign import Observation, Record, Trial
 from swerve.core.relation import Status
-from swerve.run.executors.in_process import Executor
-from swerve.run.ledger import Ledger
+from swerve.execution.executors.in_process import Executor
+from swerve.execution.ledger import Ledger
 from swerve.store.record_json import Finding
 
 SHARE = 0.03  # of the trials that are asked again at most; one in any case

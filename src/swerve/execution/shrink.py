@@ -22,8 +22,8 @@ from swerve.core.encode import encode_change
 from swerve.core.errors import InputError
 from swerve.core.relation import Status
 from swerve.core.transformation import Chain, Param, Transformation, params_of
-from swerve.run.engine import NoProgress, Progress
-from swerve.run.executors.in_process import Executor
+from swerve.execution.engine import NoProgress, Progress
+from swerve.execution.executors.in_process import Executor
 from swerve.store.artifacts import SHRUNK, Shrunk, keep_shrunk
 from swerve.store.files import json_bytes, make_folder
 from swerve.store.journal import Row

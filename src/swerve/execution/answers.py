@@ -21,7 +21,7 @@ from swerve.core.relation import Fault, Verdict
 from swerve.core.system import Answer, System
 from swerve.core.transformation import forget_frames
 from swerve.core.values import KINDS, Array, Boxes2D, Boxes3D, Group, Value
-from swerve.run.supervise import STOPS, leave_if_forked
+from swerve.execution.supervise import STOPS, leave_if_forked
 
 Said = tuple[Answer | Verdict, Gain | None]
 ANSWER_TYPES = frozenset(KINDS.values())

@@ -31,10 +31,10 @@ from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.core.system import WhiteBox
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Region, Value
-from swerve.run.answers import FOREIGN, without_truth
-from swerve.run.data_guard import refuse_changed_input
-from swerve.run.engine import NoProgress, Progress
-from swerve.run.evaluator import read_case
+from swerve.execution.answers import FOREIGN, without_truth
+from swerve.execution.data_guard import refuse_changed_input
+from swerve.execution.engine import NoProgress, Progress
+from swerve.execution.evaluator import read_case
 from swerve.store.artifacts import FEATURES, FINDINGS, KEPT, REGION, SHA_DIGITS
 from swerve.store.files import clear_folder, npy_bytes, replace_folder, sensor_file, sync_folder, write_synced
 from swerve.store.record_json import Finding

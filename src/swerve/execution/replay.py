@@ -18,11 +18,11 @@ from swerve.core.encode import close, decode_values, encode
 from swerve.core.errors import ModelError, StoreError
 from swerve.core.relation import Fault, Pair, Status, Verdict
 from swerve.core.system import Answer
-from swerve.run.answers import answer_all
-from swerve.run.data_guard import name_changed_files
-from swerve.run.evaluator import Evaluator, checked, read_case
-from swerve.run.executors.processes import Allowance, Pace, WorkerProcess
-from swerve.run.executors.worker_pool import rows_of
+from swerve.execution.answers import answer_all
+from swerve.execution.data_guard import name_changed_files
+from swerve.execution.evaluator import Evaluator, checked, read_case
+from swerve.execution.executors.processes import Allowance, Pace, WorkerProcess
+from swerve.execution.executors.worker_pool import rows_of
 from swerve.store.artifacts import shrunk_of
 from swerve.store.fingerprint import differences, identity_of
 from swerve.store.journal import Row

@@ -17,15 +17,15 @@ from swerve.core.campaign import Campaign, Observation
 from swerve.core.errors import InputError, StoreError, SwerveError, printable
 from swerve.core.relation import Status
 from swerve.core.seeding import digest_of
-from swerve.run.check import NOTHING, Health, examine
-from swerve.run.engine import observe, run
-from swerve.run.executors.in_process import InProcess
-from swerve.run.finding_pictures import keep_pictures
-from swerve.run.launch import SUMMARY, open_run
-from swerve.run.ledger import MemoryLedger
-from swerve.run.replay import replay
-from swerve.run.shrink import shrink
-from swerve.run.summary import Summary
+from swerve.execution.check import NOTHING, Health, examine
+from swerve.execution.engine import observe, run
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.finding_pictures import keep_pictures
+from swerve.execution.launch import SUMMARY, open_run
+from swerve.execution.ledger import MemoryLedger
+from swerve.execution.replay import replay
+from swerve.execution.shrink import shrink
+from swerve.execution.summary import Summary
 from swerve.store.artifacts import shrunk_of
 from swerve.store.files import json_bytes, write_whole
 from swerve.store.folder import clear_run, locked

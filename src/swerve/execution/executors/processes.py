@@ -18,14 +18,16 @@ from swerve.config import limits
 from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, ModelError
-from swerve.run.executors.worker_pool import WorkerPool
+from swerve.execution.executors.worker_pool import WorkerPool
 from swerve.store.record_json import record_of
 from swerve.store.view import Run
 from swerve.systems.child import Child
 from swerve.systems.wire import packed
 
 # Modules are found as in this process; PYTHONPATH could not name a folder with a colon in it.
-BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from swerve.run.executors.worker import main; main()"
+BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from swerve.execution.executors.worker import main; main()"
+)
 STARTS = 3  # attempts to start a worker
 PATIENCE = 3  # a batch may take this many times its pace so far, once that is more than the limit of one case
 

@@ -27,9 +27,9 @@ from swerve.config import limits
 from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout, printable
-from swerve.run.executors.cores import LOCAL, refuse_crowd
-from swerve.run.executors.processes import Allowance, Pace, WorkerProcess, module_paths
-from swerve.run.executors.worker_pool import WorkerPool
+from swerve.execution.executors.cores import LOCAL, refuse_crowd
+from swerve.execution.executors.processes import Allowance, Pace, WorkerProcess, module_paths
+from swerve.execution.executors.worker_pool import WorkerPool
 from swerve.store.record_json import record_of
 from swerve.store.view import CAMPAIGN, Run
 

@@ -25,13 +25,13 @@ from swerve.core.relation import Pair, Rule, Status
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Array, Boxes2D, Boxes3D, Steering, find
+from swerve.execution.answers import without_truth
+from swerve.execution.evaluator import Evaluator, checked, read_case
+from swerve.execution.executors.in_process import Executor
+from swerve.execution.finding_pictures import files_of
 from swerve.relations.boxes import ANY, BoxesAlike
 from swerve.relations.obstacles import in_region
 from swerve.relations.sets import DEMANDED
-from swerve.run.answers import without_truth
-from swerve.run.evaluator import Evaluator, checked, read_case
-from swerve.run.executors.in_process import Executor
-from swerve.run.finding_pictures import files_of
 from swerve.store.journal import seal
 from swerve.store.record_json import record_row
 from swerve.store.view import KEPT_PER_RULE

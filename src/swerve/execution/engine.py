@@ -11,12 +11,12 @@ from typing import Protocol
 from swerve.core.campaign import Campaign, CoverageMeter, Observation, Plan, Record, Session, Trial, learns
 from swerve.core.errors import InputError, ModelError, printable
 from swerve.core.relation import Status, Verdict
-from swerve.run.answers import FOREIGN, brief, sentence, without_truth
-from swerve.run.evaluator import Evaluator, chunks, read_case
-from swerve.run.executors.in_process import Executor, InProcess
-from swerve.run.ledger import Ledger
-from swerve.run.repeat import ask_again, failed_again
-from swerve.run.summary import Summary, Tally
+from swerve.execution.answers import FOREIGN, brief, sentence, without_truth
+from swerve.execution.evaluator import Evaluator, chunks, read_case
+from swerve.execution.executors.in_process import Executor, InProcess
+from swerve.execution.ledger import Ledger
+from swerve.execution.repeat import ask_again, failed_again
+from swerve.execution.summary import Summary, Tally
 
 BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several workers
 LONGEST_FAULT = 140  # characters of the first fault in a message

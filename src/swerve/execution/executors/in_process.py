@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from swerve.core.campaign import Campaign, Observation, Record, Trial
-from swerve.run.evaluator import TRANSFORM_THREADS, Evaluator, observe_batch
+from swerve.execution.evaluator import TRANSFORM_THREADS, Evaluator, observe_batch
 
 
 class Executor(Protocol):

@@ -17,8 +17,8 @@ from swerve.core.seeding import rng_for
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Group
-from swerve.run.answers import FOREIGN, WRITTEN, Said, answer_and_measure, brief, sentence, share
-from swerve.run.data_guard import refuse_changed_case
+from swerve.execution.answers import FOREIGN, WRITTEN, Said, answer_and_measure, brief, sentence, share
+from swerve.execution.data_guard import refuse_changed_case
 
 T = TypeVar("T")
 R = TypeVar("R")
