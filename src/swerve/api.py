@@ -28,7 +28,7 @@ def run(campaign: Campaign, into: str | Path, *, report: bool = True, **how: Any
 
 def replay(folder: str | Path, finding: str, *, campaign: Campaign | None = None) -> ReplayResult:
     """Run one finding of a run folder again, alone; `campaign` where the folder cannot rebuild it."""
-    from swerve.execution.executors.threads import settle_threads
+    from swerve.execution.executors.cores import settle_threads
     from swerve.execution.replay import replay as replay_alone
 
     settle_threads()

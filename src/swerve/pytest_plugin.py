@@ -52,7 +52,8 @@ def metamorphic(
     """Make one test of every rule: of these parts, or of a whole `campaign` (a file, a `module:factory`, or an object).
 
     A rule fails with more than `most_findings`; None leaves the verdict to the body. Files are looked for from the test's
-    own folder; `trust` names the Python files that a campaign file may run. `force` tests what `swerve check` refuses.
+    own folder; `trust` names the Python files and modules that a campaign file may run. `force` tests
+    what `swerve check` refuses.
     """
     from swerve.core.campaign import Campaign
     from swerve.execution.rule_tests import RuleTestRequest
@@ -101,7 +102,7 @@ class RuleTest:
         """Try the rule; a test that cannot be judged ends here."""
         if self.replaying:
             return self.shared.replayed(self.rule, self.replaying)
-        tried = self.shared.tried(self.rule)
+        tried = self.shared.run_rule(self.rule)
         if len(tried.findings) <= (self.most or 0):
             if tried.broken:
                 pytest.fail(_line(f"{self.rule}: {tried.broken}"), pytrace=False)
@@ -129,10 +130,13 @@ class RuleTest:
         """A campaign file is rebuilt by `swerve replay`; what was made in Python only its test can make again."""
         if isinstance(self.shared.asked.campaign, str) and self.shared.loaded.factory is None:
             words = ["swerve", "replay", self._near(self.shared.folder(self.rule)), finding.id, "--shrunk"]
-            return shlex.join([*words, *(word for path in self.shared.trusted for word in ("--trust", self._near(path)))])
+            return shlex.join([*words, *(word for name in self.shared.trusted for word in ("--trust", self._trusted(name)))])
         node = f"{self._near(self.item.path)}::{self.item.nodeid.partition('::')[2]}"
         into = ["--swerve-into", self._near(self.into)] if self.into else []
         return shlex.join(["pytest", node, *into, "--swerve-replay", finding.id])
+
+    def _trusted(self, name: str) -> str:
+        return self._near(Path(name)) if Path(name).is_absolute() else name
 
     def _near(self, path: Path) -> str:
         """A path as it is typed where pytest was started."""
@@ -256,7 +260,7 @@ def _one_thread() -> Iterator[None]:
     """As a run does, for equal sums everywhere; the tests of others get their threads back."""
     import cv2
 
-    from swerve.execution.executors.threads import settle_threads
+    from swerve.execution.executors.cores import settle_threads
 
     torch = sys.modules.get("torch")
     before = cv2.getNumThreads(), torch.get_num_threads() if torch else 0

@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from swerve.core.names import all_names
 from swerve.core.seeding import rng_for
+from swerve.execution.supervise import supervised as supervise
 from swerve.store.fingerprint import package_fingerprint
 from swerve.store.view import Run
 from tests.quality.forks import ROOM
@@ -35,7 +37,7 @@ def command(file: Path, folder: Path, *words: str, verb: str = "run") -> list[st
 
 def start(words: Sequence[str], *, code: str = "", **how: Any) -> subprocess.Popen[str]:
     """The command in a process group of its own; `code` is run before."""
-    script = f"{code}\nimport sys; from swerve.cli.main import main; sys.exit(main())"
+    script = f"{code}\nimport sys; from swerve.cli.main import console; sys.exit(console())"
     return subprocess.Popen(
         [sys.executable, "-c", script, *words] if code else [sys.executable, "-m", "swerve.cli.main", *words],
         stdout=subprocess.DEVNULL,
@@ -83,12 +85,8 @@ def assert_each_once(folder: Path) -> None:
 def workers_of(folder: Path) -> list[int]:
     """The ids of the worker processes of a run."""
     told = str(folder.resolve()).encode()
-    found = [
-        path
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if told in (line := _line(path)) and b"swerve.execution" in line
-    ]
-    return [int(path.parent.name) for path in found]
+    lines = ((path, _line(path)) for path in Path("/proc").glob("[0-9]*/cmdline"))
+    return [int(path.parent.name) for path, line in lines if told in line and b"swerve.execution.executors" in line]
 
 
 def _line(path: Path) -> bytes:
@@ -154,9 +152,9 @@ class Nursery:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._process.communicate()
 
-    def run(self, words: Sequence[str], arm: str = "", *given: Any) -> Ended:
-        """Carry a command out; before, call the function `module:name` with what is given."""
-        return Ended(**self._asked("run", list(words), arm, given))
+    def run(self, words: Sequence[str], arm: str = "", *given: Any, supervised: bool = False) -> Ended:
+        """Carry a command out, `supervised` as in a shell; before, call the function `module:name` with what is given."""
+        return Ended(**self._asked("run", list(words), arm, given, supervised))
 
     def start(self, words: Sequence[str], errors: Path, arm: str = "", *given: Any) -> Cradled:
         """Have a command begin, which writes its errors to a file."""
@@ -195,11 +193,11 @@ def _nurse() -> None:
         print(json.dumps(tasks[task](*given)), flush=True)
 
 
-def _run(words: Sequence[str], arm: str, given: Sequence[Any]) -> dict[str, Any]:
+def _run(words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool) -> dict[str, Any]:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _born(writing, words, arm, given)
+        _born(writing, words, arm, given, supervised)
     os.close(writing)
     with open(reading, encoding="utf-8") as errors:
         told = errors.read()
@@ -210,7 +208,7 @@ def _start(words: Sequence[str], arm: str, given: Sequence[Any], errors: str) ->
     child = os.fork()
     if not child:
         os.setsid()
-        _born(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), words, arm, given)
+        _born(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), words, arm, given, supervised=False)
     return child
 
 
@@ -218,7 +216,7 @@ def _waited(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> None:
+def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool) -> None:
     code = 99
     try:
         signal.alarm(LONGEST)
@@ -228,8 +226,11 @@ def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> 
         if arm:
             module, _, name = arm.partition(":")
             getattr(importlib.import_module(module), name)(*given)
-        code = sys.modules["swerve.cli.main"].main(words)
+        main = partial(sys.modules["swerve.cli.main"].main, words)
+        code = supervise(main) if supervised else main()
         sys.stderr.flush()
+    except SystemExit as ended:  # of the process below the one that supervises it
+        code = int(ended.code or 0)
     finally:
         os._exit(code)
 

@@ -30,6 +30,7 @@ from swerve.core.space import Over, Range
 from swerve.core.system import System
 from swerve.core.values import Boxes2D, Signal, Steering
 from swerve.execution.evaluator import answer_all
+from swerve.execution.answers import answer_all
 from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep

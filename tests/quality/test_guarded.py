@@ -21,6 +21,7 @@ from swerve.core.system import Answer
 from swerve.execution.executors.processes import Allowance
 from swerve.execution.replay import replay, sought_in
 from swerve.execution.replay_alone import replay_guarded
+from swerve.execution.replay import find_target, replay, replay_guarded
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.fixture_runs import Made, failed, held
@@ -194,13 +195,13 @@ def test_error_of_a_run_replays(
 def test_errors_are_sought_by_enough_of_their_id(tmp_path: Path) -> None:
     run = Made([failed("a", "boom", kind=Fault.OOM), held("b")]).write(tmp_path / "run")
     row = next(run.trials())
-    sought = sought_in(run, row["id"][:8])
+    sought = find_target(run, row["id"][:8])
     assert (sought.finding.id, sought.status, sought.kind) == (row["id"], Status.ERROR, Fault.OOM)
     for prefix in ("", row["id"][:3], "zzzz"):
         with pytest.raises(StoreError, match="no finding"):
-            sought_in(run, prefix)
+            find_target(run, prefix)
     with pytest.raises(StoreError, match="no finding"):
-        sought_in(run, row["id"], shrunk=True)
+        find_target(run, row["id"], shrunk=True)
 
 
 @pytest.mark.usefixtures("forked_workers")

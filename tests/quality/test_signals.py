@@ -12,11 +12,17 @@ import shutil
 import signal
 import subprocess
 import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.quality.campaigns import written
+from swerve.core.case import Case
+from swerve.core.system import Answer
+from swerve.testing import FakeSystem
+from tests.quality.campaigns import SWEEP, written
 from tests.quality.children import (
     LONGEST,
     NEVER,
@@ -25,12 +31,14 @@ from tests.quality.children import (
     assert_same,
     command,
     content,
+    environment,
     finish,
     start,
     until,
     workers_of,
 )
 
+MARK = "SWERVE_TEST_MARK"
 SIGNALS = 100 if SOAK else 6
 TWICE = 50 if SOAK else 4
 STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -106,3 +114,60 @@ def test_second_interrupt_ends_at_once(tmp_path: Path, file: Path, whole: Path) 
         assert finish(command(file, folder, "--workers", "0"))[0] == 1
         assert_same(content(folder), content(whole))
         shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class Sleeper:
+    """Falls asleep over the first follow-up, and leaves a mark when it does."""
+
+    mark: str
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        if any(case.parent for case in cases):
+            Path(self.mark).touch()
+            time.sleep(60)
+        return FakeSystem(bias=0.2)(cases)
+
+    def fingerprint(self) -> str:
+        return "sleeper"
+
+
+def marked(mark: str) -> list[str]:
+    """The processes, and what they started, that were given the mark in their environment."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (place / "environ").read_bytes():
+                found.append((place / "cmdline").read_bytes().decode())
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", STOPS)
+def test_signal_in_the_first_trial_leaves_no_process(tmp_path: Path, stop: signal.Signals, workers: int) -> None:
+    asleep, mark = tmp_path / "asleep", uuid.uuid4().hex
+    system = f'use = "tests.quality.test_signals:Sleeper"\nmark = "{asleep}"'
+    told = SWEEP.replace('use = "swerve.testing:FakeSystem"\nbias = 0.2', system)
+    (tmp_path / "campaign.toml").write_text(told.format(seed=0, count=4, width=24, batch=2))
+    words = command(tmp_path / "campaign.toml", tmp_path / "run", "--workers", str(workers), "--force")
+    process = start(words, code=HEARING, env=environment(**{MARK: mark}))
+    until(lambda: asleep.exists() or process.poll() is not None, LONGEST)
+    process.send_signal(stop)
+    ended(process, PROMPT)
+    assert process.returncode == STOPS[stop]
+    until(lambda: not marked(mark), AT_ONCE)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_signal_while_rendering_leaves_no_process(tmp_path: Path, stop: signal.Signals) -> None:
+    mark = uuid.uuid4().hex
+    words = ["zoo", "render", "--data", str(tmp_path), "--workers", "2"]
+    process = start(words, code=HEARING, env=environment(**{MARK: mark}))
+    until(lambda: sum("spawn_main" in line for line in marked(mark)) >= 2 or process.poll() is not None, LONGEST)
+    time.sleep(2)
+    process.send_signal(stop)
+    ended(process, PROMPT)
+    assert process.returncode == STOPS[stop]
+    until(lambda: not marked(mark), AT_ONCE)

@@ -22,6 +22,8 @@ from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Image, PointCloud, Value
 from swerve.execution.engine import run
 from swerve.execution.evaluator import WRITTEN, answer_all
+from swerve.execution.answers import WRITTEN, answer_all
+from swerve.execution.engine import run
 from swerve.execution.launch import run_into
 from swerve.execution.replay import replay
 from swerve.relations.steering import same_angle

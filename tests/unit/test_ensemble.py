@@ -15,6 +15,7 @@ from swerve.core.relation import Status, Verdict
 from swerve.core.system import Answer, System
 from swerve.core.values import Group, Signal, Steering
 from swerve.execution.evaluator import answer_all
+from swerve.execution.answers import answer_all
 from swerve.execution.launch import run_into
 from swerve.execution.replay import replay
 from swerve.store.view import Run

@@ -465,7 +465,7 @@ def test_black_box_gets_what_needs_no_look_inside(tmp_path: Path, monkeypatch: p
 
 def test_system_that_steers_the_wrong_way_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=FrameCounts(30, 8, 8)))
-    with pytest.raises(InputError, match="turned round"):
+    with pytest.raises(InputError, match="with the other sign"):
         experiment(Setting(tmp_path, QUICK), FakeSystem(gain=-1.0), FakeSource(30), "wrong")
 
 

@@ -211,6 +211,6 @@ def test_torn_features_are_none(content: bytes, tmp_path: Path) -> None:
 
 
 def test_only_the_worst_of_a_rule_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.execution.finding_pictures.LOOKED_INTO", 3)
+    monkeypatch.setattr("swerve.execution.finding_pictures.TRACED", 3)
     run = ran(campaign(Seen()), tmp_path / "run")
     assert features_of(run).keys() == {finding.input_sha[:16] for finding in run.best()[:3]}

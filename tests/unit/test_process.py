@@ -26,6 +26,7 @@ from swerve.core.relation import Fault, Rule, Verdict
 from swerve.core.space import Over, Range
 from swerve.core.values import Group, Image, PointCloud, Signal, Steering
 from swerve.execution.evaluator import answer_all
+from swerve.execution.answers import answer_all
 from swerve.execution.launch import run_into
 from swerve.execution.replay import replay
 from swerve.relations.steering import same_angle

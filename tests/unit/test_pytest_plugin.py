@@ -274,7 +274,7 @@ def test_answers_that_stay_are_no_proof(inner: pytest.Pytester) -> None:
     write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**closed, 'rules': [turned]}})\ndef test_idle(): ...")
     result = go(inner, "-W", "default::pytest.PytestWarning")
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes*leave what the system says*"])
+    result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes*leave the system's answer*"])
 
 
 def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) -> None:
@@ -359,7 +359,7 @@ def test_anyway(): ...
     )
     result = go(inner)
     result.assert_outcomes(errors=2, passed=3)
-    result.stdout.fnmatch_lines(["*says the same of all 6 cases*force=True*"])
+    result.stdout.fnmatch_lines(["*gives the same answer to all 6 cases*force=True*"])
 
 
 def test_every_run_starts_anew(inner: pytest.Pytester) -> None:

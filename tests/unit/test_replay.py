@@ -114,7 +114,7 @@ class Drifting(Transformation):
 
 def test_change_that_drifts_is_caught(tmp_path: Path) -> None:
     drifting = replace(CAMPAIGN, rules=(Rule("drift", Drifting(5), same_angle(15)),))
-    with pytest.raises(StoreError, match="made another input than before; it is not deterministic"):
+    with pytest.raises(StoreError, match="made another input than in the run; it is not deterministic"):
         run_into(Loaded(drifting, tmp_path), tmp_path / "run")
     run = Run(tmp_path / "run")
     result = replay(run.folder, first(run).id, campaign=drifting)

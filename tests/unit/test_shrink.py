@@ -50,7 +50,7 @@ def steps(change: Transformation) -> tuple[Transformation, ...]:
 def test_edge_is_found_to_the_resolution() -> None:
     found, _ = shrunk(Rotate(degrees=27.0), lambda change: change.degrees >= 4.05)  # type: ignore[attr-defined]
     assert found.change == Rotate(degrees=4.1)
-    assert [edge.told() for edge in found.edges] == ["degrees fails at 4.1°, holds at 4°"]
+    assert [edge.words() for edge in found.edges] == ["degrees fails at 4.1°, holds at 4°"]
 
 
 def test_negative_numbers_shrink_towards_neutral_too() -> None:
@@ -278,7 +278,7 @@ def test_other_input_under_the_same_name_is_refused(
     folder = run_of_lit(tmp_path, honest=False)
     (tmp_path / "light").write_text("9")
     assert main(["shrink", str(folder), "--all", "--workers", workers]) == 2
-    assert "fake-00000: is not what the run was shown: sha " in capsys.readouterr().err
+    assert "fake-00000: changed since the run: sha " in capsys.readouterr().err
     assert not list((folder / "shrunk").iterdir())
 
 
@@ -370,7 +370,7 @@ def test_other_failure_beyond_the_edge_is_not_said_to_hold(tmp_path: Path) -> No
         made = shrunk_of(run, item.id)
         assert made
         assert made.finding.after[0].degrees == 30  # type: ignore[attr-defined]
-        assert ", fails otherwise at " in made.edges[0]
+        assert ", fails in another way at " in made.edges[0]
 
 
 def test_torn_file_names_itself(folder: Path) -> None:

@@ -251,7 +251,7 @@ def test_partial_pictures_are_redone(tmp_path: Path) -> None:
     finish(tmp_path / "a")
     before = content(tmp_path / "a")
     (tmp_path / "a" / "findings").rename(tmp_path / "a" / "findings.partial")
-    (tmp_path / "a" / "findings.partial" / "torn.png").write_bytes(b"PNG")
+    (tmp_path / "a" / "findings.partial" / f"{'0' * 16}-torn.png").write_bytes(b"PNG")
     (tmp_path / "a" / "summary.json").unlink()
     finish(tmp_path / "a")
     assert content(tmp_path / "a") == before

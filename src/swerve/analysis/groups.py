@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -163,7 +163,7 @@ class _Tally:
 
     def add(self, finding: Finding, case: int) -> None:
         self.findings += 1
-        if self.exemplar is None or _worst_first(finding) < _worst_first(self.exemplar):
+        if self.exemplar is None or worst_first(finding) < worst_first(self.exemplar):
             self.exemplar = finding
         byte, bit = divmod(case, 8)
         self.hit.extend(bytes(max(0, byte + 1 - len(self.hit))))
@@ -174,11 +174,23 @@ class _Tally:
         return FindingGroup(0, symptom, self.findings, int.from_bytes(self.hit).bit_count(), self.exemplar, way, inputs)
 
 
-def _worst_first(finding: Finding) -> tuple[float, str]:
-    return -finding.margin, finding.id
+def worst_first(finding: Finding) -> tuple[bool, float, str]:
+    """What sorts findings: those that failed again when asked again first, then the largest margins."""
+    return not finding.repeated, -finding.margin, finding.id
 
 
-def groups(run: Run, features: Mapping[str, Array] | None = None) -> list[FindingGroup]:
+class WithFindings(Protocol):
+    """A run folder, or a ledger that a run is committed to."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The content of `campaign.json`."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Every finding."""
+
+
+def groups(run: WithFindings, features: Mapping[str, Array] | None = None) -> list[FindingGroup]:
     """The groups of all findings of `run`, in one pass, those that hit most cases first, then those with most findings.
 
     Args:
@@ -205,18 +217,18 @@ def groups(run: Run, features: Mapping[str, Array] | None = None) -> list[Findin
         for kind, tally in unseen.items()
         for group in _ways_of(kind, tally, ways(looked_into.get(kind, []), seen), cases)
     ]
-    found.sort(key=lambda group: (-group.cases, -group.findings, _worst_first(group.exemplar)))
+    found.sort(key=lambda group: (-group.cases, -group.findings, worst_first(group.exemplar)))
     return [replace(group, number=number) for number, group in enumerate(found, 1)]
 
 
-def reader_of(run: Run) -> Callable[[Finding], Symptom]:
+def reader_of(run: WithFindings) -> Callable[[Finding], Symptom]:
     """`symptom` for the findings of one run, which knows what its rules expect."""
     rules = run.identity["campaign"].get("rule", ())
     expects = {rule["name"]: rule.get("expect") for rule in rules}
     return lambda finding: symptom(finding, expects.get(finding.rule))
 
 
-def same_fault(run: Run) -> Callable[[Finding, Finding], bool]:
+def same_fault(run: WithFindings) -> Callable[[Finding, Finding], bool]:
     """Whether a finding of a run is wrong the same way as another of its case: what shrinking must not change.
 
     Where the facts tell which objects are lost, of another type or moved, at least one of them must be so in both.
@@ -254,14 +266,14 @@ def _digits(finding: Finding) -> str:
 
 def ways(findings: Sequence[Finding], features: Mapping[str, Array]) -> list[list[Finding]]:
     """Findings of one symptom that failed in different ways inside the network, the largest way first."""
-    in_order = sorted(findings, key=_worst_first)
+    in_order = sorted(findings, key=worst_first)
     apart: dict[int, list[Finding]] = {}
     for finding, cluster in zip(in_order, _clusters([features[_digits(one)] for one in in_order]), strict=True):
         apart.setdefault(cluster, []).append(finding)
     shown = [way for way in apart.values() if len({finding.case for finding in way}) >= FEWEST]
     if len(shown) < 2:
         return [in_order] if in_order else []
-    shown.sort(key=lambda way: (-len(way), _worst_first(way[0])))
+    shown.sort(key=lambda way: (-len(way), worst_first(way[0])))
     shown[0] += [finding for way in apart.values() if not any(way is other for other in shown) for finding in way]
     return shown
 
@@ -277,7 +289,7 @@ def _clusters(directions: Sequence[Array]) -> list[int]:
     return [int(label) for label in fcluster(linkage(between, "average"), APART, "distance")]
 
 
-def sorter(run: Run, found: Sequence[FindingGroup]) -> Callable[[Finding], FindingGroup]:
+def sorter(run: WithFindings, found: Sequence[FindingGroup]) -> Callable[[Finding], FindingGroup]:
     """A function that says which of `groups(run)` a finding is in."""
     read = reader_of(run)
     places = {(group.symptom, digits): group for group in found for digits in group.inputs or ("",)}

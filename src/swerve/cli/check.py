@@ -34,8 +34,7 @@ def check(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from swerve.config.toml import load_campaign
-    from swerve.execution.executors.cores import refuse_crowd
-    from swerve.execution.executors.threads import settle_threads
+    from swerve.execution.executors.cores import refuse_crowd, settle_threads
     from swerve.report.terminal import print_health
 
     refuse_crowd(options.workers)
@@ -59,23 +58,19 @@ def _examine(loaded: Loaded, folder: Path, options: argparse.Namespace) -> Healt
 
     from swerve.execution.check import examine
     from swerve.execution.engine import NothingUsable, observe
-    from swerve.execution.launch import hands_for
+    from swerve.execution.launch import open_run
     from swerve.report.terminal import RichProgress
-    from swerve.store.fingerprint import identity_of
-    from swerve.store.folder import Store
     from swerve.store.view import Run
 
-    identity = identity_of(loaded.campaign, loaded.base, loaded.factory)
     how = {"workers": options.workers, "trusted": options.trust, "allowance": allowance(options)}
     with (
-        Store(folder, identity, loaded.base, trusted=options.trust) as store,
         RichProgress(Console(stderr=True, quiet=not sys.stderr.isatty())) as progress,
-        hands_for(loaded, folder, **how) as executor,
+        open_run(loaded, folder, **how) as opened,
     ):
         try:
-            baseline = observe(loaded.campaign, store, progress, executor)
+            baseline = observe(loaded.campaign, opened.store, progress, opened.executor)
         except NothingUsable:
             for item in itertools.islice(Run(folder).untouched(), LISTED):
                 print(f"  {printable(item.case)}: {printable(item.fault)}", file=sys.stderr)
             raise
-        return examine(loaded.campaign, baseline, executor)
+        return examine(loaded.campaign, baseline, opened.executor)

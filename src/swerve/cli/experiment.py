@@ -59,7 +59,7 @@ def add_parser(verbs: Any) -> None:
 def experiment(options: argparse.Namespace) -> int:
     """Carry out `swerve experiment`."""
     from swerve.config.toml import ANYWHERE
-    from swerve.execution.executors.threads import settle_threads
+    from swerve.execution.executors.cores import settle_threads
     from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
     from swerve.report.experiment_page import print_page
     from swerve.report.numbers import PAGE

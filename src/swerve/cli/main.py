@@ -9,7 +9,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 from swerve import __version__
@@ -31,8 +30,8 @@ from swerve.cli import (
 )
 from swerve.cli import list as catalog
 from swerve.cli import replay as replaying
-from swerve.cli.options import Stopped
 from swerve.core.errors import EnvironmentFault, SwerveError, printable
+from swerve.execution.supervise import Stopped, stop, supervised
 
 EPILOG = """exit codes:
   0  all held (replay: reproduced; compare: nothing new; check: no objection; every other verb: it finished)
@@ -46,13 +45,18 @@ RUNS = (demo, run, check, report, show, replaying, shrink)
 OTHERS = (world, zoo, experiment, retrain, compare, export, unpack, review, catalog)
 
 
+def console() -> int:
+    """The command as a program: whatever the system under test does, the exit code is that of the command."""
+    return supervised(main)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     # Before torch is imported: sums in one order on every machine (see run.launch).
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     _escape_unprintable(sys.stdout)
     options = parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, stop)
     try:
         return int(options.verb(options))
     except SwerveError as error:
@@ -69,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.close()
             return 0
         return _fail(EnvironmentFault(f"unexpected SystemExit: {ended}; --debug shows where"), options.debug)
-    except Exception as error:  # ours or somebody else's: never mistaken for findings
+    except BaseException as error:  # of Swerve or of user code: never mistaken for findings
         return _fail(EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where"), options.debug)
 
 
@@ -77,11 +81,6 @@ def _escape_unprintable(stream: Any) -> None:
     """Have a terminal whose encoding lacks a character, such as °, show it as \\xb0 instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise Stopped
 
 
 def _fail(error: SwerveError, debug: bool) -> int:
@@ -109,4 +108,4 @@ def parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +15,7 @@ if TYPE_CHECKING:
     from swerve.execution.executors.processes import Allowance
 
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
-TRUST = "run this Python file where the campaign names it; may be repeated"
-
-
-class Stopped(BaseException):
-    """SIGTERM arrived."""
-
-    exit_code = 128 + signal.SIGTERM
+TRUST = "let the campaign run this Python file, module or program; may be repeated"
 
 
 def add_verb(
@@ -52,8 +45,8 @@ def add_campaign(verb: argparse.ArgumentParser) -> None:
 
 
 def add_trust(verb: argparse.ArgumentParser) -> None:
-    """The Python files that may be run."""
-    verb.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help=TRUST)
+    """The files, modules and programs that the user consents to run."""
+    verb.add_argument("--trust", action="append", default=[], metavar="NAME", help=TRUST)
 
 
 def add_execution(verb: argparse.ArgumentParser) -> None:

@@ -25,9 +25,9 @@ def replay(options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from swerve.execution.executors.threads import settle_threads
+    from swerve.execution.executors.cores import settle_threads
     from swerve.execution.replay import replay as replay_here
-    from swerve.execution.replay_alone import replay_guarded
+    from swerve.execution.replay import replay_guarded
 
     settle_threads()
     if options.here:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swerve.cli.options import HELD, add_folder, add_trust, add_verb
@@ -35,7 +34,7 @@ def report(options: argparse.Namespace) -> int:
     return HELD
 
 
-def _make_pictures(run: Run, trusted: Sequence[Path]) -> None:
+def _make_pictures(run: Run, trusted: Sequence[str]) -> None:
     """Make the pictures of a run that was stopped before it made them; the report works without them."""
     from swerve.analysis.groups import worth_keeping
     from swerve.execution.executors.cores import cores

@@ -73,7 +73,7 @@ def _add_training(group: Any) -> None:
 
 def retrain(options: argparse.Namespace) -> int:
     """Carry out `swerve retrain`."""
-    from swerve.execution.executors.threads import settle_threads
+    from swerve.execution.executors.cores import settle_threads
     from swerve.report.terminal import RichProgress
     from swerve.sources.export import refuse_occupied
 

@@ -14,7 +14,6 @@ from swerve.cli.options import (
     FOUND,
     HELD,
     MODEL_FAILED,
-    Stopped,
     add_campaign,
     add_execution,
     add_trust,
@@ -24,6 +23,7 @@ from swerve.cli.options import (
 from swerve.config import limits
 from swerve.core.errors import InputError, printable
 from swerve.execution.executors.cores import cores
+from swerve.execution.supervise import Stopped
 
 if TYPE_CHECKING:
     from swerve.config.toml import Loaded

@@ -32,9 +32,8 @@ def shrink(options: argparse.Namespace) -> int:
     from swerve.analysis.groups import same_fault
     from swerve.analysis.tables import write_groups
     from swerve.config.toml import Loaded
-    from swerve.execution.executors.cores import refuse_crowd
-    from swerve.execution.executors.threads import settle_threads
-    from swerve.execution.launch import hands_for
+    from swerve.execution.executors.cores import refuse_crowd, settle_threads
+    from swerve.execution.launch import executor_for
     from swerve.execution.replay import rebuild, refuse_changed
     from swerve.execution.shrink import shrink as shrink_all
     from swerve.report.html import write_report
@@ -51,7 +50,7 @@ def shrink(options: argparse.Namespace) -> int:
     settle_threads()
     console = Console()
     how = {"trusted": options.trust, "allowance": allowance(options), "on": options.on}
-    pool = hands_for(Loaded(campaign, run.base), run.folder, workers=min(options.workers, len(findings)), **how)
+    pool = executor_for(Loaded(campaign, run.base), run.folder, workers=min(options.workers, len(findings)), **how)
     flaky = 0
     with locked(run.folder), pool as executor:
         executor.begin({seen.case: seen for seen in run.baseline()})

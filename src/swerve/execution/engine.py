@@ -8,48 +8,38 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from swerve.core.campaign import Campaign, CoverageMeter, Observation, Outcome, Plan, Record, Session, Trial, learns
+from swerve.core.campaign import Campaign, CoverageMeter, Observation, Plan, Record, Session, Trial, learns
 from swerve.core.errors import InputError, ModelError, printable
 from swerve.core.relation import Status, Verdict
-from swerve.execution.evaluator import FOREIGN, Evaluator, brief, chunks, read_case, sentence
+from swerve.execution.answers import FOREIGN, brief, sentence, without_truth
+from swerve.execution.evaluator import Evaluator, chunks, read_case
 from swerve.execution.executors.in_process import Executor, InProcess
+from swerve.execution.ledger import Ledger
+from swerve.execution.repeat import ask_again, failed_again
 from swerve.execution.summary import Summary, Tally
 
 BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several workers
-LONGEST_FAULT = 140  # characters: a message says more than the first fault
-
-
-class Ledger(Protocol):
-    """Where results are committed: a batch found there is not computed again."""
-
-    def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
-        """The committed observations of `keys`, or those of `compute`, committed now."""
-
-    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
-        """The committed records of `trials`, or those of `compute`, committed now."""
-
-    def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
-        """How the committed `trials` ended, for a search that needs no more of them; None if they are still to be made."""
+LONGEST_FAULT = 140  # characters of the first fault in a message
 
 
 class Progress(Protocol):
-    """Told how far a run has come."""
+    """Receives how far a run has come."""
 
     def begin(self, stage: str, total: int | None) -> None:
         """A stage starts."""
 
     def advance(self, done: int, found: int) -> None:
-        """`done` more are through, `found` of them findings."""
+        """`done` more are finished, `found` of them findings."""
 
 
 class NoProgress:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def begin(self, stage: str, total: int | None) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def advance(self, done: int, found: int) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
 
 def run(
@@ -60,7 +50,7 @@ def run(
     inspect: Callable[[Mapping[str, Observation]], None] | None = None,
     executor: Executor | None = None,
 ) -> Summary:
-    """Run `campaign` to its end; what `ledger` already holds is not run again, `inspect` may refuse the baseline.
+    """Run `campaign` to its end; what `ledger` already holds is not run again. `inspect` may refuse the baseline.
 
     `executor` evaluates the trials, by default in this process. Results do not depend on which executor is used.
     """
@@ -74,42 +64,49 @@ def run(
     session, covered = campaign.search.start(plan), _Covered(campaign.coverage, baseline)
     summary = _empty_summary(campaign, evaluate, baseline)
     progress.begin("trials", session.total)
-    distinct = getattr(session, "distinct", False)  # one that never asks the same of a case twice needs no memory
+    distinct = getattr(session, "distinct", False)  # it never asks for a change twice, so none has to be remembered
     ahead = not learns(campaign.search)
-    past = ledger.ended if distinct and ahead and not campaign.coverage else _nothing
-    made = _Made()
-    for trials, work in _asked(session, executor, campaign.inference_batch, ahead=ahead):
-        if (ended := past(trials)) is None:
-            records = ledger.recorded(trials, partial(_evaluated, work, made))
+    committed = ledger.ended if distinct and ahead and not campaign.coverage else _no_outcomes
+    known = _KnownChanges()
+    for trials, work in _asks(session, executor, campaign.inference_batch, ahead=ahead):
+        if (outcomes := committed(trials)) is None:
+            records = ledger.recorded(trials, partial(_evaluate, work, known))
             if not distinct:
-                made.add(records)
+                known.add(records)
             covered.add(records)
             session.tell(records)
-            ended = [record.ended for record in records]
-        ways = Counter(ended)
-        for one, count in ways.items():
-            summary.overall.add(one, count)
-            summary.rules[one.rule].add(one, count)
-        progress.advance(len(ended), sum(count for one, count in ways.items() if one.status is Status.VIOLATED))
+            outcomes = [record.ended for record in records]
+        counts = Counter(outcomes)
+        for outcome, count in counts.items():
+            summary.overall.add(outcome, count)
+            summary.rules[outcome.rule].add(outcome, count)
+        found = sum(count for outcome, count in counts.items() if outcome.status is Status.VIOLATED)
+        progress.advance(len(outcomes), found)
+    if summary.overall.counts[Status.VIOLATED]:
+        progress.begin("findings asked again", None)
+        for record in ask_again(ledger, executor, summary.overall.counts.total()):
+            for tally in (summary.overall, summary.rules[record.trial.rule]):
+                tally.add_repeat(failed_again(record))
+            progress.advance(1, 0)
     summary.coverage, summary.layers = covered.counts(), _layers(campaign, usable)
     return summary
 
 
 def _layers(campaign: Campaign, usable: Sequence[str]) -> dict[str, int]:
-    """The layers that count, of a meter that can tell them; told beside the numbers, they must not cost a run."""
-    told = getattr(campaign.coverage, "layers", None)
+    """The layers that coverage counts, where the meter can list them; a failure of theirs must not end the run."""
+    layers = getattr(campaign.coverage, "layers", None)
     try:
-        return dict(told(campaign.system, read_case(campaign, usable[0]))) if callable(told) else {}
+        return dict(layers(campaign.system, without_truth(read_case(campaign, usable[0])))) if callable(layers) else {}
     except FOREIGN:
         return {}
 
 
-def _nothing(trials: Sequence[Trial]) -> None:
+def _no_outcomes(trials: Sequence[Trial]) -> None:
     del trials
 
 
-class _Made:
-    """The changes made so far, as the 64 bits of their ids: a million of them take 70 MB."""
+class _KnownChanges:
+    """The changes tried so far, as the 64 bits of their ids: a million of them take 70 MB."""
 
     def __init__(self) -> None:
         self._ids: set[int] = set()
@@ -126,7 +123,7 @@ class NothingUsable(InputError):
 
 
 class NothingAnswered(ModelError):
-    """A system that answers to no case."""
+    """A system that has no answer to any case."""
 
 
 class _Covered:
@@ -145,11 +142,11 @@ class _Covered:
         if self._meter is None:
             return {}
         first = self._meter.counts(self._first)
-        return {name: {**told, "untouched": first[name]["covered"]} for name, told in self._meter.counts(self._all).items()}
+        return {name: {**all_, "untouched": first[name]["covered"]} for name, all_ in self._meter.counts(self._all).items()}
 
 
 class _Work:
-    """The evaluation of one ask, handed out when the journal turns out not to hold it, or ahead of that."""
+    """The evaluation of one ask: started when the journal turns out not to hold it, or ahead of that."""
 
     def __init__(self, executor: Executor, batches: Sequence[Sequence[Trial]]) -> None:
         self._executor, self._batches = executor, batches
@@ -162,7 +159,7 @@ class _Work:
         return self._results
 
     def records(self) -> Iterator[Record]:
-        """All records, in order; whatever is asked next is begun first, so that no worker is idle."""
+        """All records, in order; the next ask is started first, so that no worker is idle."""
         results = self.begin()
         if self.next:
             self.next.begin()
@@ -170,8 +167,8 @@ class _Work:
             yield from batch
 
 
-def _asked(session: Session, executor: Executor, size: int, *, ahead: bool) -> Iterator[tuple[Sequence[Trial], _Work]]:
-    """Every ask with its work; of a search that does not learn, the next ask is known `ahead`."""
+def _asks(session: Session, executor: Executor, size: int, *, ahead: bool) -> Iterator[tuple[Sequence[Trial], _Work]]:
+    """Every ask with its work; a search that does not learn is asked one step `ahead`."""
     trials = session.ask()
     work = _Work(executor, list(chunks(trials, size)))
     while trials:
@@ -197,7 +194,7 @@ def observe(
     baseline: dict[str, Observation] = {}
     for asked in chunks(keys, campaign.inference_batch * BATCHES_PER_COMMIT):
         batches = list(chunks(asked, campaign.inference_batch))
-        seen = ledger.observed(asked, partial(_observed, executor, batches))
+        seen = ledger.observed(asked, partial(_observe, executor, batches))
         baseline.update((item.case, item) for item in seen)
         progress.advance(len(asked), 0)
     _refuse_useless(baseline)
@@ -205,14 +202,14 @@ def observe(
     return baseline
 
 
-def _observed(executor: Executor, batches: Sequence[Sequence[str]]) -> list[Observation]:
+def _observe(executor: Executor, batches: Sequence[Sequence[str]]) -> list[Observation]:
     return [item for batch in executor.observe(batches) for item in batch]
 
 
 def _keys(campaign: Campaign) -> list[str]:
     try:
         keys = list(campaign.source.keys())
-    except FOREIGN as error:  # somebody else's source
+    except FOREIGN as error:  # a source of the user's own
         raise InputError(f"the source cannot list its cases: {sentence(error)}") from error
     for key in keys:
         if not isinstance(key, str):
@@ -231,7 +228,7 @@ def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
 
 
 def _without_repeats(records: Sequence[Record], before: Container[str]) -> list[Record]:
-    """A change made twice to one case under one rule would be counted twice: the second is skipped."""
+    """The records, with a change that was made before to the same case under the same rule skipped, not counted twice."""
     seen: set[str] = set()
     return [_skip_repeat(record, before, seen) for record in records]
 
@@ -249,7 +246,7 @@ def _counts(record: Record) -> bool:
     return record.change is not None and record.verdict.status is not Status.SKIPPED
 
 
-def _evaluated(work: _Work, before: Container[str]) -> list[Record]:
+def _evaluate(work: _Work, before: Container[str]) -> list[Record]:
     return _without_repeats(list(work.records()), before)
 
 

@@ -2,9 +2,9 @@
 
 A picture is named by what it shows: `findings/<first digits of the input's sha256>-<sensor>.png`. Findings that share a
 source or a follow-up share its picture, and the journal tells every finding's hashes. A sweep is kept as `.npy`, and the
-region one may drive in as `-region.json`, its rings as lists of x and y, so that the sweep can be drawn from above (LM-11).
+drivable region as `-region.json`, its rings as lists of x and y, so that the sweep can be drawn from above.
 
-While the pictures are made, a white-box system is asked what the changes did inside it, to tell ways of failing apart:
+While the pictures are made, a white-box system is traced to tell ways of failing apart by what the changes did inside it:
 `findings/features.npy` holds the direction in which a change moved the system's last layer but one. That is the last but
 one of `layers()` that is a convolution, dense or recurrent, as its mean over passes and steps. Systems with fewer than two
 such layers, or that fail to be traced, have no such file.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -32,20 +31,22 @@ from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.core.system import WhiteBox
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Region, Value
+from swerve.execution.answers import FOREIGN, without_truth
+from swerve.execution.data_guard import refuse_changed_input
 from swerve.execution.engine import NoProgress, Progress
-from swerve.execution.evaluator import FOREIGN, read_case
-from swerve.store.artifacts import FEATURES, FINDINGS, REGION, SHA_DIGITS
-from swerve.store.files import npy_bytes, sensor_file, sync_folder, write_synced
+from swerve.execution.evaluator import read_case
+from swerve.store.artifacts import FEATURES, FINDINGS, KEPT, REGION, SHA_DIGITS
+from swerve.store.files import clear_folder, npy_bytes, replace_folder, sensor_file, sync_folder, write_synced
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
 T = TypeVar("T")
 R = TypeVar("R")
 PARTIAL = "findings.partial"
-LOOKED_INTO = 64  # findings of each rule: a forward pass may cost far more than a picture
+TRACED = 64  # findings of each rule: a forward pass may cost far more than a picture
 LAYERS = ("convolution", "dense", "recurrent")
 AHEAD = 2  # pictures of each thread that wait for their turn
-LEAST = 1e-4  # of what the layer said before; a smaller move is rounding
+LEAST = 1e-4  # of the layer's output before; a smaller move is rounding
 
 
 def keep_pictures(
@@ -53,7 +54,7 @@ def keep_pictures(
     campaign: Campaign,
     best: Collection[Finding],
     *,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     progress: Progress | None = None,
     threads: int = 1,
 ) -> None:
@@ -65,36 +66,35 @@ def keep_pictures(
     progress.begin("pictures", len(best))
     partial = run.folder / PARTIAL
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        inside = Inside(campaign, _looked_into(best))
-        for source, followup in _in_order(_kept, _pieces(run, campaign, best, partial, trusted), threads):
+        clear_folder(partial, KEPT)
+        partial.mkdir(exist_ok=True)
+        inside = Inside(campaign, _findings_to_trace(best))
+        for source, followup in _in_order(_write_piece, _pieces(run, campaign, best, partial, trusted), threads):
             if followup:
                 inside.add(source, followup)
             progress.advance(1, 0)
         inside.write(partial / FEATURES)
         sync_folder(partial)
-        shutil.rmtree(run.folder / FINDINGS, ignore_errors=True)
-        partial.rename(run.folder / FINDINGS)
+        replace_folder(partial, run.folder / FINDINGS, KEPT)
         sync_folder(run.folder)
     except OSError as error:
         raise EnvironmentFault(f"{partial}: pictures cannot be written: {error.strerror}") from error
 
 
-def _looked_into(best: Collection[Finding]) -> frozenset[str]:
+def _findings_to_trace(best: Collection[Finding]) -> frozenset[str]:
     """The follow-ups of the worst findings of each rule; `best` has the worst first."""
     places: Counter[str] = Counter()
     chosen: set[str] = set()
     for finding in best:
         places[finding.rule] += 1
-        chosen |= {finding.input_sha} if places[finding.rule] <= LOOKED_INTO else set()
+        chosen |= {finding.input_sha} if places[finding.rule] <= TRACED else set()
     return frozenset(chosen)
 
 
 class Inside:
-    """What changes did to the last layer but one of a white-box system, asked in batches in the order of `add`.
+    """What changes did to the last layer but one of a white-box system, traced in batches in the order of `add`.
 
-    Whatever goes wrong in the system leaves all of it out: a run must not stop for it, nor depend on where it broke.
+    If anything fails in the system, all of it is left out: a run must not stop for that, nor depend on where it failed.
     """
 
     def __init__(self, campaign: Campaign, wanted: Collection[str]) -> None:
@@ -106,35 +106,35 @@ class Inside:
         self._layer: str | None = None
 
     def add(self, source: Case, followup: Case) -> None:
-        """A change to look into, if its follow-up is wanted."""
+        """Trace a change, if its follow-up is wanted."""
         if followup.input_sha in self._wanted:
             self._waiting.append((source, followup))
             if len(self._waiting) >= self._pairs:
-                self._look()
+                self._trace()
 
     def write(self, path: Path) -> None:
-        """Write what was seen, if anything."""
-        self._look()
+        """Write the directions, if there are any."""
+        self._trace()
         sizes = {len(moved) for moved in self._moved.values()}
         if len(sizes) == 1:
             kind = np.dtype([("input", f"<U{SHA_DIGITS}"), ("moved", "<f2", (sizes.pop(),))])
             write_synced(path, npy_bytes(np.array(list(self._moved.items()), kind)))
 
-    def _look(self) -> None:
+    def _trace(self) -> None:
         pairs, self._waiting = self._waiting, []
-        cases = {case.input_sha: case for pair in pairs for case in pair}
+        cases = {case.input_sha: without_truth(case) for pair in pairs for case in pair}
         if not cases:
             return
         try:
-            said = dict(zip(cases, self._traced(list(cases.values())), strict=True))
+            outputs = dict(zip(cases, self._outputs(list(cases.values())), strict=True))
             for source, followup in pairs:
-                moved = _direction(said[source.input_sha], said[followup.input_sha])
+                moved = _direction(outputs[source.input_sha], outputs[followup.input_sha])
                 self._moved |= {} if moved is None else {followup.input_sha[:SHA_DIGITS]: moved}
         except FOREIGN:
             self._wanted, self._moved = frozenset(), {}
 
-    def _traced(self, cases: Sequence[Case]) -> Sequence[Array]:
-        """What the layer said of each case."""
+    def _outputs(self, cases: Sequence[Case]) -> Sequence[Array]:
+        """The output of the layer for each case."""
         assert isinstance(self._system, WhiteBox)
         with warnings.catch_warnings(action="ignore"):  # of what coverage would leave out
             self._layer = self._layer or last_but_one(self._system, cases[0])
@@ -154,7 +154,7 @@ def last_but_one(system: WhiteBox, case: Case) -> str:
 
 
 def _direction(before: Array, after: Array) -> Array | None:
-    """From `before` to `after`, at length 1; None where that is rounding, or no number."""
+    """From `before` to `after`, at length 1; None where that is rounding, or not finite."""
     moved = after - before
     length, least = float(np.linalg.norm(moved)), LEAST * float(np.linalg.norm(before))
     # Half precision: the last bits, which another machine may move, are not kept.
@@ -163,7 +163,7 @@ def _direction(before: Array, after: Array) -> Array | None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What is to be kept of a finding: its source unless another finding had it, its follow-up unless its change is None."""
+    """What is to be kept of a finding: its source unless that is kept already, its follow-up unless its change is None."""
 
     folder: Path
     finding: Finding
@@ -173,20 +173,20 @@ class _Piece:
 
 
 def _pieces(
-    run: Run, campaign: Campaign, best: Collection[Finding], folder: Path, trusted: Collection[Path]
+    run: Run, campaign: Campaign, best: Collection[Finding], folder: Path, trusted: Collection[str | Path]
 ) -> Iterator[_Piece]:
-    """Every finding with what no finding before it has kept."""
-    base, kept = run.base, set[str]()
+    """Every finding with what is not kept for an earlier one."""
+    base, trust, kept = run.base, run.trust(trusted), set[str]()
     for finding, source in _with_sources(best, campaign):
         source_kept = source.input_sha in kept
         kept.add(source.input_sha)
-        change = None if finding.input_sha in kept else build_change(finding.change, base, trusted)
+        change = None if finding.input_sha in kept else build_change(finding.change, base, trust)
         kept.add(finding.input_sha)
         yield _Piece(folder, finding, source, source_kept, change)
 
 
-def _kept(piece: _Piece) -> tuple[Case, Case | None]:
-    """The source and, where it was new, the follow-up of a finding, once their files are written."""
+def _write_piece(piece: _Piece) -> tuple[Case, Case | None]:
+    """Write the files of a finding; returns its source and, where it was new, its follow-up."""
     if not piece.source_kept:
         _write(piece.folder, piece.source.input_sha, piece.source)
     if piece.change is None:
@@ -197,7 +197,7 @@ def _kept(piece: _Piece) -> tuple[Case, Case | None]:
 
 
 def _in_order(do: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
-    """What is done to every item by as many `threads`, in order; items are taken a few ahead of it, never all at once."""
+    """`do` of every item in as many `threads`, in order; items are taken a few ahead, never all at once."""
     if threads < 2:
         yield from map(do, items)
         return
@@ -211,7 +211,7 @@ def _in_order(do: Callable[[T], R], items: Iterable[T], threads: int) -> Iterato
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)  # after an error nobody waits for the rest
+            pool.shutdown(wait=True, cancel_futures=True)  # after an error the rest is not needed
 
 
 def _with_sources(findings: Collection[Finding], campaign: Campaign) -> Iterator[tuple[Finding, Case]]:
@@ -220,18 +220,21 @@ def _with_sources(findings: Collection[Finding], campaign: Campaign) -> Iterator
     for finding in sorted(findings, key=lambda item: (item.case, item.id)):
         if source is None or source.key != finding.case:
             source = read_case(campaign, finding.case)
+            refuse_changed_input(campaign.source, source, finding.source_sha)
         yield finding, source
 
 
 def _rebuilt(finding: Finding, source: Case, change: Transformation) -> Case:
     followup = change(source)
     if followup.input_sha != finding.input_sha:
-        raise StoreError(f"finding {finding.id}: '{finding.words}' made another input than before; it is not deterministic")
+        raise StoreError(
+            f"finding {finding.id}: '{finding.words}' made another input than in the run; it is not deterministic"
+        )
     return followup
 
 
 def files_of(case: Case) -> dict[str, bytes]:
-    """What is kept of a case, by name: `camera.png`, `lidar.npy`, `region.json`."""
+    """The files of a case, by name: `camera.png`, `lidar.npy`, `region.json`."""
     made = ((sensor, sensor_file(value)) for sensor, value in case.inputs.items())
     seen = {f"{_safe(sensor)}{file[0]}": file[1] for sensor, file in made if file is not None}
     region = next(_regions((*case.inputs.values(), *case.truth)), None)

@@ -1,4 +1,4 @@
-"""A campaign in this process, from its description to a finished run folder."""
+"""A campaign from its description to a finished run folder."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import gc
 import platform
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from swerve.analysis.groups import worth_keeping
 from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
@@ -16,20 +18,63 @@ from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Observation
 from swerve.core.errors import InputError, ModelError
 from swerve.execution.check import examine
+from swerve.execution.data_guard import keep_file_list, name_changed_files
 from swerve.execution.engine import NothingAnswered, NothingUsable, Progress, run
-from swerve.execution.executors.cores import cores, refuse_crowd
+from swerve.execution.executors.cores import cores, refuse_crowd, settle_threads
 from swerve.execution.executors.in_process import Executor, InProcess
-from swerve.execution.executors.processes import Allowance, crew_of
-from swerve.execution.executors.threads import settle_threads
+from swerve.execution.executors.processes import Allowance, process_workers
 from swerve.execution.finding_pictures import keep_pictures
 from swerve.execution.summary import Summary
 from swerve.store.artifacts import FINDINGS
 from swerve.store.files import json_bytes, write_whole
 from swerve.store.fingerprint import identity_of
-from swerve.store.folder import Store
+from swerve.store.folder import DifferentCampaign, Store
 from swerve.store.view import Run
 
 SUMMARY, TIMINGS, HEALTH = "summary.json", "timings.json", "health.json"
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run folder open for writing, and the executor that works for it."""
+
+    store: Store
+    executor: Executor
+
+
+@contextlib.contextmanager
+def open_run(
+    loaded: Loaded,
+    folder: Path,
+    *,
+    executor: Executor | None = None,
+    trusted: Collection[str | Path] = (),
+    repair: bool = False,
+    **how: Any,
+) -> Iterator[OpenRun]:
+    """The run folder of a campaign with an executor: the one given, or what `executor_for` makes of `how`."""
+    with open_store(loaded, folder, trusted=trusted, repair=repair) as store:
+        own = executor_for(loaded, folder, trusted=trusted, **how) if executor is None else contextlib.nullcontext(executor)
+        with own as busy:
+            yield OpenRun(store, busy)
+
+
+@contextlib.contextmanager
+def open_store(
+    loaded: Loaded, folder: Path, *, trusted: Collection[str | Path] = (), repair: bool = False
+) -> Iterator[Store]:
+    """The run folder of a campaign, open for writing; refused with the names of the files that differ, where data do."""
+    campaign = loaded.campaign
+    identity = identity_of(campaign, loaded.base, loaded.factory)
+    try:
+        store = Store(folder, identity, loaded.base, trusted=trusted, repair=repair)
+    except DifferentCampaign as error:
+        then = Run(folder).identity
+        changed = name_changed_files(folder, campaign.source, error.changed, then, identity)
+        raise DifferentCampaign(folder, changed) from error
+    with store:
+        keep_file_list(folder, campaign.source)
+        yield store
 
 
 def run_into(
@@ -37,7 +82,7 @@ def run_into(
     folder: Path,
     *,
     progress: Progress | None = None,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     force: bool = False,
     workers: int = 0,
     allowance: Allowance | None = None,
@@ -48,29 +93,29 @@ def run_into(
 ) -> Summary:
     """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report.
 
-    Before the first trial its health is examined and kept; a campaign that cannot find anything is refused, or run `force`.
-    A damaged journal is refused, or cut back to its last good batch to `mend` it, which `tell` is told of.
-    `pictures` of the worst findings are kept unless said otherwise.
-    The work is done by as many `workers`, processes held to their `allowance`, `on` a Ray cluster if so said, or right here.
+    Before the first trial the campaign is checked; one that cannot find anything is refused unless `force`.
+    A damaged journal is refused unless `repair`, which cuts it back to its last good batch and says so through `tell`.
+    `pictures` of the worst findings are kept. The work is done by `workers` processes, each held to its `allowance`,
+    `on` a Ray cluster where one is named, or in this process.
     """
     refuse_crowd(workers, on)
     settle_threads()
     folder = folder.absolute()  # a model may change the working folder under us
     campaign = loaded.campaign
     started, cpu = time.time(), time.process_time()
-    identity = identity_of(campaign, loaded.base, loaded.factory)
-    with collecting_little(), Store(folder, identity, loaded.base, trusted=trusted, repair=repair) as store:
+    with less_garbage_collection(), open_store(loaded, folder, trusted=trusted, repair=repair) as store:
         if store.repaired:
             tell(str(store.repaired))
         try:
-            crew = partial(hands_for, workers=workers, trusted=trusted, allowance=allowance, on=on)
-            summary = _carried_out(campaign, store, crew(loaded, folder), progress, force)
+            executor = executor_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on)
+            summary = _run_trials(campaign, store, executor, progress, force)
+            del executor
         except InputError as error:
             write_skipped(folder / TABLES, Run(folder).untouched())
             if isinstance(error, NothingUsable):
                 raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
             raise
-        except NothingAnswered as error:  # a longer time or more memory would not be tried: the journal has the answers
+        except NothingAnswered as error:  # the journal has the failures: a longer time or more memory would not be tried
             raise ModelError(f"{error}; as recorded in {folder}: choose another --into to ask again") from error
         finished = Run(folder)
         if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
@@ -83,7 +128,7 @@ def run_into(
     return summary
 
 
-def _carried_out(
+def _run_trials(
     campaign: Campaign,
     store: Store,
     executor: contextlib.AbstractContextManager[Executor],
@@ -96,29 +141,27 @@ def _carried_out(
         return run(campaign, store, progress=progress, inspect=inspect, executor=busy)
 
 
-def hands_for(
+def executor_for(
     loaded: Loaded,
     folder: Path,
     *,
-    workers: int,
-    trusted: Collection[Path] = (),
+    workers: int = 0,
+    trusted: Collection[str | Path] = (),
     allowance: Allowance | None = None,
     on: str | None = None,
 ) -> contextlib.AbstractContextManager[Executor]:
-    """Worker processes, here or `on` Ray, where some are asked for and can rebuild the campaign; else this process."""
+    """Worker processes, here or `on` Ray, if `workers` are wanted and can rebuild the campaign; otherwise this process."""
     rebuildable = Run(folder).identity["rebuildable"]
     if on and not rebuildable:
-        raise InputError(
-            "this campaign holds objects that no file can rebuild, so it runs in this process alone, not on Ray"
-        )
+        raise InputError("this campaign holds objects that no file can rebuild, so it runs in this process only, not on Ray")
     if on:
-        from swerve.execution.executors.ray import ray_crew
+        from swerve.execution.executors.ray import ray_workers
 
-        return ray_crew(
+        return ray_workers(
             *(loaded.campaign, folder, loaded.base), address=on, workers=workers or 1, trusted=trusted, allowance=allowance
         )
     if workers and rebuildable:
-        return crew_of(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
+        return process_workers(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
     return contextlib.nullcontext(InProcess(loaded.campaign))
 
 
@@ -127,15 +170,15 @@ def _inspect(campaign: Campaign, folder: Path, force: bool, executor: Executor, 
     if under_way and (folder / HEALTH).exists():
         return
     health = examine(campaign, baseline, executor, folder)
-    told = health.as_dict()
-    write_whole(folder / HEALTH, json_bytes({key: told[key] for key in ("baseline", "concerns", "healthy")}))
+    content = health.as_dict()
+    write_whole(folder / HEALTH, json_bytes({key: content[key] for key in ("baseline", "concerns", "healthy")}))
     if not (force or under_way):
         health.refuse()
 
 
 @contextlib.contextmanager
-def collecting_little() -> Iterator[None]:
-    """Keep the collector off what is there already: walking torch's objects over and over costs a tenth of a run."""
+def less_garbage_collection() -> Iterator[None]:
+    """Keep the garbage collector off what exists already: walking torch's objects again and again costs a tenth of a run."""
     gc.freeze()
     try:
         yield

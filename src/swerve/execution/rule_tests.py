@@ -1,9 +1,8 @@
-"""Rules tried one by one, as tests are: one baseline for all of them, and a run folder for each."""
+"""Rules run one by one, as tests: one baseline for all of them, and a run folder for each."""
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 
 from swerve.analysis.groups import same_fault
 from swerve.config.toml import ANYWHERE, Loaded, load_campaign, read_toml
+from swerve.config.trust import is_path
 from swerve.core.campaign import Campaign, Observation
 from swerve.core.errors import InputError, StoreError, SwerveError, printable
 from swerve.core.relation import Status
@@ -21,19 +21,18 @@ from swerve.execution.check import NOTHING, Health, examine
 from swerve.execution.engine import observe, run
 from swerve.execution.executors.in_process import InProcess
 from swerve.execution.finding_pictures import keep_pictures
-from swerve.execution.launch import SUMMARY
+from swerve.execution.launch import SUMMARY, open_run
 from swerve.execution.ledger import MemoryLedger
 from swerve.execution.replay import replay
 from swerve.execution.shrink import shrink
 from swerve.execution.summary import Summary
 from swerve.store.artifacts import shrunk_of
 from swerve.store.files import json_bytes, write_whole
-from swerve.store.fingerprint import identity_of
-from swerve.store.folder import Store, locked
+from swerve.store.folder import clear_run, locked
 from swerve.store.record_json import Finding
 from swerve.store.view import CAMPAIGN, Run
 
-FORCE = "to test it nevertheless: force=True"
+FORCE = "to test it anyway: force=True"
 PICTURED = 20  # findings of a rule whose pictures are kept
 LONGEST_NAME = 60  # characters of a folder
 
@@ -48,19 +47,19 @@ class RuleTestRequest:
     trust: tuple[str, ...] = ()
 
     def file(self, home: Path) -> Path | None:
-        """The campaign's file, which is looked for from `home`, the folder of the test."""
+        """The campaign's file, relative to `home`, the folder of the test."""
         given = self.campaign
         return home / given if isinstance(given, str) and (given.endswith(".toml") or ":" not in given) else None
 
-    def trusted(self, home: Path) -> list[Path]:
-        """The Python files that a campaign file may name."""
-        return [home / name for name in self.trust]
+    def trusted(self, home: Path) -> list[str]:
+        """What a campaign file may name: Python files, which are looked for from `home`, and modules."""
+        return [str(home / name) if is_path(name) else name for name in self.trust]
 
     def names(self, home: Path) -> list[str]:
-        """The names of its rules; a file is read for them, but nothing that it describes is built."""
+        """The names of its rules, read from a file without building what it describes."""
         if (file := self.file(home)) and (names := _names_in(read_toml(file).get("rule"))):
             return names
-        return [rule.name for rule in self.load(home).campaign.rules]  # or the sentence that says what is wrong
+        return [rule.name for rule in self.load(home).campaign.rules]  # or the error that says what is wrong
 
     def load(self, home: Path) -> Loaded:
         """The campaign itself."""
@@ -76,7 +75,7 @@ def _names_in(tables: Any) -> list[str]:
 
 
 class WithBaseline(InProcess):
-    """This process as executor, with a baseline that is already measured."""
+    """An executor in this process with a baseline that is already measured."""
 
     def __init__(self, campaign: Campaign, seen: Mapping[str, Observation]) -> None:
         super().__init__(campaign)
@@ -88,13 +87,13 @@ class WithBaseline(InProcess):
 
 @dataclass(frozen=True)
 class RuleResult:
-    """How a rule did: its findings, worst first, and why it could not be judged, if so."""
+    """The outcome of a rule: its findings, worst first, and why it could not be judged, if so."""
 
     findings: list[Finding]
     told: str  # the counts
-    broken: str = ""  # by errors
-    idle: str = ""  # as nothing could be judged
-    doubt: str = ""  # whether that says anything
+    broken: str = ""  # the first error
+    idle: str = ""  # why nothing could be judged
+    doubt: str = ""  # why it means little that the rule holds
 
 
 class RuleTests:
@@ -118,7 +117,7 @@ class RuleTests:
         return replace(self.loaded.campaign, rules=(self.loaded.campaign.rule(rule),))
 
     def executor(self, rule: str) -> WithBaseline:
-        """Who does the work for one rule."""
+        """The executor for one rule."""
         if isinstance(self._examined, SwerveError):
             raise self._examined
         seen, health = self._examined
@@ -129,14 +128,14 @@ class RuleTests:
         return executor
 
     def doubt(self, rule: str) -> str:
-        """Why it says little that a rule holds, if so."""
+        """Why it means little that a rule holds, if so."""
         health = None if isinstance(self._examined, SwerveError) else self._examined[1]
         concern = health.without_effect(rule) if health else None
         return concern.why if concern else ""
 
     @cached_property
     def _examined(self) -> tuple[dict[str, Observation], Health | None] | SwerveError:
-        """The baseline and its health, or why it is of no use: that is not found out twice either."""
+        """The baseline and its health, or the error that makes it useless: both are found once for all rules."""
         campaign = self.loaded.campaign
         here = InProcess(campaign)
         try:
@@ -148,13 +147,14 @@ class RuleTests:
             return error
         return seen, health
 
-    def tried(self, rule: str) -> RuleResult:
+    def run_rule(self, rule: str) -> RuleResult:
         """Run one rule into its folder, from the start."""
-        campaign, folder, base = self.alone(rule), self.folder(rule), self.loaded.base
+        campaign, folder = self.alone(rule), self.folder(rule)
         executor = self.executor(rule)
         _clear(folder)
-        with Store(folder, identity_of(campaign, base), base, trusted=self.trusted) as store:
-            summary = run(campaign, store, executor=executor)
+        loaded = Loaded(campaign, self.loaded.base)
+        with open_run(loaded, folder, executor=executor, trusted=self.trusted) as opened:
+            summary = run(campaign, opened.store, executor=executor)
             finished = Run(folder)
             findings = sorted(finished.findings(), key=lambda finding: (-finding.margin, finding.id))
             keep_pictures(finished, campaign, findings[:PICTURED], trusted=self.trusted)
@@ -168,7 +168,7 @@ class RuleTests:
             with locked(folder):
                 run = Run(folder)
                 (made,) = shrink(run, [finding], self.executor(rule), same=same_fault(run), trusted=self.trusted)
-        except StoreError as error:  # the system is not of one mind about it
+        except StoreError as error:  # the finding is not reproducible
             return str(error)
         return f"{made.words}: {made.finding.why}"
 
@@ -185,29 +185,30 @@ class RuleTests:
 
 def _refuse_sick(health: Health) -> None:
     for concern in health.refusals:
-        if concern.name != NOTHING:  # of that each rule is told by itself
+        if concern.name != NOTHING:  # reported for each rule by itself
             raise InputError(f"{concern.why}; {FORCE}")
 
 
 def _refuse_idle(health: Health, rule: str) -> None:
-    """Refuse a rule that would hold whatever the system is, where no other finds anything either (R29)."""
+    """Refuse a rule that would hold for any system, where no other rule can find anything either (R29)."""
     concern = health.without_effect(rule)
     if concern and any(one.name == NOTHING for one in health.refusals):
         raise InputError(f"nothing to find: {concern.why}; {FORCE}")
 
 
 def _clear(folder: Path) -> None:
-    """Remove the run of an earlier test, as a test starts anew; whatever else is there the store refuses."""
+    """Remove the run of an earlier test; the store refuses a folder with anything else in it."""
     if (folder / CAMPAIGN).is_file():
-        locked(folder).close()  # not while somebody writes there
-        shutil.rmtree(folder)
+        locked(folder).close()  # not while another process writes there
+        clear_run(folder)
 
 
 def _counts(summary: Summary) -> str:
     counts = summary.as_dict()
     judged = counts["held"] + counts["violated"]
     beside = "".join(f", {counts[name]} {name}" for name in ("skipped", "errors") if counts[name])
-    return f"{counts['violated']} of {judged} trials violated{beside}"
+    flaky = f" ({counts['flaky']} of {counts['asked_again']} asked again are flaky)" if counts["flaky"] else ""
+    return f"{counts['violated']} of {judged} trials violated{flaky}{beside}"
 
 
 def _broken(summary: Summary, finished: Run) -> str:

@@ -1,8 +1,8 @@
 """The smallest change that still fails: fewer steps, fewer parts, each number as near to doing nothing as it gets.
 
-`smallest` is a conversation: it yields a change, is sent whether that still fails, and returns the smallest it found. So one
+`smallest` is a generator: it yields a change, is sent whether that still fails, and returns the smallest it found. So one
 finding can be shrunk alone, or many side by side in batches. It ends when a whole round finds nothing smaller, so shrinking
-what was shrunk gives the same again.
+the result gives the same again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from swerve.config.toml import build_change
+from swerve.config.trust import Trust
 from swerve.core.campaign import Record, Trial
 from swerve.core.encode import encode_change
 from swerve.core.errors import InputError
@@ -29,19 +30,19 @@ from swerve.store.journal import Row
 from swerve.store.record_json import Finding, finding_of, record_row
 from swerve.store.view import Run
 
-HOLDS, OTHERWISE, UNJUDGED = "holds", "fails otherwise", "cannot be judged"
+HOLDS, OTHERWISE, UNJUDGED = "holds", "fails in another way", "cannot be judged"
 OUTCOMES = {Status.HELD: HOLDS, Status.VIOLATED: OTHERWISE}
 ASKED_AGAIN = 5  # times, of a finding that did not fail again at first
 SIDE_BY_SIDE = 32  # findings of one case that are shrunk at a time
 T = TypeVar("T")
-Asking = Generator[Transformation, bool, T]
+Questions = Generator[Transformation, bool, T]
 
 
 @runtime_checkable
 class Parted(Protocol):
     """A change made of parts, such as added points or objects, that also works with some of them.
 
-    It may name as `counts` the number that does nothing but count them: leaving out parts has shrunk that already.
+    It may name as `counts` the parameter that only counts them: leaving out parts has shrunk that already.
     """
 
     def parts(self) -> Sequence[Any]:
@@ -53,7 +54,7 @@ class Parted(Protocol):
 
 @dataclass(frozen=True)
 class Edge:
-    """Where one number turns from failing to not failing so; `beyond` is the change there, None if it cannot be made."""
+    """Where a parameter turns from failing to not failing; `beyond` is the change there, None if it cannot be made."""
 
     name: str
     fails: float
@@ -61,25 +62,25 @@ class Edge:
     unit: str = ""
     beyond: Transformation | None = None
 
-    def told(self, outcome: str = HOLDS) -> str:
-        """Both sides in words, given how the change beyond the edge came out."""
+    def words(self, outcome: str = HOLDS) -> str:
+        """Both sides in words, given the outcome of the change beyond the edge."""
         return f"{self.name} fails at {self.fails:g}{self.unit}, {outcome} at {self.holds:g}{self.unit}"
 
 
 @dataclass(frozen=True)
 class Smallest:
-    """The smallest failing change that was found, the edges of its numbers, and how often the system was asked."""
+    """The smallest failing change that was found, the edges of its parameters, and how often the system was asked."""
 
     change: Transformation
     edges: tuple[Edge, ...]
     tries: int
 
 
-def smallest(change: Transformation) -> Asking[Smallest]:
+def smallest(change: Transformation) -> Questions[Smallest]:
     """Shrink `change`, which fails."""
     memory: dict[str, bool] = {}
 
-    def remembering(asking: Asking[T]) -> Asking[T]:
+    def remembering(asking: Questions[T]) -> Questions[T]:
         """The same questions, none of them twice."""
         try:
             asked = next(asking)
@@ -106,7 +107,7 @@ def _key(change: Transformation) -> str:
     return json.dumps(encode_change(change))
 
 
-def _fewest_steps(change: Transformation) -> Asking[Transformation]:
+def _fewest_steps(change: Transformation) -> Questions[Transformation]:
     if not isinstance(change, Chain):
         return change
     steps = yield from fewest(change.steps, _chained)
@@ -117,22 +118,22 @@ def _chained(steps: Sequence[Transformation]) -> Transformation:
     return steps[0] if len(steps) == 1 else Chain(tuple(steps))
 
 
-def _fewest_parts(change: Transformation) -> Asking[Transformation]:
+def _fewest_parts(change: Transformation) -> Questions[Transformation]:
     for place, step in enumerate(_steps(change)):
         if isinstance(step, Parted):
             change = yield from _step_of_fewest_parts(change, place, step)
     return change
 
 
-def _step_of_fewest_parts(change: Transformation, place: int, step: Parted) -> Asking[Transformation]:
-    def made(parts: Sequence[Any]) -> Transformation:
+def _step_of_fewest_parts(change: Transformation, place: int, step: Parted) -> Questions[Transformation]:
+    def rebuild(parts: Sequence[Any]) -> Transformation:
         return _with_step(change, place, step.with_parts(parts))
 
-    kept = yield from fewest(step.parts(), made)
-    return made(kept) if len(kept) < len(step.parts()) else change
+    kept = yield from fewest(step.parts(), rebuild)
+    return rebuild(kept) if len(kept) < len(step.parts()) else change
 
 
-def fewest(items: Sequence[T], made: Callable[[Sequence[T]], Transformation]) -> Asking[Sequence[T]]:
+def fewest(items: Sequence[T], rebuild: Callable[[Sequence[T]], Transformation]) -> Questions[Sequence[T]]:
     """Zeller's ddmin: some of `items`, at least one, whose change still fails, and none of which can be left out alone."""
     parts = 2
     while len(items) > 1:
@@ -141,7 +142,7 @@ def fewest(items: Sequence[T], made: Callable[[Sequence[T]], Transformation]) ->
         chunks = [(items[start : start + size], 2) for start in starts]
         rests = [((*items[:start], *items[start + size :]), max(parts - 1, 2)) for start in starts] if parts > 2 else []
         for kept, then in (*chunks, *rests):
-            if 0 < len(kept) < len(items) and (yield made(kept)):
+            if 0 < len(kept) < len(items) and (yield rebuild(kept)):
                 items, parts = kept, then
                 break
         else:
@@ -151,8 +152,8 @@ def fewest(items: Sequence[T], made: Callable[[Sequence[T]], Transformation]) ->
     return items
 
 
-def _nearest(change: Transformation) -> Asking[tuple[Transformation, tuple[Edge, ...]]]:
-    """Each number of each step moved towards where it does nothing, until it holds."""
+def _nearest(change: Transformation) -> Questions[tuple[Transformation, tuple[Edge, ...]]]:
+    """The change with each parameter of each step moved towards its neutral value, until it holds."""
     edges: list[Edge] = []
     for place, step in enumerate(_steps(change)):
         for name, facts in _numbers(step):
@@ -168,8 +169,8 @@ def _numbers(step: Transformation) -> Sequence[tuple[str, Param]]:
     return [(name, facts) for name, facts in params_of(type(step)).items() if name != counts]
 
 
-def _bisected(change: Transformation, place: int, name: str, facts: Param) -> Asking[tuple[Transformation, float | None]]:
-    """The change with one number as near to neutral as it still fails, and the nearest at which it holds."""
+def _bisected(change: Transformation, place: int, name: str, facts: Param) -> Questions[tuple[Transformation, float | None]]:
+    """The change with one parameter as near to neutral as it still fails, and the nearest value at which it holds."""
     fails, holds = getattr(_steps(change)[place], name), facts.neutral
     if fails == holds:
         return change, None
@@ -185,8 +186,8 @@ def _bisected(change: Transformation, place: int, name: str, facts: Param) -> As
             return change, None if fails == facts.neutral else holds
 
 
-def _simpler(change: Transformation) -> Asking[Transformation]:
-    """What a change itself knows to be simpler: one written by a user may know more than its numbers."""
+def _simpler(change: Transformation) -> Questions[Transformation]:
+    """What a change itself knows to be simpler: one written by a user may know more than its parameters."""
     for easier in change.simpler():
         if (yield easier):
             return easier
@@ -205,7 +206,7 @@ def _with_step(change: Transformation, place: int, step: Transformation) -> Tran
 def _with_number(change: Transformation, place: int, name: str, number: float) -> Transformation | None:
     try:
         return _with_step(change, place, dataclasses.replace(_steps(change)[place], **{name: number}))
-    except (TypeError, ValueError):  # numbers that belong together may refuse this one
+    except (TypeError, ValueError):  # its other parameters may not allow this value
         return None
 
 
@@ -215,7 +216,7 @@ def shrink(
     executor: Executor,
     *,
     same: Callable[[Finding, Finding], bool] = lambda _, __: True,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     progress: Progress | None = None,
 ) -> Iterator[Shrunk]:
     """Shrink findings, those of one case side by side, and keep each in the run folder.
@@ -225,22 +226,23 @@ def shrink(
     progress = progress or NoProgress()
     progress.begin(SHRUNK, len(findings))
     make_folder(run.folder / SHRUNK)
+    trust = run.trust(trusted)
     for _, same_case in groupby(sorted(findings, key=lambda item: (item.case, item.id)), key=lambda item: item.case):
         together = list(same_case)
         _refuse_other_input(together[0], executor)
         for start in range(0, len(together), SIDE_BY_SIDE):
-            for made, row in _side_by_side(together[start : start + SIDE_BY_SIDE], executor, run.base, same, trusted):
-                keep_shrunk(run, made, row or run.row(made.of))
+            for shrunk, row in _side_by_side(together[start : start + SIDE_BY_SIDE], executor, run.base, same, trust):
+                keep_shrunk(run, shrunk, row or run.row(shrunk.of))
                 progress.advance(1, 0)
-                yield made
+                yield shrunk
 
 
 def _refuse_other_input(finding: Finding, executor: Executor) -> None:
-    """What fails on another input is no smaller failure of this one; a case that shows nothing is told of by its trials."""
+    """Refuse a case whose input has changed; one that cannot be read is reported by its trials."""
     ((seen,),) = executor.observe([[finding.case]])
     if seen.input_sha not in ("", finding.source_sha):
         then, now = finding.source_sha[:8], seen.input_sha[:8]
-        raise InputError(f"{finding.case}: is not what the run was shown: sha {then} then, {now} now")
+        raise InputError(f"{finding.case}: changed since the run: sha {then} then, {now} now")
 
 
 def _side_by_side(
@@ -248,19 +250,19 @@ def _side_by_side(
     executor: Executor,
     base: Path,
     same: Callable[[Finding, Finding], bool],
-    trusted: Collection[Path],
+    trust: Trust,
 ) -> Iterator[tuple[Shrunk, Row | None]]:
-    conversations = [_Conversation(finding, build_change(finding.change, base, trusted), same) for finding in findings]
-    while waiting := [one for one in conversations if one.asked is not None]:
+    under_way = [_Shrinking(finding, build_change(finding.change, base, trust), same) for finding in findings]
+    while waiting := [one for one in under_way if one.asked is not None]:
         # One trial a batch: a verdict on the edge must be the one that a replay, alone, will give.
         batches = executor.evaluate([[one.trial] for one in waiting])
         for one, (record,) in zip(waiting, batches, strict=True):
-            one.hear(record)
-    for one in conversations:
+            one.send(record)
+    for one in under_way:
         yield (one.result(), record_row(one.failing)) if one.found else (one.flaky(), None)
 
 
-class _Conversation:
+class _Shrinking:
     """One finding being shrunk."""
 
     def __init__(self, finding: Finding, change: Transformation, same: Callable[[Finding, Finding], bool]) -> None:
@@ -277,8 +279,8 @@ class _Conversation:
     def trial(self) -> Trial:
         return Trial(self._finding.case, self._finding.rule, 0, self.asked)
 
-    def hear(self, record: Record) -> None:
-        """The system's answer to what was asked."""
+    def send(self, record: Record) -> None:
+        """Take the record of the change that was asked for."""
         fails = record.verdict.status is Status.VIOLATED and self._same_fault(record)
         if self.asked is not None:
             self._last = self._outcomes[_key(self.asked)] = OUTCOMES.get(record.verdict.status, UNJUDGED)
@@ -295,8 +297,8 @@ class _Conversation:
     def _same_fault(self, record: Record) -> bool:
         return self._same(self._finding, finding_of(_plain(record_row(record))))
 
-    def _whole(self, change: Transformation) -> Asking[Smallest | None]:
-        """The smallest change; None where the system is not of one mind about the one it comes from."""
+    def _whole(self, change: Transformation) -> Questions[Smallest | None]:
+        """The smallest change; None if the finding itself does not fail every time."""
         self._again.append((yield change))
         if self._again[0]:
             return (yield from smallest(change))
@@ -307,8 +309,8 @@ class _Conversation:
     def flaky(self) -> Shrunk:
         """A finding that did not fail again."""
         count = len(self._again)
-        told = f"flaky: failed {sum(self._again)} of {count} times when asked again, the last time it {self._last}"
-        return Shrunk(self._finding, self._finding.id, (told,), count, flaky=True)
+        edge = f"flaky: failed {sum(self._again)} of {count} times when asked again, the last time it {self._last}"
+        return Shrunk(self._finding, self._finding.id, (edge,), count, flaky=True)
 
     @property
     def failing(self) -> Record:
@@ -317,9 +319,9 @@ class _Conversation:
         return self._records[_key(self.found.change)]
 
     def result(self) -> Shrunk:
-        """What came out of it."""
+        """The shrunk finding."""
         assert self.found
-        edges = tuple(edge.told(self._outcome(edge)) for edge in self.found.edges)
+        edges = tuple(edge.words(self._outcome(edge)) for edge in self.found.edges)
         return Shrunk(finding_of(_plain(record_row(self.failing))), self._finding.id, edges, self.found.tries)
 
 

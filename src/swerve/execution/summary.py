@@ -1,4 +1,4 @@
-"""How a campaign ended, in numbers."""
+"""The counts of a run: outcomes by rule and in all."""
 
 from __future__ import annotations
 
@@ -18,15 +18,22 @@ class Tally:
     kinds: Counter[Fault] = field(default_factory=Counter)
     introduced: int = 0
     already_wrong: int = 0
+    asked_again: int = 0  # findings, before they are reported
+    flaky: int = 0  # of them, that did not fail again
 
-    def add(self, ended: Outcome, count: int = 1) -> None:
-        """Count so many records that ended alike."""
-        self.counts[ended.status] += count
-        if ended.kind:
-            self.kinds[ended.kind] += count
-        if ended.status is Status.VIOLATED:
-            self.introduced += count * (ended.introduced is True)
-            self.already_wrong += count * (ended.introduced is False)
+    def add(self, outcome: Outcome, count: int = 1) -> None:
+        """Count `count` records with the same outcome."""
+        self.counts[outcome.status] += count
+        if outcome.kind:
+            self.kinds[outcome.kind] += count
+        if outcome.status is Status.VIOLATED:
+            self.introduced += count * (outcome.introduced is True)
+            self.already_wrong += count * (outcome.introduced is False)
+
+    def add_repeat(self, failed: bool) -> None:
+        """Count a finding that was asked again, and whether it failed again."""
+        self.asked_again += 1
+        self.flaky += not failed
 
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""
@@ -38,23 +45,25 @@ class Tally:
             "errors": self.counts[Status.ERROR],
             "introduced": self.introduced,
             "already_wrong": self.already_wrong,
+            "asked_again": self.asked_again,
+            "flaky": self.flaky,
         }
 
 
 @dataclass
 class Summary:
-    """How a campaign ended, in numbers."""
+    """The counts of a run: outcomes by rule and in all."""
 
     method: str
     seed: int
     cases: int
-    unusable: int  # cases left out: they did not read, or
-    failed: int  # among them, the system had no answer to them
+    unusable: int  # cases that could not be read, or that the system
+    failed: int  # had no answer to
     overall: Tally
     rules: dict[str, Tally]
     untouched: dict[str, Tally]
     coverage: dict[str, dict[str, int]] = field(default_factory=dict)
-    layers: dict[str, int] = field(default_factory=dict)  # that coverage counts, with their neurons
+    layers: dict[str, int] = field(default_factory=dict)  # layers that coverage counts, with their numbers of neurons
 
     def as_dict(self) -> dict[str, Any]:
         """The content of `summary.json`."""

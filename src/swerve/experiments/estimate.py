@@ -15,7 +15,9 @@ from swerve.core.transformation import Transformation
 from swerve.core.values import Group, Image, Steering
 from swerve.execution.engine import observe
 from swerve.execution.executors.in_process import InProcess
-from swerve.execution.executors.threads import settle_threads
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.executors.in_process import InProcess
 from swerve.execution.ledger import MemoryLedger
 from swerve.store.files import json_bytes, png_bytes
 from swerve.store.record_json import record_row

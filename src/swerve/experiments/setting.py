@@ -33,7 +33,7 @@ class Setting:
     progress: Progress = field(default_factory=NoProgress, repr=False, compare=False)
     say: Callable[[str], None] = field(default=_quiet, repr=False, compare=False)
     base: Path = ANYWHERE  # what the paths of a system and a source of one's own are relative to
-    trusted: tuple[Path, ...] = ()
+    trusted: tuple[str | Path, ...] = ()
     force: bool = False  # run what `swerve check` refuses
 
     def run(self, name: str, campaign: Campaign, *, workers: int | None = None, force: bool = True) -> Run:

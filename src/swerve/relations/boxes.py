@@ -23,6 +23,7 @@ from swerve.core.values import Array, Boxes2D, Value, find
 from swerve.relations.matching import Differences, Same, above_score, box_overlaps, differences, match, same_kinds
 
 REFERENCES = ("truth", "answer")
+SAME, ANY = KINDS = ("same", "any")  # whether boxes must be of the same kind to be one object
 
 
 class Flaw(StrEnum):
@@ -61,22 +62,26 @@ class BoxesAlike:
 
     Held: the margin is minus the smallest IoU above the limit. Violated: it is the number of errors. A box of the right kind
     with an IoU from `near` to `overlap` has drifted; below, its object was missed. Boxes scored under `least_score` are
-    ignored. Expected boxes with `care` False are neither required nor errors, whatever their kind.
+    ignored. Expected boxes with `care` False are neither required nor errors, whatever their kind. With `kinds = "any"` kinds
+    are not compared, for labels and systems that name them differently.
     """
 
     # D-21
     overlap: float = 0.5
     near: float = 0.1
     least_score: float = 0.0
+    kinds: str = SAME
     slot: ClassVar[str] = Boxes2D.slot
 
     def __post_init__(self) -> None:
+        if self.kinds not in KINDS:
+            raise ValueError(f"kinds must be '{SAME}' or '{ANY}', got {self.kinds!r}")
         self.same()  # checks its limits
         check_number("least_score", self.least_score, 0, 1)
 
     def same(self) -> Same:
         """When two boxes are the same object."""
-        return Same(self.overlap, self.near)
+        return Same(self.overlap, self.near, any_kind=self.kinds == ANY)
 
     def compare(self, expected: Value, actual: Value) -> Verdict:
         if why := expected.fault() or actual.fault():
@@ -206,16 +211,16 @@ class PlacedBoxes(Algebra):
         return self.compare.errors(expected, detected, placed_by(pair.change))
 
 
-def same_boxes(overlap: float = 0.5, least_score: float = 0.0) -> Equivariant:
+def same_boxes(overlap: float = 0.5, least_score: float = 0.0, kinds: str = SAME) -> Equivariant:
     """The boxes equal the system's own boxes on the source, mapped by the change."""
     # TG-2: self-consistency
-    return Equivariant(BoxesAlike(overlap, min(0.1, overlap), least_score))
+    return Equivariant(BoxesAlike(overlap, min(0.1, overlap), least_score, kinds))
 
 
-def right_boxes(overlap: float = 0.5, least_score: float = 0.0) -> Correct:
+def right_boxes(overlap: float = 0.5, least_score: float = 0.0, kinds: str = SAME) -> Correct:
     """The boxes equal the labels, mapped by the change."""
     # D-21: the default reference
-    return Correct(BoxesAlike(overlap, min(0.1, overlap), least_score))
+    return Correct(BoxesAlike(overlap, min(0.1, overlap), least_score, kinds))
 
 
 def _placed_by_chain(chain: Chain) -> Boxes2D | None:

@@ -114,6 +114,7 @@ class Same:
     near: float = 0.1
     within: float = 1.0
     small: tuple[str, ...] = ()
+    any_kind: bool = False  # boxes of different kinds may be one object
 
     def __post_init__(self) -> None:
         check_number("overlap", self.overlap, 0, 1, above=True)
@@ -166,7 +167,7 @@ class Differences:
 
 def differences(expected: Boxes, seen: Boxes, same: Same) -> Differences:
     """Match found objects first, then wrong kinds, ignored places and drift; the rest is missed, doubled or a ghost."""
-    likeness, kinds = same.likeness(expected, seen), same_kinds(expected, seen)
+    likeness, kinds = same.likeness(expected, seen), same_kinds(expected, seen) | same.any_kind
     care = np.asarray(expected.care)
     unmatched = _Unmatched(np.ones(len(care), dtype=bool), np.ones(len(seen.kinds), dtype=bool))
     found = unmatched.take(likeness.affinity, likeness.same & kinds, care)

@@ -128,6 +128,16 @@ class Numbers:
     rules: tuple[RuleCounts, ...]
     reasons: tuple[Reason, ...]
     failures: Failures
+    asked_again: int = 0  # findings
+    flaky: int = 0  # of them, that did not fail again
+
+    @property
+    def repeats(self) -> str:
+        """How many findings failed again when they were asked again, or nothing where none was."""
+        if not self.asked_again:
+            return ""
+        asked = f"{self.asked_again:,} finding{'' if self.asked_again == 1 else 's'} asked again, each alone"
+        return f"{asked}: {self.flaky:,} did not fail again (flaky)." if self.flaky else f"{asked}: all failed again."
 
     @property
     def headline(self) -> str:
@@ -205,6 +215,8 @@ def numbers_of(run: Run) -> Numbers:
         lines,
         reasons.most_first(),
         failures,
+        len(run.repeats),
+        list(run.repeats.values()).count(False),
     )
 
 

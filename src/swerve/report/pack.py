@@ -14,12 +14,14 @@ from typing import Any
 
 from swerve.analysis.groups import smallest_words
 from swerve.core.errors import EnvironmentFault, StoreError, SwerveError
+from swerve.core.errors import EnvironmentFault, SwerveError
 from swerve.execution.finding_pictures import files_of
 from swerve.report.followups import made_again
 from swerve.report.sharing import Sharing
 from swerve.report.sweep_pictures import drawn
 from swerve.report.words import answer_words, expectation
 from swerve.store.artifacts import pictures_of, shrunk_of
+from swerve.store.artifacts import pictures_of
 from swerve.store.files import json_bytes, png_bytes, whole_file
 from swerve.store.record_json import Finding, finding_of
 from swerve.store.view import CAMPAIGN, Run
@@ -32,7 +34,7 @@ LONGEST_REASON = 160
 Files = dict[str, bytes]
 
 
-def pack(run: Run, prefix: str, into: Path, *, trusted: Collection[Path] = (), keep_paths: bool = False) -> Path:
+def pack(run: Run, prefix: str, into: Path, *, trusted: Collection[str | Path] = (), keep_paths: bool = False) -> Path:
     """Write the finding whose id starts with `prefix` to the zip `into`, or into that folder, and say where it is.
 
     Pictures that were not kept are made again; where they cannot be, `README.txt` says why. `keep_paths` leaves home
@@ -61,7 +63,7 @@ def _write(path: Path, files: Files) -> None:
             archive.writestr(entry, files[name])
 
 
-def _pictures(run: Run, finding: Finding, trusted: Collection[Path]) -> tuple[Files, str]:
+def _pictures(run: Run, finding: Finding, trusted: Collection[str | Path]) -> tuple[Files, str]:
     """What the sensors saw before and after, or why nobody can tell."""
     if kept := _kept(run, finding):
         return kept, ""
@@ -118,12 +120,13 @@ def _readme(finding: Finding, sharing: Sharing, names: list[str], why: str) -> s
 def _table(finding: Finding, sharing: Sharing) -> Iterator[str]:
     """What a ticket needs to say, a line each."""
     answers = {"source": finding.before, "follow-up": finding.after, "label": finding.truth}
+    ended = "violated, flaky" if finding.flaky else "violated"
     told: Mapping[str, str] = {
         "rule": f"{finding.rule}: {_expected(sharing.run, finding.rule)}",
         "case": finding.case,
         "change": finding.words,
         **({"smallest change": small["words"]} if (small := _smallest(finding, sharing).get("smallest")) else {}),
-        "verdict": f"violated, margin {finding.margin:+.3g}, {finding.origin}: {finding.why}",
+        "verdict": f"{ended}, margin {finding.margin:+.3g}, {finding.origin}: {finding.why}",
         **{f"said of {name}" if name != "label" else name: answer_words(said) for name, said in answers.items() if said},
         **{f"sha256 of {name}": sha for name, sha in _hashes(finding, sharing.run).items()},
         "versions": ", ".join(f"{name} {version}" for name, version in _versions(sharing.run).items()),

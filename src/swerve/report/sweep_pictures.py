@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from swerve.config.toml import build_change
+from swerve.config.trust import Trust
 from swerve.core.errors import EnvironmentFault
 from swerve.core.names import all_names
 from swerve.core.system import Answer
@@ -21,7 +21,7 @@ from swerve.core.values import Array, Boxes2D, Boxes3D, PointCloud, Region, find
 from swerve.report.birdseye import AnsweredPair, AnsweredSweep
 from swerve.report.numbers import PAGE
 from swerve.store.artifacts import REGION
-from swerve.store.files import make_folder, png_bytes
+from swerve.store.files import clear_folder, make_folder, png_bytes, replace_folder
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
@@ -31,6 +31,7 @@ LARGEST = 64 * 2**20  # bytes of a sweep that is drawn
 NOTHING = Boxes3D(np.zeros((0, 7)), ())
 TORN = (OSError, ValueError, TypeError, IndexError, KeyError, EOFError, MemoryError)  # of a file that somebody broke
 _ID = re.compile(r"[0-9a-f]{8,64}")
+DRAWN = re.compile(rf"{_ID.pattern}-.+-(source|followup)\.png")
 Files = Mapping[str, bytes]  # by name, as `swerve.execution.finding_pictures.files_of` has them
 
 
@@ -69,7 +70,7 @@ def expected_of(finding: Finding) -> Boxes3D | None:
     if before is None or not all(use in all_names() for use in _uses(finding.change)):
         return None
     try:
-        return build_change(finding.change).map(before)
+        return build_change(finding.change, trust=Trust(foreign=True)).map(before)
     except Exception:  # an installed package's change may raise anything
         return None
 
@@ -112,9 +113,10 @@ class Album:
     def close(self) -> None:
         """Put what was drawn where the page finds it, and remove what was there."""
         try:
-            shutil.rmtree(self.folder, ignore_errors=True)
             if self.names:
-                self._partial.rename(self.folder)
+                replace_folder(self._partial, self.folder, DRAWN)
+            else:
+                clear_folder(self.folder, DRAWN)
         except OSError as error:
             raise EnvironmentFault(f"{self.folder}: cannot be written: {error.strerror}") from error
 
@@ -124,7 +126,7 @@ class Album:
 
     def _write(self, name: str, data: bytes) -> None:
         if not self.names:
-            shutil.rmtree(self._partial, ignore_errors=True)
+            clear_folder(self._partial, DRAWN)
             make_folder(self._partial, parents=True)
         self.names.append(name)
         try:

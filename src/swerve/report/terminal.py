@@ -29,6 +29,9 @@ from swerve.report.cells import aligned, plain
 from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
 from swerve.report.sweep_pictures import drawn_of
 from swerve.report.words import answer_words, replay_line
+from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
+from swerve.report.sweep_pictures import drawn_of
+from swerve.report.words import answer_words
 from swerve.store.artifacts import Shrunk, features_of, pictures_of
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -55,6 +58,8 @@ def print_summary(run: Run, console: Console) -> None:
         rows = [CHECK_HEADS, *(_check_cells(line, run.sampled) for line in checks)]
         console.print(aligned(rows, ["dim"], numeric=[False, False, *[True] * 7]), soft_wrap=True)
     console.print(_plain(numbers.headline, style="bold", longest=None), soft_wrap=True)
+    if numbers.repeats:
+        console.print(_plain(numbers.repeats, style="yellow" if numbers.flaky else "", longest=None), soft_wrap=True)
     _print_failures(numbers, run, console)
     if numbers.finished and (reached := reached_of(run)):
         _print_reached(reached, console)
@@ -195,7 +200,7 @@ def _many(count: int, what: str) -> str:
 
 
 def _margin(finding: Finding) -> str:
-    return f"margin {finding.margin:+.3g}, {finding.origin}"
+    return f"margin {finding.margin:+.3g}, {finding.origin}{', flaky' if finding.flaky else ''}"
 
 
 def print_findings(run: Run, console: Console, most: int) -> None:

@@ -11,11 +11,13 @@ from functools import cached_property
 from pathlib import Path
 
 from swerve.config.toml import Builder, build_change
+from swerve.config.trust import Trust
 from swerve.core.case import Source
 from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, SwerveError, printable
 from swerve.core.values import Boxes2D, Boxes3D, find
-from swerve.execution.executors.threads import settle_threads
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.executors.cores import settle_threads
 from swerve.execution.finding_pictures import files_of
 from swerve.execution.replay import rebuild
 from swerve.report.sweep_pictures import drawn, read_sweeps
@@ -53,7 +55,7 @@ class FindingPictures:
 class ReviewPictures:
     """The pictures of a run's findings, made again on demand where they were not kept; safe to share among threads."""
 
-    def __init__(self, run: Run, trusted: Collection[Path] = ()) -> None:
+    def __init__(self, run: Run, trusted: Collection[str | Path] = ()) -> None:
         self._run, self._trusted = run, trusted
         self._lock = threading.Lock()
         self._last: OrderedDict[str, FindingPictures] = OrderedDict()
@@ -106,18 +108,22 @@ class ReviewPictures:
         return seen | read_sweeps(self._run, files)
 
     @cached_property
+    def _trust(self) -> Trust:
+        return self._run.trust(self._trusted)
+
+    @cached_property
     def _source(self) -> Source:
         """The cases alone: a system's weights and libraries take longer to load than a reviewer would wait."""
         settle_threads()
         described = self._run.identity["campaign"].get("source")
         if is_live(described):
-            return rebuild(self._run, self._trusted).source
-        made: Source = Builder(f"{CAMPAIGN}: source", self._run.base, self._trusted).component(described)
+            return rebuild(self._run, self._trust).source
+        made: Source = Builder(f"{CAMPAIGN}: source", self._run.base, self._trust).component(described, Source)
         return made
 
     def _rebuilt(self, finding: Finding) -> tuple[Files, Files]:
         source = self._source[finding.case]
-        followup = build_change(finding.change, self._run.base, self._trusted)(source)
+        followup = build_change(finding.change, self._run.base, self._trust)(source)
         # The journal has no hash of a follow-up that held.
         if source.input_sha != finding.source_sha or finding.input_sha not in ("", followup.input_sha):
             raise StoreError("the data or the change now gives another input than the finding had")

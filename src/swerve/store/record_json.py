@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from swerve.config.toml import build_change
+from swerve.config.trust import OWN, Trust
 from swerve.core.campaign import Observation, Outcome, Record, Trial
 from swerve.core.encode import decode_values, encode, encode_change
+from swerve.core.errors import StoreError
 from swerve.core.relation import Fault, Status, Verdict
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation
 from swerve.store.journal import Row, opened, opened_head
 
-BASELINE, TRIAL = "baseline", "trial"
+BASELINE, TRIAL, REPEAT = "baseline", "trial", "repeat"
 
 
 def observation_row(seen: Observation) -> Row:
@@ -75,6 +78,11 @@ def record_row(record: Record) -> Row:
     }
 
 
+def repeat_row(record: Record) -> Row:
+    """The record of a finding that was asked again as a row of its own kind."""
+    return {**record_row(record), "kind": REPEAT}
+
+
 def _words(change: Transformation | None) -> str:
     try:
         return str(change.words()) if change else ""
@@ -82,9 +90,9 @@ def _words(change: Transformation | None) -> str:
         return f"{type(change).__name__} (its words fail: {type(error).__name__})"
 
 
-def record_of(row: Row, base: Path | None = None, trusted: Collection[Path] = ()) -> Record:
-    """The record a row holds; `base` and `trusted` are for changes of the user's own."""
-    change = None if row["change"] is None else build_change(row["change"], base, trusted)
+def record_of(row: Row, base: Path | None = None, trust: Trust = OWN) -> Record:
+    """The record a row holds; `base` and `trust` are for changes of the user's own."""
+    change = None if row["change"] is None else build_change(row["change"], base, trust)
     kind = None if row["error"] is None else Fault(row["error"])
     return Record(
         Trial(row["case"], row["rule"], row["draw"], change if row["fixed"] else None),
@@ -138,6 +146,12 @@ class Finding:
     facts: Mapping[str, Any]
     source_sha: str
     input_sha: str
+    repeated: bool | None = None  # whether it failed again when it was asked again; None if it was not
+
+    @property
+    def flaky(self) -> bool:
+        """Whether it did not fail again when it was asked again."""
+        return self.repeated is False
 
     @property
     def origin(self) -> str:
@@ -152,14 +166,32 @@ class Finding:
         told = {name: getattr(self, name) for name in ("id", "rule", "case")}
         numbers = {"change": self.words, "margin": self.margin, "introduced": self.introduced, "why": self.why}
         hashes = {"source_sha": self.source_sha, "input_sha": self.input_sha}
-        return {**told, **numbers, "parameters": dict(self.change), **answers, "facts": dict(self.facts), **hashes}
+        about = {"parameters": dict(self.change), **answers, "facts": dict(self.facts), **hashes}
+        return {**told, **numbers, **about, "flaky": self.flaky}
 
 
 def finding_of(row: Row) -> Finding:
     """The finding in a violated trial's row."""
-    answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
-    given: dict[str, Any] = {item.name: answers.get(item.name, row[item.name]) for item in fields(Finding)}
+    try:
+        answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
+        wanted = (item.name for item in fields(Finding) if item.name in row or item.default is MISSING)
+        given: dict[str, Any] = {name: answers[name] if name in answers else row[name] for name in wanted}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"a finding cannot be read: {type(error).__name__}: {error}") from error
+    for name in (name for name, kind in _KINDS.items() if not isinstance(given[name], kind)):
+        raise StoreError(f"a finding cannot be read: {name} is {type(given[name]).__name__}")
+    for name in (name for name in _NAMES if not _NAME.fullmatch(given[name])):  # they become names of files
+        raise StoreError(f"a finding cannot be read: its {name} is {given[name]!r}")
     return Finding(**given)
+
+
+_NAME = re.compile(r"[0-9A-Za-z_-]{0,64}")
+_NAMES = ("id", "source_sha", "input_sha")
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("rule", "case", "words", "why", *_NAMES), str),
+    **dict.fromkeys(("change", "facts"), Mapping),
+    "margin": int | float,
+}
 
 
 def is_finding(row: Row) -> bool:

@@ -19,6 +19,8 @@ from swerve.core.transformation import Transformation, Unchanged, params_of
 from swerve.core.values import Steering
 from swerve.execution.engine import Ledger
 from swerve.execution.evaluator import answer_all
+from swerve.execution.answers import answer_all
+from swerve.execution.ledger import Ledger
 from swerve.relations.steering import same_angle
 from swerve.testing.fakes import FakeSource, sample_case
 from swerve.transformations.photometric import Brighten

@@ -1,4 +1,4 @@
-"""Where the work of a campaign is done, and the plainest place: this very process."""
+"""What evaluates the trials of a campaign: the protocol, and the executor that works in this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from swerve.execution.evaluator import TRANSFORM_THREADS, Evaluator, observe_bat
 
 
 class Executor(Protocol):
-    """Who does the work: this process, others, or other machines. Results come in the order of the batches."""
+    """Evaluates trials: in this process, in others, or on other machines. Results come in the order of the batches."""
 
     def observe(self, batches: Sequence[Sequence[str]]) -> Iterable[Sequence[Observation]]:
         """What the system says of untouched cases."""
@@ -21,8 +21,11 @@ class Executor(Protocol):
     def evaluate(self, batches: Sequence[Sequence[Trial]]) -> Iterable[Sequence[Record]]:
         """The records of trials."""
 
+    def repeat(self, asked: Sequence[tuple[Trial, Observation]]) -> Iterable[Record]:
+        """The records of trials, each alone, judged against another observation of its source than the baseline's."""
+
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
-        """Have whoever will work on these batches start, and do the first trial of them: neither is to be counted."""
+        """Start what will work on these batches and do their first trial: an estimate of time must not count that."""
 
 
 class InProcess:
@@ -37,7 +40,7 @@ class InProcess:
         return (observe_batch(self._campaign, batch) for batch in batches)
 
     def begin(self, baseline: Mapping[str, Observation]) -> None:
-        """Fix the numbers of the rules."""
+        """Calibrate the rules."""
         self._evaluate = Evaluator(self._campaign, baseline, self._threads)
 
     def evaluate(self, batches: Sequence[Sequence[Trial]]) -> Iterator[Sequence[Record]]:
@@ -45,6 +48,11 @@ class InProcess:
         assert self._evaluate, "begin comes first"
         return map(self._evaluate, batches)
 
+    def repeat(self, asked: Sequence[tuple[Trial, Observation]]) -> Iterator[Record]:
+        """The records of trials asked again, one by one."""
+        assert self._evaluate, "begin comes first"
+        return (self._evaluate.repeat(trial, seen) for trial, seen in asked)
+
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
-        """Do the first trial: what a system does but once is done then."""
+        """Do the first trial, so that what a system does only once is done."""
         list(self.evaluate([batches[0][:1]]))

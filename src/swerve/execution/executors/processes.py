@@ -1,4 +1,4 @@
-"""Workers as processes of this machine, each held to its time and memory."""
+"""Workers as processes of this machine, each with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config import limits
+from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, ModelError
 from swerve.execution.executors.worker_pool import WorkerPool
 from swerve.store.record_json import record_of
+from swerve.store.view import Run
 from swerve.systems.child import Child
 from swerve.systems.wire import packed
 
@@ -26,13 +28,13 @@ from swerve.systems.wire import packed
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from swerve.execution.executors.worker import main; main()"
 )
-STARTS = 3  # before a worker is given up
-PATIENCE = 3  # times the slowest case so far that a batch may take per case, once that is more than the limit
+STARTS = 3  # attempts to start a worker
+PATIENCE = 3  # a batch may take this many times its pace so far, once that is more than the limit of one case
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a worker may take: seconds over one case, bytes of memory."""
+    """The limits of a worker: seconds for one case, bytes of memory."""
 
     seconds: float = limits.SECONDS
     memory: int = limits.MEMORY
@@ -40,35 +42,40 @@ class Allowance:
 
 @dataclass
 class Pace:
-    """How long a batch may take: the limit of one case, or more where cases are known to be slow."""
+    """How long a batch may take: as long as one case, or longer where cases are known to be slow."""
 
     seconds: float
     slowest: float = field(default=0.0)
 
     def limit(self, cases: int) -> float:
-        """Seconds for a batch of so many."""
+        """Seconds for a batch of so many cases."""
         return self.seconds if cases <= 1 else min(self.seconds * cases, max(self.seconds, PATIENCE * self.slowest * cases))
 
     def note(self, cases: int, taken: float) -> None:
-        """A batch came back."""
+        """Record how long a batch took."""
         self.slowest = max(self.slowest, taken / max(1, cases))
 
 
 class WorkerProcess:
-    """One worker process."""
+    """One worker process, started at once."""
 
     def __init__(
-        self, folder: Path, trusted: Collection[Path], allowance: Allowance, pace: Pace, paths: Sequence[str] = ()
+        self,
+        folder: Path,
+        trusted: Collection[str | Path] | Trust,
+        allowance: Allowance,
+        pace: Pace,
+        paths: Sequence[str] = (),
     ) -> None:
         words = [sys.executable, "-P", "-c", BOOT, json.dumps([*paths] or module_paths()), str(folder.resolve())]
-        self._command = [*words, *(str(path.resolve()) for path in trusted)]
+        self._command = [*words, Run(folder).trust(trusted).as_json()]
         self._memory = allowance.memory
-        self._child = self._started()
+        self._child = self._start()
         self._pace, self._lock, self._numbers = pace, threading.Lock(), itertools.count()
         self._asked = self._closed = False
 
     def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Its reply within the time that the batch may take; its start, which loads the model, is not counted."""
+        """Its reply, within the time limit of the batch; the start, which loads the model, is not counted."""
         with self._lock:
             if not self._asked:
                 self._make_ready()
@@ -78,17 +85,17 @@ class WorkerProcess:
             return reply
 
     def ask_patiently(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Its reply, however long it takes: for what asks nothing of the model, such as the hash of a data set."""
+        """Its reply without a time limit: for work that is not the model's, such as hashing a data set."""
         with self._lock:
             if not self._asked:
                 self._make_ready()
             return self._exchange(question, math.inf)
 
-    def _started(self) -> Child:
+    def _start(self) -> Child:
         return Child(self._command, None, self._memory)
 
     def _make_ready(self) -> None:
-        """Wait until it has loaded the model; a worker that never starts is no fault of a case."""
+        """Wait until it has loaded the model; a worker that never starts is an error of the environment."""
         for left in reversed(range(STARTS)):
             try:
                 self._exchange({"ask": "ready"}, limits.START)
@@ -98,38 +105,39 @@ class WorkerProcess:
                 self._child.end()
                 if self._closed or not left:
                     raise EnvironmentFault(f"a worker cannot start: {error}") from error
-                self._child = self._started()
+                self._child = self._start()
 
     def close(self) -> None:
         """End it, whatever it does."""
         self._closed = True
-        self._child.kill()  # whoever waits for it is told at once
+        self._child.kill()  # a thread that waits for its reply wakes up
         with self._lock:
             self._child.end()
 
     def _exchange(self, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         number = next(self._numbers)
         reply = self._child.ask(packed({**question, "number": number}), number, seconds)
-        if "error" in reply:  # not of the model, whose errors are rows, but of what is around it
+        if "error" in reply:  # not an error of the model, which would be a row
             raise ModelError(str(reply["error"]))
         return reply
 
 
 def module_paths() -> list[str]:
-    """Where this process finds modules, the user's among them."""
+    """Where this process finds modules, including the user's."""
     return [str(Path(path).resolve()) for path in sys.path]
 
 
-def crew_of(
+def process_workers(
     campaign: Campaign,
     folder: Path,
     base: Path,
     *,
     workers: int,
-    trusted: Collection[Path] = (),
+    trusted: Collection[str | Path] = (),
     allowance: Allowance | None = None,
 ) -> WorkerPool:
     """Up to `workers` processes that rebuild the campaign of a run folder."""
     allowed = allowance or Allowance()
-    hire = partial(WorkerProcess, folder, trusted, allowed, Pace(allowed.seconds))
-    return WorkerPool(hire, workers, source=campaign.source, record=partial(record_of, base=base, trusted=trusted))
+    trust = Run(folder).trust(trusted)
+    start = partial(WorkerProcess, folder, trust, allowed, Pace(allowed.seconds))
+    return WorkerPool(start, workers, source=campaign.source, record=partial(record_of, base=base, trust=trust))

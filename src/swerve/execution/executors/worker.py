@@ -1,8 +1,8 @@
-"""A process that works for another: source and system rebuilt once from a run folder, then batch after batch.
+"""The program of a worker process: source and system rebuilt once from a run folder, then batch after batch.
 
-    python -m swerve.execution.executors.worker FOLDER [TRUSTED ...]
+    python -m swerve.execution.executors.worker FOLDER TRUST
 
-It is asked over its stdin and answers over its stdout, in the frames of `systems.wire`; it writes no file.
+Questions come over stdin and answers go over stdout, in the frames of `systems.wire`; it writes no file.
 """
 
 from __future__ import annotations
@@ -16,35 +16,36 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config.toml import build_change
+from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign, Trial
 from swerve.core.errors import StoreError, SwerveError
 from swerve.core.relation import Fault, Verdict
 from swerve.core.transformation import Transformation
 from swerve.execution.evaluator import Evaluator, observe_batch
-from swerve.execution.executors.threads import settle_threads
-from swerve.execution.replay import answered, changed_since, evaluator_of, rebuild, sought_in
-from swerve.execution.replay_alone import answered_row
-from swerve.store.record_json import observation_row, record_row
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.replay import ask_target, changed_since, evaluator_of, find_target, rebuild
+from swerve.store.record_json import observation_of, observation_row, record_row
 from swerve.store.view import Run
 from swerve.systems.child import die_with_parent
 from swerve.systems.serve import serve_frames
 
-CHANGES = 4096  # remembered: a grid asks for the same few of every case
+CHANGES = 4096  # kept: a grid asks for the same few of every case
 
 
 class Worker:
-    """What a worker can be asked for."""
+    """What a worker can be asked."""
 
-    def __init__(self, folder: Path, trusted: Sequence[Path] = ()) -> None:
-        self._run, self._trusted = Run(folder), tuple(trusted)
-        self._change = lru_cache(CHANGES)(self._built)
+    def __init__(self, folder: Path, trust: Trust) -> None:
+        self._run, self._trust = Run(folder), trust
+        self._change = lru_cache(CHANGES)(self._build)
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """The rows asked for, or the sentence of an error that stops the campaign."""
+        """The rows asked for, or the message of an error that stops the campaign."""
         tasks: dict[str, Callable[[Any], list[Any]]] = {
             "ready": self.ready,
             "observe": self.observe,
             "evaluate": self.evaluate,
+            "repeat": self.repeat,
             "unanswered": self.unanswered,
             "changed": self.changed,
             "replay": self.replay,
@@ -55,7 +56,7 @@ class Worker:
             return {"stopped": str(error), "exit": error.exit_code}
 
     def ready(self, nothing: Sequence[Any] = ()) -> list[Any]:
-        """Load the model: what comes later is held to its time."""
+        """Load the model, which is not counted against the time limit of a case."""
         del nothing
         _ = self._campaign
         return []
@@ -68,40 +69,44 @@ class Worker:
         """The records of trials."""
         return [record_row(record) for record in self._evaluator([self._trial(*words) for words in trials])]
 
+    def repeat(self, asked: Sequence[Sequence[Any]]) -> list[Any]:
+        """The records of trials asked again, each with the observation of its source that it is judged against."""
+        pairs = [(self._trial(*words), observation_of(row)) for *words, row in asked]
+        return [record_row(self._evaluator.repeat(trial, seen)) for trial, seen in pairs]
+
     def unanswered(self, trials: Sequence[Sequence[Any]]) -> list[Any]:
-        """The records of trials that no worker survived, each with why and the kind of error: the system is not asked."""
-        verdicts = [Verdict.error(why, Fault(kind)) for *_, why, kind in trials]
-        asked = [self._trial(*words) for *words, _, _ in trials]
-        return [record_row(self._evaluator.unanswered(trial, said)) for trial, said in zip(asked, verdicts, strict=True)]
+        """The records of trials that end every worker, each with its error message and kind; the system is not asked."""
+        pairs = [(self._trial(*words), Verdict.error(why, Fault(kind))) for *words, why, kind in trials]
+        return [record_row(self._evaluator.unanswered(trial, verdict)) for trial, verdict in pairs]
 
     def changed(self, wanted: Sequence[Sequence[Any]]) -> list[Any]:
-        """How the campaign differs from what the run began with; all is made ready to replay what is wanted."""
-        self._sought = [sought_in(self._run, prefix, shrunk=shrunk) for prefix, shrunk in wanted]
+        """How the campaign differs from what the run began with; prepares to replay what is wanted."""
+        self._targets = [find_target(self._run, prefix, shrunk=shrunk) for prefix, shrunk in wanted]
         self._again = evaluator_of(self._run, self._rebuilt)
         return [*changed_since(self._run, self._rebuilt)]
 
     def replay(self, nothing: Sequence[Any] = ()) -> list[Any]:
-        """What the system says now of what was wanted."""
+        """What the system says now of the trials that `changed` was told to replay."""
         del nothing
-        return [answered_row(answered(self._run, self._again, sought, self._trusted)) for sought in self._sought]
+        return [ask_target(self._run, self._again, target, self._trust).row() for target in self._targets]
 
     def _trial(self, case: str, rule: str, draw: int, change: str | None) -> Trial:
         return Trial(case, rule, draw, self._change(change))
 
-    def _built(self, text: str | None) -> Transformation | None:
-        return None if text is None else build_change(json.loads(text), self._run.base, self._trusted)
+    def _build(self, text: str | None) -> Transformation | None:
+        return None if text is None else build_change(json.loads(text), self._run.base, self._trust)
 
     @cached_property
     def _rebuilt(self) -> Campaign:
-        """The campaign of the folder, with whatever weights there are now."""
-        campaign = rebuild(self._run, self._trusted)
+        """The campaign of the run folder, with the present weights."""
+        campaign = rebuild(self._run, self._trust)
         settle_threads()
         return campaign
 
     @cached_property
     def _campaign(self) -> Campaign:
         then, now = self._run.identity["fingerprints"]["system"], self._rebuilt.system.fingerprint()
-        if then != now:  # somebody exchanged the file while the campaign ran (R47)
+        if then != now:  # the file was replaced while the campaign ran (R47)
             raise StoreError(f"the system is another than the run began with: weights sha {then[:8]} then, {now[:8]} now")
         return self._rebuilt
 
@@ -114,8 +119,8 @@ def main() -> None:
     """Work until stdin closes."""
     os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: sums in one order
     die_with_parent()
-    folder, *trusted = map(Path, sys.argv[1:])
-    serve_frames(Worker(folder, trusted).answer)
+    folder, trust = sys.argv[1:]
+    serve_frames(Worker(Path(folder), Trust.of_json(trust)).answer)
 
 
 if __name__ == "__main__":

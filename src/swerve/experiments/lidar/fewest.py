@@ -16,6 +16,7 @@ from swerve.core.region import region_of
 from swerve.core.relation import Verdict
 from swerve.core.values import Array, Boxes3D, Region, find
 from swerve.execution.evaluator import answer_all
+from swerve.execution.answers import answer_all
 from swerve.execution.executors.in_process import InProcess
 from swerve.execution.shrink import shrink
 from swerve.experiments.lidar.subject_runs import NEAR, boxes_of

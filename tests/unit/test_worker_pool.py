@@ -1,4 +1,4 @@
-"""A crew of made-up workers: who is asked what, how often, and what is recorded of those that no worker survives."""
+"""A pool of made-up workers: who is asked what, how often, and what is recorded of those that no worker survives."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Scene:
     fate: Fate
     asked: list[tuple[int, ...]] = field(default_factory=list)  # how many items, by whom
     deaths: int = 0
-    hired: int = 0
-    home: int = 0
+    started: int = 0
+    closed: int = 0
 
-    def hire(self) -> Made:
-        self.hired += 1
-        return Made(self, self.hired)
+    def start(self) -> Made:
+        self.started += 1
+        return Made(self, self.started)
 
-    def crew(self, workers: int = 1) -> WorkerPool:
-        return WorkerPool(self.hire, workers, source=SOURCE, record=record_of)
+    def pool(self, workers: int = 1) -> WorkerPool:
+        return WorkerPool(self.start, workers, source=SOURCE, record=record_of)
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Made:
         return {"rows": [observation_row(Observation(key, key, said=(Steering(len(items)),))) for key in items]}
 
     def close(self) -> None:
-        self.scene.home += 1
+        self.scene.closed += 1
 
 
 def well(scene: Scene, worker: Made, items: Sequence[str]) -> None:
@@ -81,10 +81,10 @@ def kills(*keys: str, error: type[ModelError] = Killed) -> Fate:
 
 
 def observed(scene: Scene, keys: Sequence[str] = KEYS, workers: int = 1) -> list[Observation]:
-    with scene.crew(workers) as crew:
-        (seen,) = crew.observe([keys])
+    with scene.pool(workers) as pool:
+        (seen,) = pool.observe([keys])
     assert [item.case for item in seen] == list(keys)
-    assert scene.home >= scene.hired
+    assert scene.closed >= scene.started
     return list(seen)
 
 
@@ -130,8 +130,8 @@ def test_outside_kill_costs_nothing(after: int) -> None:
             raise Killed("died by signal 9 (SIGKILL)")
 
     scene = Scene(once)
-    with scene.crew() as crew:
-        batches = list(crew.observe([KEYS[:4], KEYS[4:8], KEYS[8:]]))
+    with scene.pool() as pool:
+        batches = list(pool.observe([KEYS[:4], KEYS[4:8], KEYS[8:]]))
     assert [together(batch) for batch in batches] == [[4] * 4, [4] * 4, [8] * 8]
     assert scene.deaths == 1
 
@@ -157,8 +157,8 @@ def test_leak_of_others_is_not_held_against_a_case() -> None:
 
     for workers in (1, 3, 8):
         scene = Scene(leaky)
-        with scene.crew(workers) as crew:
-            batches = list(crew.observe([KEYS] * 60))
+        with scene.pool(workers) as pool:
+            batches = list(pool.observe([KEYS] * 60))
         assert all(together(batch) == [16] * 16 for batch in batches)
         assert scene.deaths >= 60 // 2 - workers
 
@@ -172,7 +172,7 @@ def test_memory_lost_in_a_row_is_held_against_its_case_alone() -> None:
             return {"rows": [{**row, "fault": "MemoryError: 64 GB"} if row["case"] == KEYS[5] else row for row in rows]}
 
     scene = Scene(well)
-    scene.hire = lambda: Lean(scene, 0)  # type: ignore[method-assign]
+    scene.start = lambda: Lean(scene, 0)  # type: ignore[method-assign]
     seen = observed(scene)
     assert together(seen) == [int(place != 5) for place in range(16)]
     assert seen[5].fault == "MemoryError: 64 GB"
@@ -195,8 +195,8 @@ def timed(pace: Pace, each: float, hangs: Sequence[str] = ()) -> Fate:
 def test_slow_batches_are_answered_as_a_whole(each: float) -> None:
     """A limit that no case reaches changes no answer, however long a batch takes."""
     scene = Scene(timed(Pace(60.0), each))
-    with scene.crew() as crew:
-        batches = list(crew.observe([KEYS, KEYS[:9], KEYS]))
+    with scene.pool() as pool:
+        batches = list(pool.observe([KEYS, KEYS[:9], KEYS]))
     assert [together(batch) for batch in batches] == [[16] * 16, [9] * 9, [16] * 16]
     assert scene.deaths == (1 if each * 16 > 60 else 0)  # the first batch: from then on the pace is known
 
@@ -265,9 +265,9 @@ class Evaluating:
 
 def test_drawn_change_that_kills_is_recorded_with_it() -> None:
     scene, log = Scene(well), list[str]()
-    with WorkerPool(lambda: Evaluating(scene, log), 1, source=SOURCE, record=record_of) as crew:
-        crew.begin({key: Observation(key, key, said=(Steering(1.0),), input_sha=f"sha of {key}") for key in KEYS})
-        (records,) = crew.evaluate([[Trial(KEYS[0], "rule", 4), Trial(KEYS[1], "rule", 5)]])
+    with WorkerPool(lambda: Evaluating(scene, log), 1, source=SOURCE, record=record_of) as pool:
+        pool.begin({key: Observation(key, key, said=(Steering(1.0),), input_sha=f"sha of {key}") for key in KEYS})
+        (records,) = pool.evaluate([[Trial(KEYS[0], "rule", 4), Trial(KEYS[1], "rule", 5)]])
     made, unmade = records
     assert {(record.verdict.status, record.verdict.kind) for record in records} == {(Status.ERROR, Fault.OOM)}
     assert (made.change, made.input_sha) == (Brighten(3), "abc")
@@ -282,20 +282,20 @@ def test_sentence_that_stops_a_campaign_keeps_its_kind() -> None:
             return {"stopped": "rule 'x' proposed nothing", "exit": 2}
 
     scene = Scene(well)
-    scene.hire = lambda: Stopping(scene, 0)  # type: ignore[method-assign]
-    with pytest.raises(InputError, match=r"^rule 'x' proposed nothing$"), scene.crew() as crew:
-        list(crew.observe([KEYS]))
+    scene.start = lambda: Stopping(scene, 0)  # type: ignore[method-assign]
+    with pytest.raises(InputError, match=r"^rule 'x' proposed nothing$"), scene.pool() as pool:
+        list(pool.observe([KEYS]))
 
 
-def test_closed_crew_records_nothing() -> None:
-    """Workers that die because they were sent home are no fault of a case."""
-    crew: WorkerPool
+def test_closed_pool_records_nothing() -> None:
+    """Workers that die because they were closed are no fault of a case."""
+    pool: WorkerPool
 
-    def sent_home(scene: Scene, worker: Made, items: Sequence[str]) -> None:
-        crew._closed = True
+    def close_first(scene: Scene, worker: Made, items: Sequence[str]) -> None:
+        pool._closed = True
         raise Killed("died by signal 9 (SIGKILL)")
 
-    crew = Scene(sent_home).crew()
-    with pytest.raises(EnvironmentFault, match="sent home"):
-        list(crew.observe([KEYS]))
-    crew.close()
+    pool = Scene(close_first).pool()
+    with pytest.raises(EnvironmentFault, match="the workers were closed"):
+        list(pool.observe([KEYS]))
+    pool.close()
