@@ -32,7 +32,6 @@ from swerve.core.case import Case
 from swerve.core.values import Image, Steering
 from swerve.execution.evaluator import Threads
 from swerve.execution.executors.cores import settle_threads
-from swerve.execution.executors.cores import settle_threads
 from swerve.execution.launch import run_into
 from swerve.methods.demo import another_sky, demo
 from swerve.systems.torch import TorchSystem

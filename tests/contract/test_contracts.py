@@ -11,7 +11,6 @@ from swerve.core.relation import Rule
 from swerve.core.system import System
 from swerve.core.transformation import Chain, Transformation, Unchanged
 from swerve.core.values import Steering
-from swerve.execution.engine import Ledger
 from swerve.execution.ledger import Ledger
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep

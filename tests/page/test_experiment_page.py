@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from swerve.analysis.statistics import box_plot
-from swerve.report.charts import Bar, Spot, bars, box_plots, lines, points, stacked
+from swerve.report.charts import Bar, Spot, bars, box_plots, stacked
 from swerve.report.experiment_page import ChartPanel, Page, PicturePanel, Section, TablePanel, write_page
+from swerve.report.plane import lines, points
 
 if TYPE_CHECKING:
     from tests.page.conftest import Opener

@@ -19,9 +19,8 @@ from swerve.core.relation import Fault, Status, Verdict
 from swerve.core.seeding import rng_for
 from swerve.core.system import Answer
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, Value
-from swerve.execution.evaluator import answer_all
-from swerve.systems.decoders import SteeringDecoder
 from swerve.execution.answers import answer_all
+from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.detections import Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
 from swerve.systems.detector import Detector
 from swerve.systems.function import FunctionSystem

@@ -29,7 +29,6 @@ from swerve.core.seeding import rng_for
 from swerve.core.space import Over, Range
 from swerve.core.system import System
 from swerve.core.values import Boxes2D, Signal, Steering
-from swerve.execution.evaluator import answer_all
 from swerve.execution.answers import answer_all
 from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle

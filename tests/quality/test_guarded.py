@@ -19,8 +19,6 @@ from swerve.core.errors import StoreError
 from swerve.core.relation import Fault, Status
 from swerve.core.system import Answer
 from swerve.execution.executors.processes import Allowance
-from swerve.execution.replay import replay, sought_in
-from swerve.execution.replay_alone import replay_guarded
 from swerve.execution.replay import find_target, replay, replay_guarded
 from swerve.store.view import Run
 from swerve.testing import FakeSystem

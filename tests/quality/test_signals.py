@@ -155,9 +155,9 @@ def test_signal_in_the_first_trial_leaves_no_process(tmp_path: Path, stop: signa
     process = start(words, code=HEARING, env=environment(**{MARK: mark}))
     until(lambda: asleep.exists() or process.poll() is not None, LONGEST)
     process.send_signal(stop)
-    ended(process, PROMPT)
+    ended(process, NEVER)
     assert process.returncode == STOPS[stop]
-    until(lambda: not marked(mark), AT_ONCE)
+    until(lambda: not marked(mark), NEVER)
 
 
 @pytest.mark.parametrize("stop", STOPS)
@@ -168,6 +168,6 @@ def test_signal_while_rendering_leaves_no_process(tmp_path: Path, stop: signal.S
     until(lambda: sum("spawn_main" in line for line in marked(mark)) >= 2 or process.poll() is not None, LONGEST)
     time.sleep(2)
     process.send_signal(stop)
-    ended(process, PROMPT)
+    ended(process, NEVER)
     assert process.returncode == STOPS[stop]
-    until(lambda: not marked(mark), AT_ONCE)
+    until(lambda: not marked(mark), NEVER)

@@ -20,8 +20,6 @@ from swerve.core.space import Over, Range
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Image, PointCloud, Value
-from swerve.execution.engine import run
-from swerve.execution.evaluator import WRITTEN, answer_all
 from swerve.execution.answers import WRITTEN, answer_all
 from swerve.execution.engine import run
 from swerve.execution.launch import run_into

@@ -16,7 +16,6 @@ from swerve.execution.engine import run
 from swerve.methods.lidar import lidar, rule_name
 from swerve.report.birdseye import GAP, SIDE, before_after
 from swerve.sources.folders import Clouds
-from swerve.sources.clouds import Clouds
 from swerve.sources.kitti import Kitti
 from swerve.sources.regions import Regions
 from swerve.sources.subset import Subset

@@ -22,7 +22,7 @@ from swerve.execution.engine import run
 from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
-from swerve.sources.image_folder import Folder
+from swerve.sources.folders import Folder
 from swerve.sources.windows import Windows
 from swerve.store.folder import DifferentCampaign
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger

@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from swerve.analysis.statistics import BoxPlot, box_plot, wilson
 from swerve.report.canvas import WIDTH
-from swerve.report.charts import Bar, Spot, bars, box_plots, lines, points, stacked
-from swerve.report.plane import MOST_POINTS
+from swerve.report.charts import Bar, Spot, bars, box_plots, stacked
+from swerve.report.plane import MOST_POINTS, lines, points
 
 BAD = (math.nan, math.inf, -math.inf, 1e200)
 HOSTILE = '<script>alert(1)</script>" onload="x" \x07 & </svg>'

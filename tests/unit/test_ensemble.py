@@ -14,7 +14,6 @@ from swerve.core.errors import InputError
 from swerve.core.relation import Status, Verdict
 from swerve.core.system import Answer, System
 from swerve.core.values import Group, Signal, Steering
-from swerve.execution.evaluator import answer_all
 from swerve.execution.answers import answer_all
 from swerve.execution.launch import run_into
 from swerve.execution.replay import replay

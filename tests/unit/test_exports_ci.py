@@ -27,7 +27,6 @@ from swerve.report import sharing as sharing_module
 from swerve.report.junit import write_junit
 from swerve.report.sarif import write_sarif
 from swerve.report.sharing import COLUMNS, Sharing, write_findings
-from swerve.report.sharing import Sharing
 from swerve.search.sweep import Sweep
 from swerve.store.view import CAMPAIGN, Run
 from swerve.testing import FakeSource, FakeSystem

@@ -23,7 +23,6 @@ from swerve.core.system import Answer
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, find
 from swerve.execution.check import Health, Level, examine
-from swerve.execution.engine import observe
 from swerve.execution.engine import observe, run
 from swerve.execution.executors.in_process import InProcess
 from swerve.execution.launch import run_into

@@ -11,7 +11,8 @@ from swerve.core.errors import InputError
 from swerve.core.system import Activations, Traced
 from swerve.core.values import Steering
 from swerve.coverage.layers import CoverageWarning, Spanned, layout_of
-from swerve.systems.probe import INPUT, layers_of, probe
+from swerve.systems.network import INPUT
+from swerve.systems.probe import layers_of, probe
 from swerve.systems.torch import TorchSystem
 
 

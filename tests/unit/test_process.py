@@ -25,7 +25,6 @@ from swerve.core.errors import InputError, Killed, ModelError, OutOfMemory, Time
 from swerve.core.relation import Fault, Rule, Verdict
 from swerve.core.space import Over, Range
 from swerve.core.values import Group, Image, PointCloud, Signal, Steering
-from swerve.execution.evaluator import answer_all
 from swerve.execution.answers import answer_all
 from swerve.execution.launch import run_into
 from swerve.execution.replay import replay

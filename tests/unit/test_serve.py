@@ -15,7 +15,6 @@ import pytest
 from swerve.core.errors import ModelError
 from swerve.core.relation import Fault, Verdict
 from swerve.core.values import Steering
-from swerve.execution.evaluator import answer_all
 from swerve.execution.answers import answer_all
 from swerve.systems.function import FunctionSystem
 from swerve.systems.process import Process

@@ -14,8 +14,6 @@ from swerve.core.space import Space
 from swerve.core.transformation import Transformation
 from swerve.core.values import Group, Image, Steering
 from swerve.execution.engine import observe
-from swerve.execution.executors.in_process import InProcess
-from swerve.execution.executors.cores import settle_threads
 from swerve.execution.executors.cores import settle_threads
 from swerve.execution.executors.in_process import InProcess
 from swerve.execution.ledger import MemoryLedger

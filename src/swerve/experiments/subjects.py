@@ -13,7 +13,6 @@ from swerve.core.case import Case, Source
 from swerve.core.errors import InputError
 from swerve.core.system import System
 from swerve.core.values import Array, Image, Steering
-from swerve.execution.process_pool import process_pool
 from swerve.experiments.setting import DATA, Setting
 from swerve.retrain.finetune import degrees_of
 from swerve.sources.export import export

@@ -62,8 +62,8 @@ class BoxesAlike:
 
     Held: the margin is minus the smallest IoU above the limit. Violated: it is the number of errors. A box of the right kind
     with an IoU from `near` to `overlap` has drifted; below, its object was missed. Boxes scored under `least_score` are
-    ignored. Expected boxes with `care` False are neither required nor errors, whatever their kind. With `kinds = "any"` kinds
-    are not compared, for labels and systems that name them differently.
+    ignored. Expected boxes with `care` False are neither required nor errors, whatever their kind. With `kinds = "any"`
+    kinds are not compared, for labels and systems that name them differently.
     """
 
     # D-21

@@ -11,7 +11,6 @@ from swerve.core.case import Case, Source
 from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, UnreadableCase
 from swerve.execution.executors.cores import settle_threads
-from swerve.execution.executors.cores import settle_threads
 from swerve.execution.replay import rebuild
 from swerve.sources.export import export
 from swerve.store.record_json import Finding

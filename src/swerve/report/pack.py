@@ -14,14 +14,12 @@ from typing import Any
 
 from swerve.analysis.groups import smallest_words
 from swerve.core.errors import EnvironmentFault, StoreError, SwerveError
-from swerve.core.errors import EnvironmentFault, SwerveError
 from swerve.execution.finding_pictures import files_of
 from swerve.report.followups import made_again
 from swerve.report.sharing import Sharing
 from swerve.report.sweep_pictures import drawn
 from swerve.report.words import answer_words, expectation
 from swerve.store.artifacts import pictures_of, shrunk_of
-from swerve.store.artifacts import pictures_of
 from swerve.store.files import json_bytes, png_bytes, whole_file
 from swerve.store.record_json import Finding, finding_of
 from swerve.store.view import CAMPAIGN, Run

@@ -29,9 +29,6 @@ from swerve.report.cells import aligned, plain
 from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
 from swerve.report.sweep_pictures import drawn_of
 from swerve.report.words import answer_words, replay_line
-from swerve.report.numbers import PAGE, Numbers, Reached, RuleCounts, condition_of, numbers_of, reached_of
-from swerve.report.sweep_pictures import drawn_of
-from swerve.report.words import answer_words
 from swerve.store.artifacts import Shrunk, features_of, pictures_of
 from swerve.store.record_json import Finding
 from swerve.store.view import Run

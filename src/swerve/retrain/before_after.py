@@ -18,8 +18,6 @@ from swerve.core.case import Case, Source
 from swerve.core.errors import InputError
 from swerve.core.system import Answer, System
 from swerve.core.values import Boxes2D, Steering, Value, find
-from swerve.execution.engine import NoProgress, Progress
-from swerve.execution.evaluator import answer_all
 from swerve.execution.answers import answer_all
 from swerve.execution.engine import NoProgress, Progress
 from swerve.retrain.dataset import Skips, stream

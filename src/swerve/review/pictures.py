@@ -17,7 +17,6 @@ from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, SwerveError, printable
 from swerve.core.values import Boxes2D, Boxes3D, find
 from swerve.execution.executors.cores import settle_threads
-from swerve.execution.executors.cores import settle_threads
 from swerve.execution.finding_pictures import files_of
 from swerve.execution.replay import rebuild
 from swerve.report.sweep_pictures import drawn, read_sweeps

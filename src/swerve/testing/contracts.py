@@ -17,8 +17,6 @@ from swerve.core.space import Over
 from swerve.core.system import System
 from swerve.core.transformation import Transformation, Unchanged, params_of
 from swerve.core.values import Steering
-from swerve.execution.engine import Ledger
-from swerve.execution.evaluator import answer_all
 from swerve.execution.answers import answer_all
 from swerve.execution.ledger import Ledger
 from swerve.relations.steering import same_angle

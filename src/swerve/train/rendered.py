@@ -19,14 +19,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
-import cv2
 import numpy as np
 
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array
-from swerve.execution.process_pool import process_pool
 from swerve.execution.engine import Progress
+from swerve.execution.process_pool import process_pool
 from swerve.store.files import json_bytes, write_whole
 
 KEY_FILE = "key.json"

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-import io
-import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +15,6 @@ from swerve.core.errors import InputError
 from swerve.core.values import Array, Boxes3D, PointCloud, find
 from swerve.execution.engine import NoProgress, Progress
 from swerve.train.rendered import Arrays, RenderedCache
-from swerve.execution.process_pool import process_pool
-from swerve.store.files import json_bytes, write_whole
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.source import VERSION, code_digest
 from swerve.zoo.clusters import KINDS

@@ -15,7 +15,6 @@ from swerve.core.errors import StoreError
 from swerve.core.region import region_of
 from swerve.core.relation import Verdict
 from swerve.core.values import Array, Boxes3D, Region, find
-from swerve.execution.evaluator import answer_all
 from swerve.execution.answers import answer_all
 from swerve.execution.executors.in_process import InProcess
 from swerve.execution.shrink import shrink
