@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.core.errors import SpecError, did_you_mean, printable
-from swerve.core.names import _NAMED, GIVEN_AS, all_names
+from swerve.core.names import ENCODED_HERE, GIVEN_AS, all_names
 from swerve.core.seeding import digest_of
 
 
@@ -26,8 +26,8 @@ def resolve(use: object, base: Path = Path(), *, trusted: Collection[Path] = ())
     """The class or function that `use` names; a `.py` file is looked for under `base` and must be trusted."""
     if not isinstance(use, str) or not use:
         raise SpecError(f"use = {use!r}: expected a name or 'module:Name'")
-    if use in _NAMED:
-        return _NAMED[use]
+    if use in ENCODED_HERE:
+        return ENCODED_HERE[use]
     target = all_names().get(use, use)
     module_name, _, attribute = target.rpartition(":")
     if not module_name:

@@ -25,7 +25,7 @@ from swerve.core.errors import InputError, SpecError, did_you_mean, printable
 from swerve.core.names import names
 from swerve.core.relation import Rule
 from swerve.core.space import Choices, Over, Range, Sequenced, Space, as_space
-from swerve.core.transformation import Transformation, remembered
+from swerve.core.transformation import Transformation, cached
 
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")
 RULE = ("name", "change", "expect")
@@ -251,7 +251,7 @@ def _remember(made: Any, table: Mapping[str, JSON]) -> Any:
     return made
 
 
-@remembered
+@cached
 def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
     called = getattr(target, "__init__", target) if isinstance(target, type) else target
     try:

@@ -85,7 +85,7 @@ def run(
                 made.add(records)
             covered.add(records)
             session.tell(records)
-            ended = [record.ended for record in records]
+            ended = [record.outcome for record in records]
         ways = Counter(ended)
         for one, count in ways.items():
             summary.overall.add(one, count)

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from swerve.core.campaign import Campaign, CoverageMeter, Gain, Observation, Record, Trial, calibrate
 from swerve.core.case import Case
-from swerve.core.encode import encode_change, light
+from swerve.core.encode import encode_change, storable
 from swerve.core.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase, printable
 from swerve.core.relation import Fault, Pair, Rule, Status, Verdict, judge_source
 from swerve.core.seeding import rng_for
 from swerve.core.system import Answer, System
-from swerve.core.transformation import Transformation, Unchanged, forget_frames
+from swerve.core.transformation import Transformation, Unchanged, clear_frame_cache
 from swerve.core.values import KINDS, Group
 from swerve.execution.input_guard import marks_of, share
 
@@ -76,7 +76,7 @@ def _observation(case: Case, sha: str, told: Said) -> Observation:
     wrong_label = next((why for why in (value.fault() for value in case.truth) if why), None)
     if wrong_label:
         return Observation(case.key, case.group, fault=f"label: {wrong_label}", input_sha=sha, readable=False)
-    return Observation(case.key, case.group, light(case.truth), said, sha, fault, gain=gain)
+    return Observation(case.key, case.group, storable(case.truth), said, sha, fault, gain=gain)
 
 
 def _first_frames(case: Case) -> Case:
@@ -230,7 +230,7 @@ class Evaluator:
             item.change,
             seen.said,
             said,
-            light(item.followup.truth),
+            storable(item.followup.truth),
             introduced=_introduced(self.untouched(trial.rule, seen)),
             gain=gain,
             source_sha=seen.input_sha,
@@ -301,7 +301,7 @@ def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
     answers = _answers(system, cases)
     written = [one != other for one, other in zip(before, marks_of(cases), strict=True)]
     if any(written):
-        forget_frames()
+        clear_frame_cache()
     if answers is None:
         answers = [WRITTEN if spoilt else answer_all(system, [case])[0] for case, spoilt in zip(cases, written, strict=True)]
     return [WRITTEN if spoilt else answer for answer, spoilt in zip(answers, written, strict=True)]
@@ -357,7 +357,7 @@ def _judged(answer: object) -> Answer | Verdict:
 def _sound(answer: object) -> Answer | Verdict:
     if not isinstance(answer, tuple) or not answer or not all(type(value) in SPOKEN for value in answer):
         return Verdict.error(f"the system must say a tuple of values, it said {brief(answer)}")
-    if light(answer) != answer:
+    if storable(answer) != answer:
         return Verdict.error(f"the system must say what a journal can hold, it said {', '.join(v.slot for v in answer)}")
     fault = next((why for why in (value.fault() for value in answer) if why), None)
     return Verdict.error(fault) if fault else answer

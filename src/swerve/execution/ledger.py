@@ -31,7 +31,7 @@ class MemoryLedger:
         if self._next == len(self.batches):
             return None
         self._next += 1
-        return [item.ended for item in self.batches[self._next - 1] if isinstance(item, Record)]
+        return [item.outcome for item in self.batches[self._next - 1] if isinstance(item, Record)]
 
     def _once(self, compute: Callable[[], Sequence[object]]) -> Sequence[object]:
         if self._next == len(self.batches):
