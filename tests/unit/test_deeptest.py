@@ -74,7 +74,7 @@ def test_guided_search_is_of_pairs_under_coverage() -> None:
     assert chance.search == Greedy(budget=50, follow="chance", chance=0.25)
     capped = deeptest(FakeSource(2), network(), search="guided", reset=True, images=7, depth=6, width=2)
     assert capped.search == Greedy(reset=True, images=7, depth=6, width=2)  # D-7
-    with pytest.raises(InputError, match="give it a budget"):
+    with pytest.raises(ValueError, match="a random search needs `budget`"):
         deeptest(FakeSource(2), network(), search="random")
 
 
@@ -140,7 +140,7 @@ def test_key_that_nothing_uses_is_refused(unused: dict[str, Any], why: str) -> N
         ({"against": "lable"}, "did you mean 'label'"),
         ({"profile": "deeptest-2019"}, "did you mean 'deeptest-2018'"),
         ({"factor": 0}, "factor must be a number above 0"),
-        ({"threshold": 1.0}, "from 0 to below 1"),
+        ({"threshold": 1.0}, "at least 0 and below 1"),
     ],
 )
 def test_misspelt_words_are_refused(wrong: dict[str, Any], why: str) -> None:
