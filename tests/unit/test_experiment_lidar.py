@@ -671,7 +671,7 @@ def test_command_runs_an_experiment_of_one_s_own(
 
 def test_command_refuses_what_is_not_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment", "deeptest", "--independent", "--into", str(tmp_path / "x")]) == 2
-    assert "--independent is no option of the experiment 'deeptest'" in capsys.readouterr().err
+    assert "--independent is not an option of experiment 'deeptest'" in capsys.readouterr().err
     assert main(["experiment", "lidra", "--into", str(tmp_path / "x")]) == 2
     assert "did you mean 'lidar'" in capsys.readouterr().err
     assert set(EXPERIMENTS) == {"deeptest", "lidar"}
