@@ -101,23 +101,23 @@ class RuleTest:
         """Test the rule; fails or skips a test that cannot be judged."""
         if self.replaying:
             return self.shared.replayed(self.rule, self.replaying)
-        tried = self.shared.tried(self.rule)
-        if len(tried.findings) <= (self.most or 0):
-            if tried.broken:
-                pytest.fail(_line(f"{self.rule}: {tried.broken}"), pytrace=False)
-            if tried.idle:
-                pytest.skip(_line(f"{self.rule}: {tried.idle}"))
-            if tried.doubt:
-                self.item.warn(pytest.PytestWarning(_line(f"this test is weak evidence: {tried.doubt}")))
-        return tried
+        result = self.shared.tried(self.rule)
+        if len(result.findings) <= (self.most or 0):
+            if result.broken:
+                pytest.fail(_line(f"{self.rule}: {result.broken}"), pytrace=False)
+            if result.idle:
+                pytest.skip(_line(f"{self.rule}: {result.idle}"))
+            if result.doubt:
+                self.item.warn(pytest.PytestWarning(_line(f"this test is weak evidence: {result.doubt}")))
+        return result
 
-    def describe(self, tried: RuleResult) -> str:
+    def describe(self, result: RuleResult) -> str:
         """The result in a few lines."""
-        if self.replaying or not tried.findings:
-            return "\n".join(map(_line, f"{_line(self.rule)}: {tried.told}".split("\n")))
-        worst = tried.findings[0]
+        if self.replaying or not result.findings:
+            return "\n".join(map(_line, f"{_line(self.rule)}: {result.told}".split("\n")))
+        worst = result.findings[0]
         lines = (
-            f"{self.rule}: {tried.told}" + (f"; {self.most} findings allowed" if self.most else ""),
+            f"{self.rule}: {result.told}" + (f"; {self.most} findings allowed" if self.most else ""),
             f"  worst     {worst.words}  {worst.case}: {worst.why} ({worst.origin})",
             f"  smallest  {self.shared.smallest(self.rule, worst)}",
             f"  folder    {self._relative(self.shared.folder(self.rule))}",
@@ -192,8 +192,8 @@ def findings(request: pytest.FixtureRequest) -> list[Finding]:
     """The findings of this test's rule, worst first."""
     if not request.node.get_closest_marker(MARK):
         pytest.fail("the fixture 'findings' needs a test marked with swerve.metamorphic", pytrace=False)
-    tried: RuleResult = request.getfixturevalue(RULE)
-    return tried.findings
+    result: RuleResult = request.getfixturevalue(RULE)
+    return result.findings
 
 
 def _shared(request: pytest.FixtureRequest) -> RuleTests:
@@ -206,8 +206,8 @@ def _shared(request: pytest.FixtureRequest) -> RuleTests:
     if function not in known:
         into = _given_folder(request) or Path(request.config.cache.mkdir("swerve"))
         places = [file_name(part) for part in re.split("::|/", function)]
-        asked: RuleTestRequest = item.get_closest_marker(MARK).args[0]
-        known[function] = RuleTests(asked, item.path.parent, into.joinpath(*places))
+        requested: RuleTestRequest = item.get_closest_marker(MARK).args[0]
+        known[function] = RuleTests(requested, item.path.parent, into.joinpath(*places))
     return known[function]
 
 
@@ -227,15 +227,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     test = pyfuncitem.stash.get(TEST, None)
     if test is None:
         return (yield)
-    tried: Any = pyfuncitem.funcargs[RULE]
+    result: Any = pyfuncitem.funcargs[RULE]
     try:
-        result = yield
+        returned = yield
     except Exception:
-        pyfuncitem.add_report_section("call", "swerve", _describe(test, tried))
+        pyfuncitem.add_report_section("call", "swerve", _describe(test, result))
         raise
-    if test.most is not None and len(tried.findings) > test.most:
-        pytest.fail(_describe(test, tried), pytrace=False)
-    return result
+    if test.most is not None and len(result.findings) > test.most:
+        pytest.fail(_describe(test, result), pytrace=False)
+    return returned
 
 
 def _line(text: str) -> str:
@@ -245,9 +245,9 @@ def _line(text: str) -> str:
     return printable(text)
 
 
-def _describe(test: RuleTest, tried: RuleResult) -> str:
+def _describe(test: RuleTest, result: RuleResult) -> str:
     with _one_thread():
-        return test.describe(tried)
+        return test.describe(result)
 
 
 @contextlib.contextmanager

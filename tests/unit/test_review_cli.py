@@ -49,9 +49,9 @@ def test_agreement_is_printed(run: Run, capsys: pytest.CaptureFixture[str]) -> N
     assert called(run, "--agreement") == 0
     told = capsys.readouterr().out
     assert "rule turn: 3 of 3 reviewed: 1 true positive, 1 false positive, 0 unnatural, 1 open" in told
-    assert "anna, bob: three marks: 1 of 2 alike, Cohen's kappa 0.000" in told
+    assert "anna, bob: three marks: 1 of 2 equal, Cohen's kappa 0.000" in told
     assert f"conflict {two}: anna: true positive, bob: false positive; open" in told
-    assert "anna, bob: natural or unnatural: 2 of 2 alike" in told
+    assert "anna, bob: natural or unnatural: 2 of 2 equal" in told
     assert f"not counted: bob marked {'f' * 16}, which is not a finding of this run" in told
     assert (run.folder / "tables" / "review.csv").is_file()
 
@@ -60,7 +60,7 @@ def test_unknown_findings_are_not_in_kappa(run: Run, capsys: pytest.CaptureFixtu
     for name in ("anna", "bob"):
         MarkFile(run.folder, name).add([Judgement(ids(run)[0], Mark.TRUE), Judgement("f" * 16, Mark.FALSE)])
     assert called(run, "--agreement") == 0
-    assert "anna, bob: three marks: 1 of 1 alike" in capsys.readouterr().out
+    assert "anna, bob: three marks: 1 of 1 equal" in capsys.readouterr().out
 
 
 def test_held_trials_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -210,7 +210,7 @@ def _write_summary(prepared: Prepared, options: argparse.Namespace, facts: dict[
 
     given = {name: getattr(options, name) for name in ("mix", "seed", "test", "val", "blocks", "gap", "rule")}
     counts = {side: getattr(prepared, side).followups for side in ("train", "val")}
-    held = {name: made.followups for name, made in prepared.synthetic.items()}
+    held = {name: mixed.followups for name, mixed in prepared.synthetic.items()}
     counted = {"split": prepared.split.way, "cases": prepared.split.counts(), "followups": counts, "held_out": held}
     write_whole(options.into / SUMMARY, json_bytes({**counted, "notes": prepared.split.notes, **given, **facts}))
 

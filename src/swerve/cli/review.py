@@ -152,7 +152,7 @@ def _describe_kappa(one: ReviewAgreement) -> str:
     estimate = one.kappa
     kind = "Fleiss' kappa" if len(one.reviewers) > 2 else "Cohen's kappa"
     scale = "three marks" if one.scale == "mark" else "natural or unnatural"
-    shared = f"{', '.join(one.reviewers)}: {scale}: {one.agreed} of {estimate.n} alike"
+    shared = f"{', '.join(one.reviewers)}: {scale}: {one.agreed} of {estimate.n} equal"
     if estimate.value is None:
         return f"{shared}; no kappa: {estimate.why}"
     low_high = f" ({estimate.low:.3f} to {estimate.high:.3f})" if estimate.low is not None else ""

@@ -24,7 +24,7 @@ NUDGE = np.array([0.5, 0.5, 0.3, 0.1])  # standard deviations of a mutation: met
 MOVED, RENEWED = 0.3, 0.1  # probabilities that a point of a child is mutated, or drawn again
 TOGETHER = 4  # obstacles attacked in one ask
 NEAREST = 1.0  # metres; smaller distances from the sensor count as this
-STANDS = 1.0  # the value of an unaffected obstacle
+UNAFFECTED = 1.0  # the value of an unaffected obstacle
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def left_of(record: Record, row: int) -> float | None:
         return 0.0
     column = dict((*became.kept, *became.type_changed, *became.moved)).get(row)
     if column is None:
-        return STANDS
-    alike = float(OBSTACLES.likeness(before, after).affinity[row, column])
+        return UNAFFECTED
+    similarity = float(OBSTACLES.likeness(before, after).affinity[row, column])
     was, now = (float(np.asarray(boxes.scores)[place]) for boxes, place in ((before, row), (after, column)))
-    return max(now / was if was > 0 else STANDS, 1e-6) * max(alike, 1e-6)
+    return max(now / was if was > 0 else UNAFFECTED, 1e-6) * max(similarity, 1e-6)

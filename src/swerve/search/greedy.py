@@ -94,7 +94,7 @@ class _Image:
 
 
 @dataclass(frozen=True)
-class _Try:
+class _Attempt:
     """Two more changes to an image, the indices of their kinds, and the draw number."""
 
     image: _Image
@@ -148,7 +148,7 @@ class GreedySession:
         self._covered = _Covered(meter)
         if search.seeds == ALL:
             self._covered.gain = meter.joined(seen.gain for seen in plan.baseline.values())
-        self._asked: list[_Try] = []
+        self._asked: list[_Attempt] = []
         self._refusals = Refusals()
         self._draws = self._spent = self.kept = 0
         self._budget = min((most for most in (search.budget, len(search.script)) if most), default=0)
@@ -163,16 +163,16 @@ class GreedySession:
         self._asked = [self._draw(image, self._draws + place) for place in range(min(self._search.width, left))]
         self._draws += len(self._asked)
         rule = self._plan.rules[0].name
-        return [Trial(image.case, rule, tried.draw, tried.change) for tried in self._asked]
+        return [Trial(image.case, rule, attempt.draw, attempt.change) for attempt in self._asked]
 
     def tell(self, records: Sequence[Record]) -> None:
-        for tried, record in zip(self._asked, records, strict=True):
-            if not self._refusals.counts(tried.image.case, record.gain is not None):
+        for attempt, record in zip(self._asked, records, strict=True):
+            if not self._refusals.counts(attempt.image.case, record.gain is not None):
                 continue
-            if self._success(tried, record):
-                self._keep(tried)
+            if self._success(attempt, record):
+                self._keep(attempt)
             else:
-                tried.image.failed += 1
+                attempt.image.failed += 1
             self._spent += 1
 
     def _push_seeds(self) -> None:
@@ -204,13 +204,13 @@ class GreedySession:
     def _exhausted(self, image: _Image) -> bool:
         return image.failed >= self._search.tries or len(image.steps) + 2 > self._search.depth
 
-    def _draw(self, image: _Image, draw: int) -> _Try:
+    def _draw(self, image: _Image, draw: int) -> _Attempt:
         rng = rng_for(self._plan.seed, "greedy", draw)
         first, second = self._pair(rng)
         if self._worked:
             first = self._worked.popleft()
         steps = [self._kinds[kind].propose(Case(image.case, {}), rng, None) for kind in (first, second)]  # type: ignore[arg-type]
-        return _Try(image, (first, second), Chain((*image.steps, *steps)), draw)
+        return _Attempt(image, (first, second), Chain((*image.steps, *steps)), draw)
 
     def _pair(self, rng: np.random.Generator) -> tuple[int, int]:
         count = len(self._kinds)
@@ -219,18 +219,18 @@ class GreedySession:
             return int(first), int(second)
         return int(rng.integers(count)), int(rng.integers(count))
 
-    def _success(self, tried: _Try, record: Record) -> bool:
+    def _success(self, attempt: _Attempt, record: Record) -> bool:
         if self._search.follow == COVERAGE:
             return self._covered.grows(record.gain)
         if self._search.follow == SCRIPT:
             return record.gain is not None and self._search.script[self._spent] == "1"
-        return record.gain is not None and rng_for(self._plan.seed, "coin", tried.draw).random() < self._search.chance
+        return record.gain is not None and rng_for(self._plan.seed, "coin", attempt.draw).random() < self._search.chance
 
-    def _keep(self, tried: _Try) -> None:
-        self._worked.extend(tried.kinds)
-        self._stack.append(_Image(tried.image.case, tried.change.steps))
+    def _keep(self, attempt: _Attempt) -> None:
+        self._worked.extend(attempt.kinds)
+        self._stack.append(_Image(attempt.image.case, attempt.change.steps))
         self.kept += 1
         if self._search.reading == CODE:
             self._image = None  # the new image is on top
         elif self._search.reset:
-            tried.image.failed = 0
+            attempt.image.failed = 0

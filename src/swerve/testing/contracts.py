@@ -167,26 +167,26 @@ class SearchContract:
         raise NotImplementedError
 
     def test_same_plan_same_trials(self) -> None:
-        assert self._asked() == self._asked()
+        assert self._all_trials() == self._all_trials()
 
     def test_trials_are_unique_and_known(self) -> None:
-        asked = self._asked()
-        assert asked
-        assert len({trial.key for trial in asked}) == len(asked)
-        assert {trial.case for trial in asked} <= {"a", "b", "c"}
+        found = self._all_trials()
+        assert found
+        assert len({trial.key for trial in found}) == len(found)
+        assert {trial.case for trial in found} <= {"a", "b", "c"}
 
     def test_total_is_kept(self) -> None:
         session = self.search().start(self._plan())
-        assert session.total is None or session.total == len(self._asked())
+        assert session.total is None or session.total == len(self._all_trials())
 
-    def _asked(self) -> list[Trial]:
+    def _all_trials(self) -> list[Trial]:
         session = self.search().start(self._plan())
-        asked: list[Trial] = []
+        found: list[Trial] = []
         while trials := session.ask():
-            asked += trials
+            found += trials
             session.tell([_held(trial) for trial in trials])
-            assert len(asked) < self.longest, "the search does not end"
-        return asked
+            assert len(found) < self.longest, "the search does not end"
+        return found
 
     def _plan(self) -> Plan:
         rules = [Rule("range", Over(Brighten), same_angle()), Rule("fixed", Brighten(5), same_angle())]
