@@ -75,8 +75,8 @@ class Made:
         tallies = {name: Tally() for name in self.rules}
         overall = Tally()
         for record in self.records:
-            overall.add(record.ended)
-            tallies[record.trial.rule].add(record.ended)
+            overall.add(record.outcome)
+            tallies[record.trial.rule].add(record.outcome)
         alone = {name: Tally() for name in tallies}
         for name, (wrong, cases) in self.untouched.items():
             alone[name].counts.update({Status.VIOLATED: wrong, Status.HELD: cases - wrong})

@@ -142,7 +142,7 @@ def test_broken_change_ends_with_two(file: Path, capsys: pytest.CaptureFixture[s
     text = CAMPAIGN.format(count=8, within=90).replace("brighten", "tests.unit.test_cli:Crashing").replace("beta", "by")
     file.write_text(text)
     assert finish(file)[0] == 2
-    assert "trials ended in an error of a change or a relation" in capsys.readouterr().err
+    assert "trials failed because of an error in a change or a relation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", ["nan on follow-ups", "nan on most sources", "exits"])
@@ -159,7 +159,7 @@ def test_nothing_judged_is_not_green(file: Path, capsys: pytest.CaptureFixture[s
     assert finish(file)[0] == 2
     assert "rules can find anything; rule 'brighter': none of 3 changes tried could be judged: " in capsys.readouterr().err
     assert main(["run", str(file), "--into", str(file.parent / "again"), "--force"]) == 2
-    assert "no trial could be judged: 8 skipped" in capsys.readouterr().err
+    assert "no trial could be judged: 8 were skipped" in capsys.readouterr().err
 
 
 def test_unexpected_error_is_not_findings(

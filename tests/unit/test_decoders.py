@@ -141,12 +141,12 @@ def test_conventions_have_no_defaults(left_out: str) -> None:
     [
         ({**RADIANS, "unit": "turns"}, "unit must be"),
         ({**RADIANS, "positive": "up"}, "positive must be left or right"),
-        ({**RADIANS, "kind": "road"}, "need a ratio"),
+        ({**RADIANS, "kind": "road"}, "needs ratio"),
         ({**RADIANS, "activation": "tahn"}, "did you mean 'tanh'"),
         ({**RADIANS, "wheelbase": 2.8}, "belong together"),
         ({**RADIANS, "unit": PER_METRE}, "belong together"),
         ({**RADIANS, "unit": PER_METRE, "wheelbase": 2.8}, "kind must be road"),
-        ({**RADIANS, "unit": PER_METRE, "kind": "road", "wheelbase": 2.8}, "need a ratio"),
+        ({**RADIANS, "unit": PER_METRE, "kind": "road", "wheelbase": 2.8}, "needs ratio"),
         ({**RADIANS, "unit": PER_METRE, "kind": "road", "ratio": 15, "wheelbase": -1}, "wheelbase must be above 0"),
     ],
 )

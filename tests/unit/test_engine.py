@@ -331,7 +331,7 @@ def test_unmapped_value_stops_the_campaign() -> None:
     class Forgetful(Transformation):
         preserves = ("image",)
 
-    with pytest.raises(UnmappedError, match="Forgetful does not say what happens to 'steering'"):
+    with pytest.raises(UnmappedError, match="Forgetful does not define what happens to 'steering'"):
         carried_out(campaign(rules=(Rule("x", Forgetful(), same_angle()),)))
 
 
@@ -512,7 +512,7 @@ class Holding(Transformation):
 @pytest.mark.parametrize("what", [frozenset({"a"}), b"bytes", object()])
 def test_change_that_json_cannot_hold_is_refused(what: Any) -> None:
     table = Table((Holding(what),))
-    with pytest.raises(InputError, match="Holding holds something that JSON cannot"):
+    with pytest.raises(InputError, match="Holding cannot be saved as JSON"):
         carried_out(campaign(rules=(Rule("x", table, same_angle()),)))
 
 

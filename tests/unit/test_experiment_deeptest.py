@@ -792,7 +792,7 @@ def test_command_refuses_what_it_does_not_know(tmp_path: Path, capsys: pytest.Ca
     assert main(["experiment", "deptest", "--into", str(tmp_path / "x")]) == 2
     assert "did you mean 'deeptest'" in capsys.readouterr().err
     assert main(["experiment", "deeptest", "--source", "a.toml", "--into", str(tmp_path / "x")]) == 2
-    assert "--source goes with --system" in capsys.readouterr().err
+    assert "--source needs --system" in capsys.readouterr().err
 
 
 def test_eq_3_takes_roots_where_asked(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

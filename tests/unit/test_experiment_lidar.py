@@ -39,7 +39,7 @@ from swerve.experiments.subjects import Subject
 from swerve.relations.obstacles import changes, count_obstacles
 from swerve.relations.sets import NoFewer
 from swerve.report.experiment_page import Page
-from swerve.search.fuzz import Fuzz, Siege
+from swerve.search.fuzz import Attack, Fuzz
 from swerve.sources.kitti import Kitti
 from swerve.store.view import Run
 from swerve.train.loop import save_weights
@@ -505,7 +505,7 @@ def besieged(points: int, *, merged: bool) -> Besieged:
     after = also(none, (5.0, 3.0, 0.0, 12.0, 12.0, 2.0, 0.0), kind="unknown") if merged else none
     case, at = Sweeps(1)["sweep-0"], tuple((5.0, 9.0 + number, 0.0, 0.5) for number in range(points))
     seen = RepeatedAnswers(case, case, also(none, car), after)
-    return Besieged(Siege("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
+    return Besieged(Attack("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
 
 
 def test_pictures_show_the_vanished_first() -> None:
@@ -671,7 +671,7 @@ def test_command_runs_an_experiment_of_one_s_own(
 
 def test_command_refuses_what_is_not_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment", "deeptest", "--independent", "--into", str(tmp_path / "x")]) == 2
-    assert "--independent is no option of the experiment 'deeptest'" in capsys.readouterr().err
+    assert "--independent is not an option of experiment 'deeptest'" in capsys.readouterr().err
     assert main(["experiment", "lidra", "--into", str(tmp_path / "x")]) == 2
     assert "did you mean 'lidar'" in capsys.readouterr().err
     assert set(EXPERIMENTS) == {"deeptest", "lidar"}

@@ -272,21 +272,21 @@ def test_an_image_that_never_fails_ends_with_the_budget() -> None:
 def test_bad_numbers_and_missing_parts_are_refused() -> None:
     for wrong, why in (
         ({"reading": "book"}, "reading must be 'paper' or 'code'"),
-        ({"script": "01"}, "script is for follow = 'script'"),
-        ({"follow": "script"}, "script is for follow = 'script'"),
-        ({"follow": "script", "script": "012"}, "made of 1 and 0"),
+        ({"script": "01"}, "follow = 'script' needs `script`"),
+        ({"follow": "script"}, "follow = 'script' needs `script`"),
+        ({"follow": "script", "script": "012"}, "a string of 1 and 0"),
         ({"follow": "luck"}, "follow must be"),
         ({"seeds": "none"}, "seeds must be"),
         ({"tries": 0}, "tries must be a whole number of at least 1"),
         ({"depth": 1}, "depth must be"),
-        ({"chance": 1.0}, "chance must be from 0 to below 1"),
-        ({"follow": "chance"}, "give it a budget"),
+        ({"chance": 1.0}, "chance must be at least 0 and below 1"),
+        ({"follow": "chance"}, "a random search needs `budget`"),
     ):
-        with pytest.raises(InputError, match=why):
+        with pytest.raises(ValueError, match=why):
             Greedy(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"say which criteria in \[coverage\]"):
+    with pytest.raises(InputError, match=r"needs coverage: give its criteria in \[coverage\]"):
         Greedy().start(Plan(("a",), (RULE,), 0, {}, 1))
-    with pytest.raises(InputError, match="wants one rule"):
+    with pytest.raises(InputError, match="needs exactly one rule"):
         Greedy().start(Plan(("a",), (RULE, RULE), 0, {}, 1, Numbers()))
 
 

@@ -15,7 +15,7 @@ from swerve.core.campaign import Campaign, Observation, Trial
 from swerve.core.case import Case
 from swerve.core.relation import Rule
 from swerve.core.system import Answer
-from swerve.core.transformation import Chain, Transformation, forget_frames
+from swerve.core.transformation import Chain, Transformation, clear_frame_cache
 from swerve.core.values import Array, Depth, Image, Steering
 from swerve.execution.evaluator import Evaluator
 from swerve.methods.deeptest import CUMULATIVE, GUIDED, PLAIN, PRINTED, PUBLISHED, deeptest, table_4
@@ -164,7 +164,7 @@ def test_long_window_is_refused_by_its_first_frame() -> None:
     rules = tuple(Rule(f"by {x}", Noted(float(x), 0.0), same_angle(1)) for x in (10, 70))
     journals = []
     for gate, frames in ((MaxFill(), 4 + 1), (Patient(), 4 + 4)):
-        forget_frames()
+        clear_frame_cache()
         SEEN.clear()
         campaign = Campaign(source, Last(), rules, Sweep(per_case=1), gate)
         seen = {key: Observation(key, "", said=(Steering(0.0),)) for key in source.keys()}

@@ -73,10 +73,10 @@ def test_checks_are_what_they_are_called() -> None:
         ({"check": "subsets"}, "did you mean 'subset'"),
         ({"series": "pared"}, "did you mean 'paired'"),
         ({"n": 0}, "n must be"),
-        ({"n": (10, 10)}, "each once"),
+        ({"n": (10, 10)}, "a list of different ones"),
         ({"n": ()}, "n must be"),
         ({"n": (True,)}, "n must be"),
-        ({"series": "independent", "search": Fuzz()}, "a search chooses its own frames"),
+        ({"series": "independent", "search": Fuzz()}, "cannot be combined with a search, which chooses its own frames"),
     ],
 )
 def test_wrong_words_are_refused(wrong: dict[str, object], told: str) -> None:

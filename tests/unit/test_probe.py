@@ -381,7 +381,7 @@ def system_of(net: nn.Module, batch: torch.Tensor) -> TorchSystem:
 def test_idle_layers_are_left_out() -> None:
     net, batch = randomly(Attentive()), noise(1, 3, 6, 6)
     assert list(probe(net, batch, layers_of(net))[1]) == [INPUT, "look", "out"]
-    with pytest.warns(CoverageWarning, match=r"coverage leaves out attend\.out_proj, aux"):
+    with pytest.warns(CoverageWarning, match=r"coverage excludes attend\.out_proj, aux"):
         layout = layout_of(system_of(net, batch), Case("0", {}))
     assert layout.names == ("look", "out")
     assert layout_of(system_of(net, batch), Case("0", {}), under="look").neurons == 8

@@ -274,7 +274,7 @@ def test_answers_that_stay_are_no_proof(inner: pytest.Pytester) -> None:
     write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**closed, 'rules': [turned]}})\ndef test_idle(): ...")
     result = go(inner, "-W", "default::pytest.PytestWarning")
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes*leave the system's answer*"])
+    result.stdout.fnmatch_lines(["*this test is weak evidence: rule 'turned': 12 changes*leave the system's answer*"])
 
 
 def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) -> None:
@@ -282,7 +282,7 @@ def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) 
     write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned, {far}]}})\ndef test_idle(): ...")
     result = go(inner, "-W", "default::pytest.PytestWarning")
     result.assert_outcomes(passed=2, warnings=1)
-    result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes such as Rotate(*"])
+    result.stdout.fnmatch_lines(["*this test is weak evidence: rule 'turned': 12 changes such as Rotate(*"])
 
 
 HOSTILE = """
@@ -452,7 +452,7 @@ def test_findings_elsewhere_are_refused(inner: pytest.Pytester) -> None:
     write(inner, "def test_other(findings): ...")
     result = go(inner)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*'findings' is for tests marked with swerve.metamorphic"])
+    result.stdout.fnmatch_lines(["*the fixture 'findings' needs a test marked with swerve.metamorphic"])
 
 
 def test_other_tests_keep_their_threads(inner: pytest.Pytester) -> None:
@@ -477,7 +477,7 @@ PARTS = {"source": FakeSource(), "system": FakeSystem()}
     [{}, PARTS, {"campaign": "a.toml", "seed": 0}, {"campaign": "a.toml", **PARTS}, {"campaign": "a.toml", "per_case": 6}],
 )
 def test_decorator_wants_parts_or_a_whole(given: dict[str, object]) -> None:
-    with pytest.raises(TypeError, match=r"^swerve\.metamorphic wants"):
+    with pytest.raises(TypeError, match=r"^swerve\.metamorphic (needs|takes)"):
         metamorphic(**given)  # type: ignore[arg-type]
 
 

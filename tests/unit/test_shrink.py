@@ -199,7 +199,7 @@ def test_shrinking_again_gives_the_same_bytes(folder: Path) -> None:
 def test_one_finding_is_not_counted_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     finding = next(Run(folder).findings())
     assert main(["shrink", str(folder), finding.id, "--most", "3"]) == 2
-    assert "--most goes with --all" in capsys.readouterr().err
+    assert "--most needs --all" in capsys.readouterr().err
     assert main(["show", str(folder), finding.id, "--pack", "--json"]) == 2
     assert "--pack or --json, not both" in capsys.readouterr().err
     assert not Path(f"{finding.id}.zip").exists()

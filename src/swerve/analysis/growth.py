@@ -25,7 +25,7 @@ def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
         if one_by_one:
             covered = covered | seeds.pop(row["case"], np.uint8(0))
         bits = _bits(row["gain"]) if row["gain"] else covered
-        if refusals.spends(row["case"], row["gain"] is not None):
+        if refusals.counts(row["case"], row["gain"] is not None):
             yield row, bool(np.any(bits & ~covered))
         covered = covered | bits
 

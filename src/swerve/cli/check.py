@@ -1,4 +1,4 @@
-"""`swerve check`: the system's own error, and whether a campaign can find anything."""
+"""`swerve check`: the error of the unchanged system, and whether a campaign can find anything."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ LISTED = 10  # unreadable cases in a message
 
 def add_parser(verbs: Any) -> None:
     """Add `check` to the verbs of the command line."""
-    verb = add_verb(verbs, "check", check, "measure the untouched system and tell whether a campaign can find anything")
+    verb = add_verb(
+        verbs, "check", check, "measure the system on unchanged cases and check whether the campaign can find anything"
+    )
     add_campaign(verb)
-    verb.add_argument("--json", action="store_true", help="as JSON")
+    verb.add_argument("--json", action="store_true", help="print JSON")
     add_workers(verb)
     add_limits(verb)
     add_trust(verb)
 
 
 def check(options: argparse.Namespace) -> int:
-    """Observe every untouched case and try a few changes in a temporary folder; 2 if a run would be refused."""
+    """Run all unchanged cases and a few changes in a temporary folder; returns 2 if a run would be rejected."""
     import tempfile
 
     from rich.console import Console
@@ -50,7 +52,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _examine(loaded: Loaded, folder: Path, options: argparse.Namespace) -> Health:
-    """The health of a campaign, measured by the executor that a run would use."""
+    """The health of a campaign, measured with the executor that a run would use."""
     import itertools
     import sys
 

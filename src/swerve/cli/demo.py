@@ -19,7 +19,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Run the demo; findings are what it is for, so its exit code is 0."""
+    """Run the demo; it is meant to have findings, so its exit code is 0."""
     from swerve.cli.run import run_and_report
     from swerve.config.toml import ANYWHERE, Loaded
     from swerve.methods.demo import demo as campaign

@@ -1,4 +1,4 @@
-"""`swerve export`: the findings of a run for other programs."""
+"""`swerve export`: the findings of a run in other formats."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ EXPORTS = "export"  # folder of a run
 
 def add_parser(verbs: Any) -> None:
     """Add `export` to the verbs of the command line."""
-    verb = add_verb(verbs, "export", export, "write the findings of a run for other programs")
+    verb = add_verb(verbs, "export", export, "write the findings of a run in the format of another tool")
     add_folder(verb)
     forms = f"{', '.join(REPORTS)}; or the follow-ups of findings as a data set: {', '.join(DATA_SETS)}"
     verb.add_argument("--as", dest="form", required=True, choices=(*REPORTS, *DATA_SETS), metavar="FORMAT", help=forms)
-    verb.add_argument("--out", type=Path, metavar="FILE", help=f"a file, or a new folder (default: in DIR/{EXPORTS})")
-    kept = "leave home folders and the names of user and host in the texts"
+    verb.add_argument("--out", type=Path, metavar="FILE", help=f"output file or new folder (default: in DIR/{EXPORTS})")
+    kept = "do not remove home folders, user name and host name from the output"
     verb.add_argument("--keep-paths", action="store_true", help=kept)
     add_trust(verb)
 

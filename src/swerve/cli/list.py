@@ -1,4 +1,4 @@
-"""`swerve list`: what a campaign file can use, and the limits that apply."""
+"""`swerve list`: the parts that a campaign file can use, and the limits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from swerve.config import limits
 
 def add_parser(verbs: Any) -> None:
     """Add `list` to the verbs of the command line."""
-    verb = add_verb(verbs, "list", list_parts, "list what a campaign file can use")
+    verb = add_verb(verbs, "list", list_parts, "list the parts that a campaign file can use")
     kinds = "sources, systems, steps, decoders, transformations, relations, …, or limits"
     verb.add_argument("kind", nargs="?", metavar="KIND", help=kinds)
-    verb.add_argument("--json", action="store_true", help="as JSON")
+    verb.add_argument("--json", action="store_true", help="print JSON")
 
 
 def list_parts(options: argparse.Namespace) -> int:
-    """List parts of one kind or of all, or the limits."""
+    """List the parts of one kind or of all kinds, or the limits."""
     from rich.console import Console
 
     from swerve.config.catalog import listing

@@ -1,4 +1,4 @@
-"""The `swerve` command: one verb per job, exit codes a pipeline can read."""
+"""The `swerve` command."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from swerve.core.errors import EnvironmentFault, SwerveError, printable
 from swerve.execution.supervise import Stopped, stop, supervised
 
 EPILOG = """exit codes:
-  0  all held (replay: reproduced; compare: nothing new; check: no objection; every other verb: it finished)
+  0  all rules held (replay: reproduced; compare: nothing new; check: no objection; every other verb: it finished)
   1  findings (replay: not reproduced; shrink: a finding did not fail again; compare: new findings, or lost verdicts)
-  2  bad input: a file, key or value, or nothing that could be judged; the message names it
+  2  bad input: an invalid file, key or value, or no trial that could be judged; the message says which
   3  the model failed
   4  the environment failed: disk, permission, lock, missing package
 """
@@ -52,7 +52,7 @@ def console() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    # Before torch is imported: sums in one order on every machine (see run.launch).
+    # Before torch is imported, for the same order of summation on every machine (see execution.launch).
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     _escape_unprintable(sys.stdout)
     options = parser().parse_args(arguments)
@@ -69,16 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except SystemExit as ended:
-        if isinstance(ended.__context__, BrokenPipeError):  # how rich reports a closed pipe
+        if isinstance(ended.__context__, BrokenPipeError):  # rich exits this way when the pipe is closed
             sys.stderr.close()
             return 0
         return _fail(EnvironmentFault(f"unexpected SystemExit: {ended}; --debug shows where"), options.debug)
-    except BaseException as error:  # of Swerve or of user code: never mistaken for findings
+    except BaseException as error:  # a bug in Swerve, or user code: exit code 1 would mean findings
         return _fail(EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where"), options.debug)
 
 
 def _escape_unprintable(stream: Any) -> None:
-    """Have a terminal whose encoding lacks a character, such as °, show it as \\xb0 instead of failing."""
+    """Print characters that the terminal's encoding lacks, such as °, as \\xb0 instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
@@ -96,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line, with a help text for every verb."""
     top = argparse.ArgumentParser(
         prog="swerve",
-        description="Metamorphic testing of driving perception: change the input, see where the model contradicts itself.",
+        description="Metamorphic testing of driving perception: change the input, find where the model contradicts itself.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

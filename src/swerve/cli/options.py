@@ -1,4 +1,4 @@
-"""What the verbs share: exit codes, common options and the types of their arguments."""
+"""Exit codes, common options and argument types shared by all verbs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from swerve.execution.executors.processes import Allowance
 
 HELD, FOUND, BAD_INPUT, MODEL_FAILED = 0, 1, 2, 3
-TRUST = "let the campaign run this Python file, module or program; may be repeated"
+TRUST = "allow the campaign to run this Python file, module or program; may be repeated"
 
 
 def add_verb(
     verbs: Any, name: str, function: Callable[[argparse.Namespace], int], about: str, epilog: str = ""
 ) -> argparse.ArgumentParser:
-    """A parser for one verb; `function` carries it out and returns the exit code."""
+    """Add the parser of one verb; `function` runs it and returns the exit code."""
     verb: argparse.ArgumentParser = verbs.add_parser(
         name,
         help=about,
@@ -35,22 +35,22 @@ def add_verb(
 
 
 def add_folder(verb: argparse.ArgumentParser) -> None:
-    """The run folder that a verb reads."""
+    """Add the run folder that a verb reads."""
     verb.add_argument("folder", type=Path, metavar="DIR", help="a run folder")
 
 
 def add_campaign(verb: argparse.ArgumentParser) -> None:
-    """The campaign that a verb runs."""
+    """Add the campaign that a verb runs."""
     verb.add_argument("campaign", metavar="FILE", help="a campaign file (.toml), or module:factory that returns a Campaign")
 
 
 def add_trust(verb: argparse.ArgumentParser) -> None:
-    """The files, modules and programs that the user consents to run."""
+    """Add --trust, the files, modules and programs that the user consents to run."""
     verb.add_argument("--trust", action="append", default=[], metavar="NAME", help=TRUST)
 
 
 def add_execution(verb: argparse.ArgumentParser) -> None:
-    """Where trials are evaluated, and within which limits."""
+    """Add the options for workers and their limits."""
     add_workers(verb)
     about = "ray: workers on a local Ray cluster; ray://HOST:PORT: on another (docs/workers.md)"
     verb.add_argument("--on", metavar="WHERE", help=about)
@@ -58,20 +58,20 @@ def add_execution(verb: argparse.ArgumentParser) -> None:
 
 
 def add_workers(verb: argparse.ArgumentParser) -> None:
-    """How many worker processes evaluate trials."""
+    """Add --workers."""
     about = "worker processes; 0: evaluate in this process, without limits (default: one per core, here %(default)s)"
     verb.add_argument("--workers", type=whole, default=cores(), metavar="N", help=about)
 
 
 def add_limits(verb: argparse.ArgumentParser) -> None:
-    """The time and memory that a worker may use."""
-    seconds, gigabytes = "seconds for one case (default: %(default)g)", "memory limit of a worker (default: %(default)g)"
+    """Add --timeout and --memory, the limits of a worker."""
+    seconds, gigabytes = "time limit for one case (default: %(default)g)", "memory limit of a worker (default: %(default)g)"
     verb.add_argument("--timeout", type=above_zero, default=limits.SECONDS, metavar="S", help=seconds)
     verb.add_argument("--memory", type=above_zero, default=limits.MEMORY / limits.GIGA, metavar="GB", help=gigabytes)
 
 
 def allowance(options: argparse.Namespace) -> Allowance:
-    """The limits that `add_limits` has read."""
+    """The limits given by the options of `add_limits`."""
     from swerve.execution.executors.processes import Allowance
 
     return Allowance(options.timeout, int(options.memory * limits.GIGA))

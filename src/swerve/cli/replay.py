@@ -1,4 +1,4 @@
-"""`swerve replay`: one finding again, alone."""
+"""`swerve replay`: run one finding again."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from swerve.core.errors import printable
 
 def add_parser(verbs: Any) -> None:
     """Add `replay` to the verbs of the command line."""
-    verb = add_verb(verbs, "replay", replay, "run one finding again, alone, and say what differs")
+    verb = add_verb(verbs, "replay", replay, "run one finding again and print what differs")
     add_folder(verb)
-    verb.add_argument("id", metavar="ID", help="the id of a finding or of an error, or the start of it")
-    verb.add_argument("--shrunk", action="store_true", help="the smallest change that swerve shrink found for it")
-    verb.add_argument("--here", action="store_true", help="in this process, where a debugger sees it; without limits")
+    verb.add_argument("id", metavar="ID", help="the id of a finding or error, or its first characters")
+    verb.add_argument("--shrunk", action="store_true", help="use the smallest change found by swerve shrink")
+    verb.add_argument("--here", action="store_true", help="run in this process, for debugging; without limits")
     add_limits(verb)
     add_trust(verb)
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Run one finding again and print what differs; 1 if it does not reproduce."""
+    """Run one finding again and print what differs; returns 1 if it is not reproduced."""
     from rich.console import Console
     from rich.text import Text
 

@@ -35,7 +35,7 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _make_pictures(run: Run, trusted: Sequence[str]) -> None:
-    """Make the pictures of a run that was stopped before it made them; the report works without them."""
+    """Create the pictures of a run that was stopped before it did; the report works without them."""
     from swerve.analysis.groups import worth_keeping
     from swerve.execution.executors.cores import cores
     from swerve.execution.finding_pictures import keep_pictures

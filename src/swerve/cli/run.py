@@ -34,22 +34,22 @@ def add_parser(verbs: Any) -> None:
     verb = add_verb(verbs, "run", run, "run a campaign, or resume one that was stopped")
     add_campaign(verb)
     verb.add_argument("--into", type=Path, required=True, metavar="DIR", help="run folder; the same folder resumes the run")
-    verb.add_argument("--no-report", action="store_true", help="write no HTML report (make it later: swerve report DIR)")
-    verb.add_argument("--repair", action="store_true", help="resume from the good part of a damaged journal; a copy is kept")
+    verb.add_argument("--no-report", action="store_true", help="do not write the HTML report (later: swerve report DIR)")
+    verb.add_argument("--repair", action="store_true", help="resume from the intact part of a damaged journal")
     add_execution(verb)
-    verb.add_argument("--force", action="store_true", help="run what `swerve check` refuses")
+    verb.add_argument("--force", action="store_true", help="run even what `swerve check` rejects")
     add_trust(verb)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run or resume a campaign; the exit code tells whether every rule held."""
+    """Run or resume a campaign; the exit code shows whether every rule held."""
     from swerve.config.toml import load_campaign
 
     loaded = load_campaign(options.campaign, options.trust)
     counts = run_and_report(
         loaded,
         options.into,
-        _command(options),
+        _resume_command(options),
         report=not options.no_report,
         trusted=options.trust,
         force=options.force,
@@ -61,17 +61,17 @@ def run(options: argparse.Namespace) -> int:
     return exit_code(counts)
 
 
-def _command(options: argparse.Namespace) -> str:
+def _resume_command(options: argparse.Namespace) -> str:
     """The command that resumes this run."""
     trust = [word for file in options.trust for word in ("--trust", str(file))]
     command = ["swerve", "run", options.campaign, "--into", str(options.into), *trust]
-    return " ".join((shlex.join([*command, "--no-report"] if options.no_report else command), *_unusual(options)))
+    return " ".join((shlex.join([*command, "--no-report"] if options.no_report else command), *_changed_options(options)))
 
 
-def _unusual(options: argparse.Namespace) -> Iterator[str]:
+def _changed_options(options: argparse.Namespace) -> Iterator[str]:
     """Every option that does not have its default value."""
-    usual = {"workers": cores(), "on": None, "timeout": limits.SECONDS, "memory": limits.MEMORY / limits.GIGA}
-    for name, value in usual.items():
+    defaults = {"workers": cores(), "on": None, "timeout": limits.SECONDS, "memory": limits.MEMORY / limits.GIGA}
+    for name, value in defaults.items():
         if getattr(options, name) != value:
             yield f"--{name} {getattr(options, name)}"
     if options.force:
@@ -79,16 +79,16 @@ def _unusual(options: argparse.Namespace) -> Iterator[str]:
 
 
 def exit_code(counts: Mapping[str, Any]) -> int:
-    """The exit code of a finished run; one that judged nothing never returns 0."""
-    foreign = sum(counts["error_kinds"].get(kind, 0) for kind in ("change", "relation"))
+    """The exit code of a finished run; never 0 if no trial was judged."""
+    not_model = sum(counts["error_kinds"].get(kind, 0) for kind in ("change", "relation"))
     if counts["violated"]:
         return FOUND
-    if counts["errors"] > foreign or counts["failed_cases"]:
+    if counts["errors"] > not_model or counts["failed_cases"]:
         return MODEL_FAILED
-    if foreign:
-        raise InputError(f"{foreign} trials ended in an error of a change or a relation; see the report")
+    if not_model:
+        raise InputError(f"{not_model} trials failed because of an error in a change or a relation; see the report")
     if not counts["held"]:
-        raise InputError(f"no trial could be judged: {counts['skipped']} skipped; see the report")
+        raise InputError(f"no trial could be judged: {counts['skipped']} were skipped; see the report")
     return HELD
 
 
@@ -103,7 +103,7 @@ def run_and_report(loaded: Loaded, folder: Path, again: str, *, report: bool = T
     from swerve.store.view import Run
 
     console = Console()
-    # In a log the stages belong among the results, and stderr holds nothing but errors.
+    # Without a terminal, progress goes to stdout, so that stderr contains only errors.
     bars = Console(stderr=True) if sys.stderr.isatty() else console
 
     def notify(line: str) -> None:

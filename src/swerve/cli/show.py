@@ -19,12 +19,12 @@ def add_parser(verbs: Any) -> None:
     """Add `show` to the verbs of the command line."""
     verb = add_verb(verbs, "show", show, "list the findings of a run, worst first, or show one")
     add_folder(verb)
-    verb.add_argument("id", nargs="?", metavar="ID", help="a finding's id, or the start of it")
-    listed = "findings listed (default: %(default)s; --json: all)"
+    verb.add_argument("id", nargs="?", metavar="ID", help="the id of a finding, or its first characters")
+    listed = "maximum number of findings listed (default: %(default)s; with --json: all)"
     verb.add_argument("--most", type=count, default=20, metavar="N", help=listed)
-    verb.add_argument("--json", action="store_true", help="as JSON")
-    verb.add_argument("--flat", action="store_true", help="every finding by itself, not the worst of each group")
-    packed = "write a zip of the finding for a ticket: pictures, change, versions, hashes, replay line"
+    verb.add_argument("--json", action="store_true", help="print JSON")
+    verb.add_argument("--flat", action="store_true", help="list every finding instead of the worst of each group")
+    packed = "write the finding to a zip file for an issue: pictures, change, versions, hashes, replay command"
     verb.add_argument("--pack", action="store_true", help=packed)
     add_trust(verb)
 

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 def add_parser(verbs: Any) -> None:
     """Add `shrink` to the verbs of the command line."""
-    verb = add_verb(verbs, "shrink", shrink, "find the smallest change that still fails, of one finding or of all")
+    verb = add_verb(verbs, "shrink", shrink, "find the smallest change that still fails, for one finding or all")
     add_folder(verb)
-    verb.add_argument("id", nargs="?", metavar="ID", help="a finding's id, or the start of it")
+    verb.add_argument("id", nargs="?", metavar="ID", help="the id of a finding, or its first characters")
     verb.add_argument("--all", action="store_true", help="every finding of the run")
-    verb.add_argument("--most", type=count, metavar="N", help="with --all: the N with the largest margins")
+    verb.add_argument("--most", type=count, metavar="N", help="with --all: only the N findings with the largest margins")
     add_execution(verb)
     add_trust(verb)
 
 
 def shrink(options: argparse.Namespace) -> int:
-    """Shrink the chosen findings and print each when it is done; 1 if one of them did not fail again."""
+    """Shrink the selected findings and print each; returns 1 if one of them did not fail again."""
     from rich.console import Console
 
     from swerve.analysis.groups import same_fault
@@ -44,7 +44,7 @@ def shrink(options: argparse.Namespace) -> int:
 
     refuse_crowd(options.workers, options.on)
     run = Run(options.folder)
-    findings = _chosen(run, options)
+    findings = _selected(run, options)
     campaign = rebuild(run, options.trust)
     refuse_changed(run, campaign)
     settle_threads()
@@ -65,11 +65,11 @@ def shrink(options: argparse.Namespace) -> int:
     return FOUND if flaky else HELD
 
 
-def _chosen(run: Run, options: argparse.Namespace) -> Sequence[Finding]:
+def _selected(run: Run, options: argparse.Namespace) -> Sequence[Finding]:
     from swerve.store.record_json import finding_of
 
     if options.id and options.most:
-        raise InputError("swerve shrink --most goes with --all, not with the id of one finding")
+        raise InputError("swerve shrink --most needs --all instead of the id of one finding")
     if options.id and not options.all:
         return [finding_of(run.row(options.id))]
     if options.all and not options.id:

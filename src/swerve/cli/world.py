@@ -15,11 +15,11 @@ def add_parser(verbs: Any) -> None:
     verb.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
     verb.add_argument("--as", dest="form", default="udacity", metavar="FORMAT", help="udacity, coco, yolo, voc or kitti")
     verb.add_argument("--count", type=count, default=24, metavar="N", help="drives (default: %(default)s)")
-    verb.add_argument("--frames", type=count, default=1, metavar="N", help="frames per drive, 20 a second (default: 1)")
+    verb.add_argument("--frames", type=count, default=1, metavar="N", help="frames per drive, at 20 Hz (default: 1)")
     verb.add_argument("--conditions", default="clear", metavar="NAME", help="such as day, rain, night (default: clear)")
-    verb.add_argument("--split", default="train", metavar="NAME", help="train, val or test; they share no scene")
+    verb.add_argument("--split", default="train", metavar="NAME", help="train, val or test, which share no scenes")
     verb.add_argument("--size", type=_size, default=(640, 360), metavar="WxH", help="pixels (default: 640x360)")
-    verb.add_argument("--seed", type=int, default=0, help="another seed has other scenes (default: 0)")
+    verb.add_argument("--seed", type=int, default=0, help="seed of the scenes (default: 0)")
 
 
 def _size(text: str) -> tuple[int, int]:

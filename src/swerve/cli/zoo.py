@@ -15,7 +15,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def zoo(options: argparse.Namespace) -> int:
-    """Carry out one of the zoo's own verbs."""
+    """Run one of the zoo's own verbs."""
     from swerve.cli.zoo_train import main
 
     return main(options.words)

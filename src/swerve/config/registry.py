@@ -16,7 +16,7 @@ from typing import Any
 from swerve.config.trust import OWN, PYTHON_FILE, Trust, is_ours, is_registered
 from swerve.core.encode import options
 from swerve.core.errors import SpecError, did_you_mean, printable
-from swerve.core.names import _NAMED, GIVEN_AS, all_names
+from swerve.core.names import ENCODED_HERE, GIVEN_AS, all_names
 from swerve.core.seeding import digest_of
 from swerve.core.transformation import Transformation
 
@@ -54,11 +54,11 @@ def resolve(use: object, base: Path = Path(), *, trust: Trust = OWN, wanted: tup
 def _found(module: str, attribute: str, use: str, base: Path, trust: Trust, *, registered: bool) -> Any:
     if module.endswith(PYTHON_FILE):
         return _attribute(_file_module(module, base, trust), module, attribute, use)
-    if use in _NAMED and not trust.foreign:
-        return _NAMED[use]
+    if use in ENCODED_HERE and not trust.foreign:
+        return ENCODED_HERE[use]
     if not registered:
         trust.check_module(module, use)
-    return _NAMED[use] if use in _NAMED else _attribute(_module(module, use), module, attribute, use)
+    return ENCODED_HERE[use] if use in ENCODED_HERE else _attribute(_module(module, use), module, attribute, use)
 
 
 def _attribute(module: Any, name: str, attribute: str, use: str) -> Any:

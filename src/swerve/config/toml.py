@@ -29,6 +29,7 @@ from swerve.core.relation import Gate, Relation, Rule
 from swerve.core.space import Choices, Over, Range, Sequenced, Space, as_space
 from swerve.core.system import System
 from swerve.core.transformation import Transformation, remembered
+from swerve.core.transformation import Transformation, cached
 
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")
 RULE = ("name", "change", "expect")
@@ -270,7 +271,7 @@ def _remember(made: Any, table: Mapping[str, JSON]) -> Any:
     return made
 
 
-@remembered
+@cached
 def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
     called = getattr(target, "__init__", target) if isinstance(target, type) else target
     try:

@@ -1,4 +1,4 @@
-"""The short names of all parts, ours and those of installed packages, as data: nothing is imported by looking one up."""
+"""Short names of all parts, built in or from installed packages; looking one up imports nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-# Nothing is imported until it is asked for: a campaign without torch never loads torch.
+# Names only, so that a campaign without torch never imports torch.
 OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "sources": {
@@ -17,7 +17,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "lidar-world": "swerve.world.lidar_source:LidarWorld",
             "regions": "swerve.sources.regions:Regions",
             "windows": "swerve.sources.windows:Windows",
-            "some": "swerve.sources.subset:Subset",  # its former name, for files that have it
+            "some": "swerve.sources.subset:Subset",  # former name of subset, for existing files
             "subset": "swerve.sources.subset:Subset",
             "folder": "swerve.sources.folders:Folder",
             "video": "swerve.sources.video:Video",
@@ -168,20 +168,20 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 KINDS = tuple(OURS)
-GIVEN_AS = "__swerve_file__"
-# What this process has called by name it finds again by that name, even a class made inside a function.
-_NAMED: dict[str, Any] = {}
+GIVEN_AS = "__swerve_file__"  # attribute of a module loaded from a file: its path as given by the user
+# Parts that this process has encoded by name, so that even a class defined inside a function can be found again.
+ENCODED_HERE: dict[str, Any] = {}
 
 
 @cache
 def names(kind: str) -> Mapping[str, str]:
-    """Short name to `module:Name` for one kind; an installed package cannot take a name of ours."""
+    """Short names and their `module:Name` for one kind; an installed package cannot replace a built-in name."""
     theirs = {point.name: point.value for point in importlib.metadata.entry_points(group=f"swerve.{kind}")}
     return MappingProxyType({**theirs, **OURS[kind]})
 
 
 def all_names() -> dict[str, str]:
-    """Every short name of every kind; a method is named by `method = `, never by `use = `, so its name yields to others."""
+    """The short names of all kinds; a method, which is chosen by `method = `, does not hide another part of its name."""
     kinds = sorted(KINDS, key=lambda kind: kind != "methods")
     return {name: target for kind in kinds for name, target in names(kind).items()}
 
@@ -195,6 +195,6 @@ def name_of(part: Any) -> str:
     """The short name of a class or function, or its `module:Name`."""
     module = getattr(sys.modules.get(part.__module__), GIVEN_AS, part.__module__)
     target = f"{module}:{part.__qualname__}"
-    if target not in _targets() and not module.endswith(".py"):  # a file's code is found again through its trust
-        _NAMED[target] = part
+    if target not in _targets() and not module.endswith(".py"):  # code in a file is found by its path, if trusted
+        ENCODED_HERE[target] = part
     return _targets().get(target, target)

@@ -75,7 +75,7 @@ def run(
                 known.add(records)
             covered.add(records)
             session.tell(records)
-            outcomes = [record.ended for record in records]
+            outcomes = [record.outcome for record in records]
         counts = Counter(outcomes)
         for outcome, count in counts.items():
             summary.overall.add(outcome, count)

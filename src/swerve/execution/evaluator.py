@@ -19,6 +19,14 @@ from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Group
 from swerve.execution.answers import FOREIGN, WRITTEN, Said, answer_and_measure, brief, sentence, share
 from swerve.execution.data_guard import refuse_changed_case
+from swerve.core.encode import encode_change, storable
+from swerve.core.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase, printable
+from swerve.core.relation import Fault, Pair, Rule, Status, Verdict, judge_source
+from swerve.core.seeding import rng_for
+from swerve.core.system import Answer, System
+from swerve.core.transformation import Transformation, Unchanged, clear_frame_cache
+from swerve.core.values import KINDS, Group
+from swerve.execution.input_guard import marks_of, share
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,7 +83,7 @@ def _observation(case: Case, sha: str, outcome: Said) -> Observation:
     wrong_label = next((why for why in (value.fault() for value in case.truth) if why), None)
     if wrong_label:
         return Observation(case.key, case.group, fault=f"label: {wrong_label}", input_sha=sha, readable=False)
-    return Observation(case.key, case.group, light(case.truth), said, sha, fault, gain=gain)
+    return Observation(case.key, case.group, storable(case.truth), said, sha, fault, gain=gain)
 
 
 def _first_frames(case: Case) -> Case:
@@ -232,7 +240,7 @@ class Evaluator:
             item.change,
             before,
             said,
-            light(item.followup.truth),
+            storable(item.followup.truth),
             introduced=_introduced(self.untouched(trial.rule, seen)),
             gain=gain,
             source_sha=seen.input_sha,

@@ -62,7 +62,7 @@ class MemoryLedger:
         if self._next == len(self.batches):
             return None
         self._next += 1
-        return [item.ended for item in self.batches[self._next - 1] if isinstance(item, Record)]
+        return [item.outcome for item in self.batches[self._next - 1] if isinstance(item, Record)]
 
     def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
         """The committed records of findings asked again, or those of `compute`."""

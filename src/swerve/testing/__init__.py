@@ -1,4 +1,4 @@
-"""Contracts that your own transformations, sources, systems, searches and ledgers can inherit, and fakes to test with.
+"""Contract tests to inherit for your own transformations, sources, systems, searches and ledgers, and fakes to test with.
 
 class TestBrighten(TransformationContract):
     def changes(self):

@@ -26,7 +26,7 @@ from swerve.relations.obstacles import Changes, changes, in_region, labelled
 from swerve.report.birdseye import around, before_after
 from swerve.report.cells import Row
 from swerve.report.experiment_page import PicturePanel, Section, TablePanel
-from swerve.search.fuzz import Fuzz, FuzzSession, Siege
+from swerve.search.fuzz import Attack, Fuzz, FuzzSession
 from swerve.sources.subset import Subset
 from swerve.store.artifacts import Shrunk, shrunk_of
 from swerve.store.folder import locked
@@ -65,7 +65,7 @@ class RepeatedAnswers:
 class Besieged:
     """An obstacle that a search tried to hide; where it did, what is left of the points, and whether they do it again."""
 
-    siege: Siege
+    siege: Attack
     kind: str
     shrunk: Shrunk | None = None
     points: PlacePoints | None = None
@@ -124,18 +124,18 @@ def hunt(setting: Setting, subject: Subject, frames: int, search: Fuzz) -> Hunt:
     rows = {row["draw"]: finding_of(row) for row in run.trials() if row["status"] == "violated"}
     executor = InProcess(campaign)
     executor.begin({seen.case: seen for seen in run.baseline()})
-    demanded = _demanded(campaign, run, session.scouted)
-    besieged = [siege for siege in session.besieged if (siege.case, siege.row) in demanded]
+    demanded = _demanded(campaign, run, session.candidates)
+    besieged = [siege for siege in session.targets if (siege.case, siege.row) in demanded]
     setting.progress.begin("fewest points", len(besieged))
     found = []
     for siege in besieged:
         found.append(_besieged(campaign, run, siege, rows[siege.hidden] if siege.hidden is not None else None, executor))
         setting.progress.advance(1, int(siege.hidden is not None))
-    tries = sum(siege.tries for siege in session.scouted)
+    tries = sum(siege.tries for siege in session.candidates)
     return Hunt(subject, len(some.keys()), len(demanded), tries, tuple(found))
 
 
-def _demanded(campaign: Campaign, run: Run, sieges: Sequence[Siege]) -> frozenset[tuple[str, int]]:
+def _demanded(campaign: Campaign, run: Run, sieges: Sequence[Attack]) -> frozenset[tuple[str, int]]:
     """The cases and rows of those that stand in the region: to hide what MR1 does not demand is no feat."""
     wanted = {siege.case for siege in sieges}
     care = {
@@ -163,7 +163,7 @@ def told(campaign: Campaign, run: Run) -> FuzzSession:
     return session
 
 
-def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | None, executor: InProcess) -> Besieged:
+def _besieged(campaign: Campaign, run: Run, siege: Attack, finding: Finding | None, executor: InProcess) -> Besieged:
     said = next(seen for seen in run.baseline() if seen.case == siege.case)
     kind, truth = boxes_of(said.said).kinds[siege.row], find(said.truth, Boxes3D.slot)
     real = bool(labelled(boxes_of(said.said), truth)[siege.row]) if truth else None
