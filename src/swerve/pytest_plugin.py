@@ -52,7 +52,7 @@ def metamorphic(
     """Make one test of every rule, from these parts or from a whole `campaign` (a file, a `module:factory`, or an object).
 
     A rule fails with more than `most_findings`; None leaves the verdict to the test's body. Paths are relative to the test's
-    folder; `trust` lists the Python files and modules that a campaign file may run. `force` tests what `swerve check` rejects.
+    folder; `trust` lists the files and modules that a campaign file may run. `force` tests what `swerve check` rejects.
     """
     from swerve.core.campaign import Campaign
     from swerve.execution.rule_tests import RuleTestRequest

@@ -28,7 +28,6 @@ from swerve.core.names import names
 from swerve.core.relation import Gate, Relation, Rule
 from swerve.core.space import Choices, Over, Range, Sequenced, Space, as_space
 from swerve.core.system import System
-from swerve.core.transformation import Transformation, remembered
 from swerve.core.transformation import Transformation, cached
 
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")

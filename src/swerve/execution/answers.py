@@ -15,11 +15,11 @@ import numpy as np
 
 from swerve.core.campaign import Campaign, CoverageMeter, Gain
 from swerve.core.case import Case
-from swerve.core.encode import light
+from swerve.core.encode import storable
 from swerve.core.errors import ModelError, printable
 from swerve.core.relation import Fault, Verdict
 from swerve.core.system import Answer, System
-from swerve.core.transformation import forget_frames
+from swerve.core.transformation import clear_frame_cache
 from swerve.core.values import KINDS, Array, Boxes2D, Boxes3D, Group, Value
 from swerve.execution.supervise import STOPS, leave_if_forked
 
@@ -41,7 +41,7 @@ def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
     answers = _answers(system, shown)
     written = [one != other for one, other in zip(before, marks_of(shown), strict=True)]
     if any(written):
-        forget_frames()
+        clear_frame_cache()
     if answers is None:
         answers = [WRITTEN if spoilt else answer_all(system, [case])[0] for case, spoilt in zip(shown, written, strict=True)]
     return [WRITTEN if spoilt else answer for answer, spoilt in zip(answers, written, strict=True)]
@@ -104,7 +104,7 @@ def _checked_answer(answer: object) -> Answer | Verdict:
 def _sound(answer: object) -> Answer | Verdict:
     if not isinstance(answer, tuple) or not answer or not all(type(value) in ANSWER_TYPES for value in answer):
         return Verdict.error(f"the system must say a tuple of values, it said {brief(answer)}")
-    if light(answer) != answer:
+    if storable(answer) != answer:
         return Verdict.error(f"the system must say what a journal can hold, it said {', '.join(v.slot for v in answer)}")
     fault = next((why for why in (value.fault() or _box_fault(value) for value in answer) if why), None) or _twice(answer)
     return Verdict.error(fault) if fault else answer

@@ -10,7 +10,7 @@ from typing import Any
 
 from swerve.core.campaign import Observation
 from swerve.core.case import Case, Source
-from swerve.core.encode import encode, light
+from swerve.core.encode import encode, storable
 from swerve.core.errors import InputError, UnreadableCase, printable
 from swerve.sources.listed import ListedSource
 from swerve.sources.windows import frames_of
@@ -25,7 +25,7 @@ NAMED = 3  # files named in a message
 def refuse_changed_case(source: Source, case: Case, seen: Observation) -> None:
     """Raise `InputError` if a case that was read again is not what the baseline was measured on."""
     refuse_changed_input(source, case, seen.input_sha)
-    if encode(light(case.truth)) != encode(seen.truth):
+    if encode(storable(case.truth)) != encode(seen.truth):
         raise _changed_error(source, case.key, "other labels")
 
 

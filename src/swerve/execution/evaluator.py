@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from swerve.core.campaign import Campaign, Observation, Record, Trial, calibrate
 from swerve.core.case import Case
-from swerve.core.encode import encode_change, light
+from swerve.core.encode import encode_change, storable
 from swerve.core.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase
 from swerve.core.relation import Fault, Pair, Rule, Status, Verdict, judge_source
 from swerve.core.seeding import rng_for
@@ -19,14 +19,6 @@ from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Group
 from swerve.execution.answers import FOREIGN, WRITTEN, Said, answer_and_measure, brief, sentence, share
 from swerve.execution.data_guard import refuse_changed_case
-from swerve.core.encode import encode_change, storable
-from swerve.core.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase, printable
-from swerve.core.relation import Fault, Pair, Rule, Status, Verdict, judge_source
-from swerve.core.seeding import rng_for
-from swerve.core.system import Answer, System
-from swerve.core.transformation import Transformation, Unchanged, clear_frame_cache
-from swerve.core.values import KINDS, Group
-from swerve.execution.input_guard import marks_of, share
 
 T = TypeVar("T")
 R = TypeVar("R")
