@@ -188,7 +188,7 @@ def before_after(
     calibration; a frame that shows none of it is left out.
     """
     sides = ((case, before), (followup, after))
-    source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, said, region_of(one)) for one, said in sides)
+    source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, boxes, region_of(one)) for one, boxes in sides)
     pair = AnsweredPair(source, changed, expected, facts)
     panels = pair.views(view)
     marked = [(boxes, MARKS[name]) for name, boxes in pair.marked.items()]

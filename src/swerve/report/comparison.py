@@ -50,18 +50,18 @@ def _print_listed(found: RunComparison, console: Console, most: int) -> None:
         ("not judged before", found.after, found.surfaced, found.appeared),
         ("no longer judged", found.before, found.dropped, found.gone),
     )
-    for name, run, ids, ended in sections:
+    for name, run, ids, statuses in sections:
         if ids:
             console.print()
             console.print(Text(f"{name}: {len(ids):,}{f', the worst {most:,} of them' if len(ids) > most else ''}"))
             for finding in findings_among(run, ids, most):
-                console.print(_describe_finding(finding, run, ended.get(finding.id, "")), soft_wrap=True)
+                console.print(_describe_finding(finding, run, statuses.get(finding.id, "")), soft_wrap=True)
 
 
-def _describe_finding(finding: Finding, run: Run, ended: str) -> Text:
+def _describe_finding(finding: Finding, run: Run, status: str) -> Text:
     """A finding in three lines, the last of which replays it."""
     head = [_plain(f"{finding.rule}: {finding.words}", style="red"), _plain(finding.case)]
-    elsewhere = f", {ended} in the other run" if ended else ""
+    elsewhere = f", {status} in the other run" if status else ""
     lines = (
         Text("  ").join([*head, Text(f"margin {finding.margin:+.3g}, {finding.origin}{elsewhere}")]),
         Text("  ") + _plain(finding.why),

@@ -81,7 +81,7 @@ def _page(sharing: Sharing) -> Iterator[str]:
     when = datetime.fromtimestamp(_written(sharing.run), UTC).strftime("%Y-%m-%dT%H:%M:%S")
     for number, (name, cases) in enumerate(_suites(sharing.run).items()):
         yield _opening(sharing.line(name).strip() or "unnamed rule", number, cases, when)
-        yield from (_text(_case(name, case, ended, sharing)) for case, ended in cases.items())
+        yield from (_text(_case(name, case, tally, sharing)) for case, tally in cases.items())
         yield "<system-out/><system-err/>\n</testsuite>"
     yield "</testsuites>"
 
@@ -111,7 +111,7 @@ def _suites(run: Run) -> Suites:
 
 
 def _opening(name: str, number: int, cases: Mapping[str, _CaseOutcome], when: str) -> str:
-    counts = Counter(ended.outcome for ended in cases.values())
+    counts = Counter(tally.outcome for tally in cases.values())
     totals = {"tests": len(cases), "failures": counts[FAILURE], "errors": counts[ERROR], "skipped": counts[SKIPPED]}
     # Trials have no durations and hosts are not disclosed (R57), but both schemas require the attributes.
     rest = {"time": "0", "timestamp": when, "hostname": "localhost", "package": "swerve", "id": number}
@@ -119,38 +119,38 @@ def _opening(name: str, number: int, cases: Mapping[str, _CaseOutcome], when: st
     return f"<testsuite {words}>\n<properties/>"
 
 
-def _case(rule: str, case: str, ended: _CaseOutcome, sharing: Sharing) -> ElementTree.Element:
+def _case(rule: str, case: str, tally: _CaseOutcome, sharing: Sharing) -> ElementTree.Element:
     name = {"classname": sharing.line(rule), "name": sharing.line(case), "time": "0"}
     element = ElementTree.Element("testcase", name)
-    if ended.outcome == FAILURE:
-        attributes = {"type": Status.VIOLATED.value, "message": sharing.line(_headline(ended), LONGEST)}
-        ElementTree.SubElement(element, FAILURE, attributes).text = "\n".join(_describe(ended, sharing))
-    elif ended.outcome == ERROR:
-        attributes = {"type": ended.kind, "message": sharing.line(ended.why, LONGEST)}
-        again = [f"  {sharing.replay(ended.again)}"] if ended.again else []
-        ElementTree.SubElement(element, ERROR, attributes).text = "\n".join([*again, _rest(ended)])
-    elif ended.outcome == SKIPPED:
-        ElementTree.SubElement(element, SKIPPED, {"message": sharing.line(ended.why, LONGEST)})
+    if tally.outcome == FAILURE:
+        attributes = {"type": Status.VIOLATED.value, "message": sharing.line(_headline(tally), LONGEST)}
+        ElementTree.SubElement(element, FAILURE, attributes).text = "\n".join(_describe(tally, sharing))
+    elif tally.outcome == ERROR:
+        attributes = {"type": tally.kind, "message": sharing.line(tally.why, LONGEST)}
+        again = [f"  {sharing.replay(tally.again)}"] if tally.again else []
+        ElementTree.SubElement(element, ERROR, attributes).text = "\n".join([*again, _rest(tally)])
+    elif tally.outcome == SKIPPED:
+        ElementTree.SubElement(element, SKIPPED, {"message": sharing.line(tally.why, LONGEST)})
     return element
 
 
-def _headline(ended: _CaseOutcome) -> str:
-    margin, _, words, why, _ = max(ended.worst)
-    return f"{ended.violated} of {ended.held + ended.violated} judged trials violated; worst: {words}, {margin:+.3g}: {why}"
+def _headline(tally: _CaseOutcome) -> str:
+    margin, _, words, why, _ = max(tally.worst)
+    return f"{tally.violated} of {tally.held + tally.violated} judged trials violated; worst: {words}, {margin:+.3g}: {why}"
 
 
-def _describe(ended: _CaseOutcome, sharing: Sharing) -> Iterator[str]:
-    for margin, finding, words, why, introduced in sorted(ended.worst, reverse=True):
+def _describe(tally: _CaseOutcome, sharing: Sharing) -> Iterator[str]:
+    for margin, finding, words, why, introduced in sorted(tally.worst, reverse=True):
         origin = {True: ", introduced", False: ", already wrong", None: ""}[introduced]
         yield sharing.line(f"{words}: margin {margin:+.3g}{origin}: {why}")
         yield f"  {sharing.replay(finding)}"
-    if more := ended.violated - len(ended.worst):
+    if more := tally.violated - len(tally.worst):
         yield f"and {more:,} more findings"
-    yield _rest(ended)
+    yield _rest(tally)
 
 
-def _rest(ended: _CaseOutcome) -> str:
-    return f"{ended.held:,} held, {ended.violated:,} violated, {ended.skipped:,} skipped, {ended.errors:,} errors"
+def _rest(tally: _CaseOutcome) -> str:
+    return f"{tally.held:,} held, {tally.violated:,} violated, {tally.skipped:,} skipped, {tally.errors:,} errors"
 
 
 def _text(element: ElementTree.Element) -> str:

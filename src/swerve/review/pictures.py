@@ -74,7 +74,7 @@ class ReviewPictures:
             return self._last[finding.id]
 
     def close(self) -> None:
-        """Wait for a picture that is being made, and make no more: native code must not run while Python ends."""
+        """Wait for a picture being rebuilt and start no other: native code must not run while Python shuts down."""
         with self._lock:
             self._closed = True
 
