@@ -70,7 +70,7 @@ def test_no_labels_no_precision() -> None:
 
 
 def test_answers_must_match_labels() -> None:
-    with pytest.raises(InputError, match="one answer per image"):
+    with pytest.raises(InputError, match="one answer per label"):
         centre_precision([boxes()], [])
 
 

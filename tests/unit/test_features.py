@@ -90,7 +90,7 @@ def test_two_ways_of_failing_are_told_apart(tmp_path: Path) -> None:
     assert {first.way, second.way} == {(1, 2), (2, 2)}
     assert {int(key[-1]) % 2 for key in (first.exemplar.case, second.exemplar.case)} == {0, 1}
     assert first.cases == second.cases == 3
-    assert "way 2 of 2" in second.label
+    assert "failure mode 2 of 2" in second.label
     assert (run.folder / "tables" / "groups.csv").read_text().count("2 of 2") == 1
 
 

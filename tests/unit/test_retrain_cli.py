@@ -73,7 +73,7 @@ def test_one_drive_has_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "one.toml").write_text(FILE.replace("drives = 12\nframes = 2", "drives = 1\nframes = 20"))
     words = ("--epochs", "1", "--mix", "0", "--rule", "dark", "--gap", "0", "--test", "0.3")
     assert retrain(tmp_path / "one.toml", "--into", tmp_path / "out", *words) == 0
-    assert "no interval or p-value: it takes at least 2 groups, and all 6 are of one" in capsys.readouterr().out
+    assert "no interval or p-value: at least 2 groups are needed, and all 6 pairs are in one" in capsys.readouterr().out
     rows = table(tmp_path / "out" / "tables" / "retrain.csv")
     assert {(row["groups"], row["low"], row["p"]) for row in rows} == {("1", "", "")}
 

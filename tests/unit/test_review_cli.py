@@ -100,10 +100,10 @@ def test_only_some_are_opened(run: Run, tmp_path: Path, capsys: pytest.CaptureFi
 def test_only_names_findings_of_the_run(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "ids.txt"
     file.write_text(f"{ids(run)[0]}\nnobody\n")
-    with pytest.raises(InputError, match=r"ids\.txt: 1 of its 2 ids are no findings of .*, such as 'nobody'; take them out"):
+    with pytest.raises(InputError, match=r"ids\.txt: 1 of its 2 ids are not findings of .*, such as 'nobody'; remove them"):
         called(run, "--only", file, "--no-browser")
     file.write_text("\n")
-    with pytest.raises(InputError, match=r"ids\.txt: names no finding; write their ids into it, one a line"):
+    with pytest.raises(InputError, match=r"ids\.txt: contains no ids; write the ids of findings into it, one per line"):
         called(run, "--only", file, "--no-browser")
     file.write_bytes(b"\xff")
     with pytest.raises(InputError, match=r"ids\.txt: is not UTF-8 text"):
@@ -122,7 +122,7 @@ def test_only_takes_held_trials_with_all(tmp_path: Path, capsys: pytest.CaptureF
     run = Made([finding("a"), held("b"), held("c")]).write(tmp_path / "run")
     (tmp_path / "ids.txt").write_text("\n".join(row["id"] for row in run.trials() if row["case"] != "c"))
     words = ("--only", tmp_path / "ids.txt", "--export-page", tmp_path / "page.html")
-    with pytest.raises(InputError, match="1 of its 2 ids are no findings"):
+    with pytest.raises(InputError, match="1 of its 2 ids are not findings"):
         called(run, *words)
     assert called(run, *words, "--all", "--sample", 9) == 0
     assert capsys.readouterr().out.startswith("2 trials, 0.")

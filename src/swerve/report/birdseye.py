@@ -1,4 +1,5 @@
-"""Sweeps seen from above, before and after a change: points, the region, boxes in the paper's colours (LM-1, LM-11)."""
+"""Bird's-eye pictures of sweeps before and after a change: points, the region, and boxes in the paper's colours."""
+# LM-1, LM-11
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ NOTHING_MARKED: Mapping[str, Boxes3D] = MappingProxyType({})
 NO_FACTS: Mapping[str, Fact] = MappingProxyType({})
 SIDE = 420  # pixels
 GAP = 6
-CROWD = 200  # added points, beyond which each is but a dot
-BROAD = 40.0  # metres each way of a view that nothing asks to be nearer
-LEAST = 12.0
+CROWD = 200  # added points beyond which each is drawn as a small dot
+BROAD = 40.0  # metres each way of the widest view, which is also the default
+LEAST = 12.0  # of the narrowest
 
 
 @dataclass(frozen=True)
 class GroundView:
-    """A square of ground: its middle and how far it reaches each way, metres; ahead is up, left is left."""
+    """A square of ground: its centre and its reach each way, in metres; ahead is up, left is left."""
 
     x: float = 0.0
     y: float = 0.0
@@ -49,7 +50,7 @@ class GroundView:
     side: int = SIDE
 
     def pixels(self, xy: Array) -> Array:
-        """Column and row of each place, n x 2, as floats."""
+        """Column and row of each point, n x 2, as floats."""
         away = np.asarray(xy, np.float64).reshape(-1, 2)[:, ::-1]
         found: Array = (np.array([self.y, self.x]) + self.reach - away) * self.side / (2 * self.reach)
         return found
@@ -62,7 +63,7 @@ class GroundView:
 
 
 def around(boxes: Boxes3D, rows: Iterable[int], added: Array | None = None) -> GroundView:
-    """A view that shows some boxes and, as far as they are near, the added points."""
+    """A view of some boxes and of the nearest added point."""
     chosen = boxes.xyzlwhy[list(rows)]
     if not len(chosen):
         return GroundView()
@@ -100,7 +101,7 @@ def birdseye(
 
 @dataclass(frozen=True)
 class AnsweredSweep:
-    """A sweep, what the system said of it, and the region, if it is known."""
+    """A sweep, the boxes predicted for it, and the region, if it is known."""
 
     xyzi: Array
     boxes: Boxes3D
@@ -166,7 +167,7 @@ class AnsweredPair:
 
 
 def appended(xyzi: Array, changed: Array) -> Array | None:
-    """The points that `changed` has after all of `xyzi`; None where it does not begin with them, bit for bit."""
+    """The points of `changed` after those of `xyzi`; None unless it starts with exactly these."""
     return changed[len(xyzi) :] if changed[: len(xyzi)].tobytes() == xyzi.tobytes() else None
 
 
@@ -187,7 +188,7 @@ def before_after(
     calibration; a frame that shows none of it is left out.
     """
     sides = ((case, before), (followup, after))
-    source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, said, region_of(one)) for one, said in sides)
+    source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, boxes, region_of(one)) for one, boxes in sides)
     pair = AnsweredPair(source, changed, expected, facts)
     panels = pair.views(view)
     marked = [(boxes, MARKS[name]) for name, boxes in pair.marked.items()]
@@ -210,7 +211,7 @@ def _ground(view: GroundView, region: Region | None) -> Array:
 
 
 def _dots(canvas: Array, xyzi: Array, view: GroundView, colour: Colour) -> None:
-    """A pixel for every point, brighter where many lie."""
+    """A pixel for every point, brighter where there are many."""
     with np.errstate(invalid="ignore"):
         column, row = np.floor(view.pixels(xyzi[:, :2])).T
         seen = (column >= 0) & (column < view.side) & (row >= 0) & (row < view.side)
@@ -229,13 +230,13 @@ def _points(canvas: Array, added: Array, view: GroundView) -> None:
 
 
 def _sensor(canvas: Array, view: GroundView) -> None:
-    """A triangle where the LiDAR is, pointing ahead."""
+    """A triangle at the LiDAR, pointing ahead."""
     corners = _drawn(np.array([[1.8, 0.0], [-1.2, 1.0], [-1.2, -1.0]]), view)
     cv2.polylines(canvas, [corners], True, (230, 230, 230), 1, cv2.LINE_AA)
 
 
 def _outlines(boxes: Boxes3D | None) -> Iterable[tuple[Array, Colour]]:
-    """Of each box its four corners and then the line from its middle to its front."""
+    """Per box, its four corners followed by the line from its centre to its front."""
     for row, kind in zip(boxes.xyzlwhy, boxes.kinds, strict=True) if boxes else ():
         x, y, _, length, width, _, yaw = row
         shape = np.array([[1, 1], [1, -1], [-1, -1], [-1, 1], [0, 0], [1, 0]]) * [length / 2, width / 2]

@@ -1,4 +1,4 @@
-"""The page of an experiment: a paper's questions, each with its answer, tables, charts and pictures."""
+"""The page of an experiment: the paper's questions with their answers, tables, charts and pictures."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rich.text import Text
 
 from swerve.core.errors import InputError, printable
 from swerve.core.values import Array
-from swerve.report.cells import Cell, aligned, is_numeric, plain, spelled
+from swerve.report.cells import Cell, aligned, format_column, is_numeric, plain
 from swerve.report.numbers import PAGE
 from swerve.report.templating import render_page
 from swerve.store.files import make_folder, png_bytes, write_whole
 
-LONG = 24  # rows, before a table scrolls in itself
-SHORT = 24  # characters of a cell that stays on one line
+LONG = 24  # rows beyond which a table scrolls
+SHORT = 24  # characters of a cell that does not wrap
 MOST_ACROSS = 6
 PICTURES = "pictures"
 QUALITY = 90  # of a JPEG thumbnail
@@ -36,10 +36,10 @@ WIDEST_NAME = 40  # characters of a cell in the terminal
 
 @dataclass(frozen=True)
 class TablePanel:
-    """A table. Columns named in `printed` hold the paper's numbers and are set apart; None is shown as –.
+    """A table. Columns named in `printed` hold the paper's numbers and are highlighted; None is shown as –.
 
-    `csv` is where the table lies in the experiment's folder, `formats` are format specs by column such as `.1%`, `total`
-    sets the last row apart, and `main` tables are shown in the terminal too.
+    `csv` is the table's path in the experiment's folder, `formats` are format specs by column such as `.1%`, `total`
+    highlights the last row, and `main` tables are also printed in the terminal.
     """
 
     title: str
@@ -58,12 +58,12 @@ class TablePanel:
             raise ValueError(f"{self.title}: row {odd} has {len(self.rows[odd])} cells for {len(self.columns)} columns")
         unknown = sorted({*self.printed, *self.formats} - {*self.columns})
         if unknown:
-            raise ValueError(f"{self.title}: no column is called {unknown[0]!r}")
+            raise ValueError(f"{self.title}: there is no column {unknown[0]!r}; the columns are {', '.join(self.columns)}")
         _inside(self.csv)
 
     @property
     def heads(self) -> list[tuple[str, bool, bool]]:
-        """Of each column its name, whether it holds numbers and whether the paper printed them."""
+        """Per column: its name, whether it holds numbers, and whether they are the paper's."""
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.columns)
         return [(name, is_numeric(cells), name in self.printed) for name, cells in zip(self.columns, columns, strict=True)]
 
@@ -71,13 +71,15 @@ class TablePanel:
     def texts(self) -> list[tuple[str, ...]]:
         """The rows as they are shown."""
         columns = zip(*self.rows, strict=True)
-        told = (spelled(cells, self.formats.get(name, "")) for name, cells in zip(self.columns, columns, strict=False))
-        return list(zip(*told, strict=True))
+        texts = (
+            format_column(cells, self.formats.get(name, "")) for name, cells in zip(self.columns, columns, strict=False)
+        )
+        return list(zip(*texts, strict=True))
 
 
 @dataclass(frozen=True)
 class ChartPanel:
-    """A drawing of `swerve.report.charts`."""
+    """A chart of `swerve.report.charts`."""
 
     title: str
     svg: Markup
@@ -88,7 +90,7 @@ class ChartPanel:
 class PicturePanel:
     """Captioned pictures side by side: pixels, the bytes of a PNG or JPEG, or a path inside the experiment's folder.
 
-    `across` is how many stand in a row (0: as many as fit); wider than `wide` pixels they become JPEG thumbnails (0: never).
+    `across` is the number per row (0: as many as fit); pictures wider than `wide` pixels become JPEG thumbnails (0: never).
     """
 
     title: str
@@ -99,7 +101,7 @@ class PicturePanel:
 
     def __post_init__(self) -> None:
         if not 0 <= self.across <= MOST_ACROSS:
-            raise ValueError(f"{self.title}: 0 to {MOST_ACROSS} pictures stand in a row, got {self.across}")
+            raise ValueError(f"{self.title}: across must be 0 to {MOST_ACROSS} pictures per row, got {self.across}")
         for _, picture in self.items:
             if isinstance(picture, str):
                 _inside(picture)
@@ -107,7 +109,7 @@ class PicturePanel:
 
 @dataclass(frozen=True)
 class PagePicture:
-    """A picture as the page shows it: its file's name among the page's pictures, or its path in the experiment's folder."""
+    """A picture on the page: a file among the page's pictures, or a path in the experiment's folder."""
 
     caption: str
     file: str = ""
@@ -121,7 +123,7 @@ KINDS = {TablePanel: "sheets", ChartPanel: "charts", PicturePanel: "pictures"}
 
 @dataclass(frozen=True)
 class Section:
-    """A question: what was done as paragraphs, the `answer` in a sentence or two, and what shows it."""
+    """A question: paragraphs on what was done, the `answer` in a sentence or two, and the evidence."""
 
     title: str
     text: tuple[str, ...] = ()
@@ -131,7 +133,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """An experiment: what it found in a few sentences, `facts` such as system, data and seed, and its questions."""
+    """An experiment: its result in a few sentences, `facts` such as system, data and seed, and its questions."""
 
     title: str
     lead: tuple[str, ...] = ()
@@ -140,7 +142,7 @@ class Page:
 
 
 def write_page(page: Page, folder: Path) -> Path:
-    """Write `report/index.html` and its pictures into `folder` and say where it is."""
+    """Write `report/index.html` and its pictures into `folder`; returns its path."""
     path = folder / PAGE
     make_folder(path.parent / PICTURES, parents=True)
     panels = [part for section in page.sections for part in section.parts if isinstance(part, PicturePanel)]
@@ -165,7 +167,7 @@ def _render(page: Page, shown: Mapping[int, list[PagePicture]]) -> str:
 def _blocks(
     section: Section, shown: Mapping[int, list[PagePicture]]
 ) -> list[tuple[str, list[tuple[Part, list[PagePicture]]]]]:
-    """Neighbours of one kind together, so that charts stand side by side."""
+    """Neighbouring parts of one kind as one block, so that charts appear side by side."""
     kinds = itertools.groupby(section.parts, key=lambda part: KINDS[type(part)])
     return [(kind, [(part, shown.get(id(part), [])) for part in parts]) for kind, parts in kinds]
 
@@ -201,10 +203,10 @@ def _content(caption: str, picture: Array | bytes) -> tuple[bytes, Array]:
     """The file of a picture, and its RGB pixels."""
     if isinstance(picture, bytes):
         if not picture.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")):
-            raise InputError(f"picture {caption!r}: neither PNG nor JPEG; give its pixels instead")
+            raise InputError(f"picture {caption!r}: the bytes are neither PNG nor JPEG; pass its pixels instead")
         read = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR_RGB)
         if read is None:
-            raise InputError(f"picture {caption!r}: cannot be read; give its pixels instead")
+            raise InputError(f"picture {caption!r}: the bytes cannot be decoded; pass its pixels instead")
         return picture, read
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise InputError(f"picture {caption!r}: pixels must be H×W×3 uint8 RGB, got {picture.dtype} {picture.shape}")

@@ -1,4 +1,4 @@
-"""One page per run, written from the run folder alone: numbers, severity curves, groups and a gallery of findings."""
+"""The HTML report of a run, from its folder alone: numbers, severity curves, groups and a gallery of findings."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from swerve.store.record_json import BASELINE, Finding
 from swerve.store.view import KEPT_PER_RULE, Run
 
 REASONS_SHOWN = 20
-MOST_CARDS = 1800  # about 2 kB each: the page stays under 5 MB (R12)
-GROUPS_OPEN, GROUPS_SHOWN = 12, 60  # at once, and after a click; tables/groups.csv has them all
+MOST_CARDS = 1800  # about 2 kB each, which keeps the page under 5 MB (R12)
+GROUPS_OPEN, GROUPS_SHOWN = 12, 60  # at first, and after a click; tables/groups.csv lists all
 PICTURE = ".png"
-SHORT = 12
+SHORT = 12  # characters of a fingerprint
 
 
 def write_report(run: Run) -> Path:
-    """Write `report/index.html` of `run`, and the pictures it has drawn of sweeps, and say where the page is."""
+    """Write `report/index.html` of `run` and its bird's-eye pictures; returns the page's path."""
     path, album = run.folder / PAGE, Album(run)
     make_folder(path.parent)
     page = render(run, album).encode(errors="backslashreplace")
@@ -45,7 +45,7 @@ def write_report(run: Run) -> Path:
 
 
 def render(run: Run, album: Album) -> str:
-    """The page of `run`; what it needs drawn goes into `album`."""
+    """The page of `run`; its bird's-eye pictures are drawn into `album`."""
     numbers = numbers_of(run)
     untouched = {line.name: line.untouched for line in numbers.rules if line.untouched}
     found = groups(run, features_of(run))
@@ -57,7 +57,7 @@ def render(run: Run, album: Album) -> str:
         script="script.js",
         numbers=numbers,
         lines=(*numbers.rules, numbers.overall),
-        run=_told(run),
+        run=_describe_run(run),
         stack=_stack(numbers.overall),
         charts=severity_charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
         checks=set_checks(run),
@@ -76,8 +76,8 @@ def render(run: Run, album: Album) -> str:
     )
 
 
-def _told(run: Run) -> dict[str, Any]:
-    """What the page says of the campaign itself."""
+def _describe_run(run: Run) -> dict[str, Any]:
+    """The page's facts about the campaign."""
     identity, campaign = run.identity, run.identity["campaign"]
     return {
         "title": title_of(campaign),
@@ -107,7 +107,7 @@ def _stack(line: RuleCounts) -> list[tuple[str, float, float]]:
 
 @dataclass(frozen=True)
 class Picture:
-    """A source and its follow-up, by address, and their size; no follow-up where it would show the same again."""
+    """The addresses of source and follow-up, and their size; no follow-up if it shows the same as the source."""
 
     source: str
     followup: str
@@ -117,28 +117,26 @@ class Picture:
 
 @dataclass(frozen=True)
 class Card:
-    """One finding as the gallery shows it."""
+    """One finding in the gallery."""
 
     finding: Finding
     rule: int
     group: int
     pictures: tuple[Picture, ...]
-    missing: bool  # no file of this input was kept
+    missing: bool  # whether no file of this input was kept
     label: Answer  # of the source
     turns: Mapping[str, str]
-    smallest: str  # what it was shrunk to, in words
+    smallest: str  # the shrunk change in words
 
     @property
-    def said(self) -> dict[str, str]:
-        """The answers as text."""
-        finding = self.finding
-        told = {"before": finding.before, "after": finding.after, "label": self.label, "truth": finding.truth}
-        return {name: answer_words(answer) for name, answer in told.items()}
+    def answers(self) -> dict[str, str]:
+        """Answers and labels as text."""
+        return {name: answer_words(answer) for name, answer in _answers(self.finding, self.label).items()}
 
 
 @dataclass(frozen=True)
 class GroupCard:
-    """One group as the page shows it: its worst finding, and how many of its findings are in the gallery."""
+    """One group on the page: its worst finding, and how many of its findings are in the gallery."""
 
     group: FindingGroup
     worst: Card
@@ -152,7 +150,7 @@ def _group_cards(found: Iterable[FindingGroup], cards: Iterable[Card]) -> list[G
 
 
 def _chosen(run: Run, rules: int) -> tuple[int, list[Finding]]:
-    """How many findings of each rule the gallery shows, fewer where there would be too many in all, and those findings."""
+    """The findings of the gallery and their number per rule, which is lower if there would be too many in all."""
     best = run.best()
     if len(best) <= MOST_CARDS:
         return KEPT_PER_RULE, best
@@ -161,9 +159,9 @@ def _chosen(run: Run, rules: int) -> tuple[int, list[Finding]]:
 
 
 def _others(found: Iterable[FindingGroup], chosen: Iterable[Finding]) -> Iterator[Finding]:
-    """The worst of each group that is not among the findings chosen already."""
-    there = {finding.id for finding in chosen}
-    return (group.exemplar for group in found if group.exemplar.id not in there)
+    """The worst finding of each group, unless it is among `chosen`."""
+    known = {finding.id for finding in chosen}
+    return (group.exemplar for group in found if group.exemplar.id not in known)
 
 
 def _cards(
@@ -175,7 +173,7 @@ def _cards(
     group_of = sorter(run, found)
     for finding in chosen:
         label = labels.get(finding.case, ())
-        told = {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
+        answers = _answers(finding, label)
         yield Card(
             finding,
             order[finding.rule],
@@ -183,13 +181,18 @@ def _cards(
             tuple(_pictures(finding, kept, album)),
             finding.input_sha[:SHA_DIGITS] not in kept,
             label,
-            {name: steering_turn(answer) for name, answer in told.items()},
+            {name: steering_turn(answer) for name, answer in answers.items()},
             smallest_words(run, finding),
         )
 
 
+def _answers(finding: Finding, label: Answer) -> dict[str, Answer]:
+    """What was predicted and labelled, before and after the change."""
+    return {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
+
+
 def labels_of(run: Run, cases: set[str]) -> dict[str, Answer]:
-    """The truth of the untouched `cases`, read from the head of the journal."""
+    """The labels of the untouched `cases`, from the start of the journal."""
     found: dict[str, Answer] = {}
     for row in run.rows():
         if row["kind"] != BASELINE or len(found) == len(cases):
@@ -200,7 +203,7 @@ def labels_of(run: Run, cases: set[str]) -> dict[str, Answer]:
 
 
 def _kept(folder: Path) -> dict[str, dict[str, Path]]:
-    """The kept files by the digits of their input's hash, then by sensor."""
+    """The kept files by the first digits of their input's hash, then by sensor."""
     found: dict[str, dict[str, Path]] = {}
     for file in sorted(folder.iterdir()) if folder.is_dir() else []:
         sha, _, sensor = file.stem.partition("-")
@@ -209,7 +212,7 @@ def _kept(folder: Path) -> dict[str, dict[str, Path]]:
 
 
 def _pictures(finding: Finding, kept: Mapping[str, Mapping[str, Path]], album: Album) -> Iterator[Picture]:
-    """Every input that has a picture on both sides: sweeps from above first; then a camera that saw no change but once."""
+    """The pictures of every input that both sides have: bird's-eye views first; an unchanged camera frame only once."""
     source, followup = (kept.get(sha[:SHA_DIGITS], {}) for sha in (finding.source_sha, finding.input_sha))
     above = list(album.add(finding, *(read_sweeps(album.run, side) for side in (source, followup))))
     for near, far, size in above:
@@ -230,13 +233,13 @@ def _hex(colour: tuple[int, int, int]) -> str:
 
 
 def _colours() -> dict[str, str]:
-    """What a colour of a sweep from above means."""
-    told = {**COLOURS, "any other kind": OTHER, "added points": ADDED, "region": SHADE}
-    return {name: _hex(colour) for name, colour in told.items() if name != "unknown"}
+    """The legend of a bird's-eye picture."""
+    meanings = {**COLOURS, "any other kind": OTHER, "added points": ADDED, "region": SHADE}
+    return {name: _hex(colour) for name, colour in meanings.items() if name != "unknown"}
 
 
 def _png_size(path: Path) -> tuple[int, int]:
-    """Width and height from the head of a PNG, so that the page does not jump while pictures load."""
+    """Width and height from the header of a PNG; with them the page does not move while pictures load."""
     with path.open("rb") as file:
         head = file.read(24).ljust(24, b"\1")
     width, height = struct.unpack(">II", head[16:])

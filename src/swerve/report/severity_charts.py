@@ -61,7 +61,7 @@ def _parts(curve: Curve, axis: str, top: float) -> Iterator[Markup]:
         yield text(across(point.value), BOTTOM + 17, f"{point.value:.4g}", "x")
     yield text((LEFT + RIGHT) / 2, BOTTOM + 37, axis, "x axis")
     for point in points:
-        yield draw("circle", cx=across(point.value), cy=up(point.rate), r=3, told=_tooltip(point, curve.unit))
+        yield draw("circle", cx=across(point.value), cy=up(point.rate), r=3, tooltip=_tooltip(point, curve.unit))
 
 
 def _in_order(points: Sequence[Point]) -> list[Point]:

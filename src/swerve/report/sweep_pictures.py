@@ -1,4 +1,5 @@
-"""The sweeps of a finding seen from above, drawn from what is kept of its inputs or was made of them again (LM-11)."""
+"""Bird's-eye pictures of a finding's sweeps, from the inputs that a run kept or that were rebuilt."""
+# LM-11
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ from swerve.store.view import Run
 
 PICTURES = "pictures"
 SWEEP = ".npy"
-LARGEST = 64 * 2**20  # bytes of a sweep that is drawn
-NOTHING = Boxes3D(np.zeros((0, 7)), ())
-TORN = (OSError, ValueError, TypeError, IndexError, KeyError, EOFError, MemoryError)  # of a file that somebody broke
+LARGEST = 64 * 2**20  # bytes of the largest sweep that is drawn
+NO_BOXES = Boxes3D(np.zeros((0, 7)), ())
+TORN = (OSError, ValueError, TypeError, IndexError, KeyError, EOFError, MemoryError)  # raised by damaged files
 _ID = re.compile(r"[0-9a-f]{8,64}")
 DRAWN = re.compile(rf"{_ID.pattern}-.+-(source|followup)\.png")
-Files = Mapping[str, bytes]  # by name, as `swerve.execution.finding_pictures.files_of` has them
+Files = Mapping[str, bytes]  # by name, as in `swerve.execution.finding_pictures.files_of`
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class SweepPictures:
 
 
 def drawn(finding: Finding, source: Files, followup: Files) -> Iterator[SweepPictures]:
-    """Every sweep that both sides have, from above; one that cannot be read is left out."""
-    before, after = _boxes(finding.before) or NOTHING, _boxes(finding.after) or NOTHING
+    """Every sweep that source and follow-up share, seen from above; unreadable ones are left out."""
+    before, after = _boxes(finding.before) or NO_BOXES, _boxes(finding.after) or NO_BOXES
     expected = expected_of(finding) if any(name.endswith(SWEEP) for name in source) else None
     for name in sorted(source.keys() & followup.keys()):
         clouds = [_cloud(side[name]) for side in (source, followup)] if name.endswith(SWEEP) else []
@@ -62,27 +63,27 @@ def _facts(finding: Finding) -> Mapping[str, Any]:
 
 
 def expected_of(finding: Finding) -> Boxes3D | None:
-    """What should be said of the follow-up: the answer on the source as the change maps it; None if nobody can tell.
+    """The answer on the source as the change maps it, which the follow-up should get; None if it is unknown.
 
-    Only changes with a short name are asked: who reads a run must not have to run its author's code.
+    Only changes with a registered short name are built: reading a run must not execute its author's code.
     """
     before = _boxes(finding.before)
     if before is None or not all(use in all_names() for use in _uses(finding.change)):
         return None
     try:
         return build_change(finding.change, trust=Trust(foreign=True)).map(before)
-    except Exception:  # an installed package's change may raise anything
+    except Exception:  # a change of an installed package may raise anything
         return None
 
 
 def drawn_of(run: Run, finding: Finding) -> list[Path]:
-    """The pictures from above that the report of `run` has of `finding`, the source before the follow-up."""
+    """The bird's-eye pictures of `finding` in the report of `run`, the source before the follow-up."""
     folder = (run.folder / PAGE).parent / PICTURES
     return sorted(folder.glob(f"{finding.id}-*.png"), reverse=True) if _ID.fullmatch(finding.id) else []
 
 
 def read_sweeps(run: Run, files: Mapping[str, Path]) -> dict[str, bytes]:
-    """The kept sweeps and region among the files of one input; one that leads out of the run folder is not read."""
+    """The sweeps and region among the files of one input; links that leave the run folder are not followed."""
     root = run.folder.resolve()
     wanted = (path for path in files.values() if path.suffix == SWEEP or path.name.endswith(f"-{REGION}"))
     inside = (path for path in wanted if path.resolve().is_relative_to(root) and path.is_file())
@@ -91,18 +92,18 @@ def read_sweeps(run: Run, files: Mapping[str, Path]) -> dict[str, bytes]:
 
 @dataclass
 class Album:
-    """The pictures beside a run's page, `report/pictures/`: new ones take the place of the old when all are drawn."""
+    """The pictures of a run's page, `report/pictures/`: new ones replace the old once all are drawn."""
 
     run: Run
     names: list[str] = field(default_factory=list)
 
     @property
     def folder(self) -> Path:
-        """Where the page finds them."""
+        """Their folder."""
         return (self.run.folder / PAGE).parent / PICTURES
 
     def add(self, finding: Finding, source: Files, followup: Files) -> Iterator[tuple[str, str, tuple[int, int]]]:
-        """Draw the sweeps of `finding`; their names, before and after, and their size."""
+        """Draw the sweeps of `finding`; yields the names of source and follow-up, and their size."""
         for one in drawn(finding, source, followup) if _ID.fullmatch(finding.id) else ():
             pair = {f"{finding.id}-{one.sensor}-{side}.png": getattr(one, side) for side in ("source", "followup")}
             for name, pixels in pair.items():
@@ -111,7 +112,7 @@ class Album:
             yield near, far, (one.source.shape[1], one.source.shape[0])
 
     def close(self) -> None:
-        """Put what was drawn where the page finds it, and remove what was there."""
+        """Replace the previous pictures by those drawn."""
         try:
             if self.names:
                 replace_folder(self._partial, self.folder, DRAWN)
@@ -136,13 +137,13 @@ class Album:
 
 
 def _boxes(answer: Answer) -> Boxes3D | None:
-    """The obstacles of an answer; those that are no numbers cannot be drawn."""
-    said = find(answer, Boxes3D.slot)
-    return said if isinstance(said, Boxes3D) and said.fault() is None else None
+    """The 3-D boxes of an answer; None if there are none or some number is not finite."""
+    boxes = find(answer, Boxes3D.slot)
+    return boxes if isinstance(boxes, Boxes3D) and boxes.fault() is None else None
 
 
 def _uses(change: Any) -> Iterator[str]:
-    """Every class that a change as JSON names."""
+    """Every class that an encoded change names."""
     if isinstance(change, Mapping):
         yield from (str(item) for name, item in change.items() if name == "use")
         yield from (use for item in change.values() for use in _uses(item))

@@ -1,4 +1,4 @@
-"""The embedded world written down as a data set in a format of the field, with a contact sheet."""
+"""The embedded world exported as a data set in a common format, with a contact sheet."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def _spaced(parts: Sequence[Array], join: Callable[[list[Array]], Array], gap: t
 
 
 def write_world(world: World, folder: Path, form: str) -> dict[str, int]:
-    """Write every frame of `world` as `form` to a new folder, and `contact.png` beside them; returns the counts."""
+    """Write every frame of `world` in format `form` to a new folder, with `contact.png`; returns the counts."""
     few: list[Array] = []
-    counts = export({world.split: _watched(world, few)}, folder, form, kinds=LABELLED)
+    counts = export({world.split: _sampled(world, few)}, folder, form, kinds=LABELLED)
     rows = [few[start : start + ACROSS] for start in range(0, len(few), ACROSS)]
     rows[-1] += [few[0] * 0] * (len(rows[0]) - len(rows[-1]))
     write_whole(folder / SHEET, png_bytes(contact_sheet(rows)))
     return counts
 
 
-def _watched(world: World, few: list[Array]) -> Iterator[Case]:
+def _sampled(world: World, few: list[Array]) -> Iterator[Case]:
     import cv2
 
     keys = world.keys()

@@ -157,7 +157,7 @@ class Finding:
     def origin(self) -> str:
         """Whether the change introduced the failure or it was there before (X-13); a rule may not go by the labels there."""
         labelled = {value.slot for value in self.truth} & {value.slot for value in self.after}
-        unknown = "not told by labels" if labelled else "no label"
+        unknown = "unknown origin" if labelled else "unlabelled"
         return {True: "introduced", False: "already wrong", None: unknown}[self.introduced]
 
     def as_dict(self) -> dict[str, Any]:
