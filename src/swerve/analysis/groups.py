@@ -1,9 +1,9 @@
 """Groups of findings with the same fault: one rule, kind of change, direction of the error and failure mode.
 
 The first three are a finding's `Symptom`, read from its journal row. For white-box systems, whose penultimate layer was
-recorded (`swerve.execution.finding_pictures`), the findings of a symptom are split into failure modes: clusters whose layer moved
-in directions more than 60° apart (average linkage, cosine distance `APART`). A cluster of fewer than `FEWEST` cases stays
-with the symptom's largest failure mode, as do findings without a recorded layer, so every finding is in exactly one group.
+recorded (`swerve.execution.finding_pictures`), the findings of a symptom are split into failure modes: clusters whose layer
+moved in directions more than 60° apart (average linkage, cosine distance `APART`). A cluster of fewer than `FEWEST` cases
+stays with the symptom's largest failure mode, as do findings without a recorded layer, so every finding is in one group.
 """
 
 from __future__ import annotations

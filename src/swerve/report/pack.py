@@ -16,7 +16,6 @@ from typing import Any
 from swerve.analysis.groups import smallest_words
 from swerve.core.errors import EnvironmentFault, StoreError, SwerveError
 from swerve.execution.finding_pictures import files_of
-from swerve.report.followups import made_again
 from swerve.report.followups import rebuild_inputs
 from swerve.report.sharing import Sharing
 from swerve.report.sweep_pictures import drawn
