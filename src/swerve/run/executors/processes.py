@@ -20,7 +20,7 @@ from swerve.core.errors import EnvironmentFault, ModelError
 from swerve.run.executors.worker_pool import WorkerPool
 from swerve.store.record_json import record_of
 from swerve.systems.child import Child
-from swerve.systems.wire import packed
+from swerve.systems.wire import pack_frame
 
 # Modules are found as in this process; PYTHONPATH could not name a folder with a colon in it.
 BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from swerve.run.executors.worker import main; main()"
@@ -107,7 +107,7 @@ class WorkerProcess:
 
     def _exchange(self, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         number = next(self._numbers)
-        reply = self._child.ask(packed({**question, "number": number}), number, seconds)
+        reply = self._child.ask(pack_frame({**question, "number": number}), number, seconds)
         if "error" in reply:  # not of the model, whose errors are rows, but of what is around it
             raise ModelError(str(reply["error"]))
         return reply
