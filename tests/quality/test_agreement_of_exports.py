@@ -19,7 +19,7 @@ from swerve.execution.launch import run_into
 from swerve.store.view import Run
 from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.onnx import Onnx
-from swerve.systems.quantise import quantised
+from swerve.systems.quantise import quantise_model
 from swerve.systems.steps import Divide
 from swerve.testing import FakeSource
 
@@ -80,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "n"}},
         )  # fmt: skip
     say = (SteeringDecoder(unit="radians", positive="left", kind="wheel"),)
-    quantised(Onnx(model=place / "pilot.onnx", read=(Divide(255.0),), say=say), place / "int8.onnx", FakeSource(6))
+    quantise_model(Onnx(model=place / "pilot.onnx", read=(Divide(255.0),), say=say), place / "int8.onnx", FakeSource(6))
     return place
 
 

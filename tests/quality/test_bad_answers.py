@@ -21,14 +21,14 @@ from swerve.core.system import Answer
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, Value
 from swerve.execution.answers import answer_all
 from swerve.systems.decoders import SteeringDecoder
-from swerve.systems.detections import Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
+from swerve.systems.detections import EndToEnd, SeparateOutputs, Ssd, YoloV5, YoloV8, Yolox
 from swerve.systems.detector import Detector
 from swerve.systems.function import FunctionSystem
 from swerve.systems.preprocessing import ImageView
 
 SETS = 100_000 if os.environ.get("SWERVE_SOAK") == "1" else 2_000
 SETS_AT_ONCE = 100
-HEADS: tuple[type[Detector], ...] = (EndToEnd, Dicts, YoloV5, YoloV8, Ssd, Yolox)
+HEADS: tuple[type[Detector], ...] = (EndToEnd, SeparateOutputs, YoloV5, YoloV8, Ssd, Yolox)
 ROUNDS = math.ceil(SETS / len(HEADS) / SETS_AT_ONCE)
 BAD = (
     *("nan", "inf", "minus inf", "none", "string", "wrong shape", "empty", "complex", "1e308", "object"),
@@ -81,8 +81,12 @@ DECODERS: Mapping[str, tuple[Any, Mapping[str, Array], str]] = {
     "yolov8": (YoloV8(kinds=NAMES), {"out": head(9, 6)}, "out"),
     "ssd": (Ssd(kinds=NAMES, normalised=False), {"b": head(9, 4), "s": np.full((9, 3), 0.5)}, "b"),
     "ssd scores": (Ssd(kinds=NAMES, normalised=False), {"b": head(9, 4), "s": np.full((9, 3), 0.5)}, "s"),
-    "dicts": (Dicts(kinds=NAMES), {"boxes": head(9, 4), "labels": np.ones(9), "scores": np.full(9, 0.5)}, "boxes"),
-    "dicts scores": (Dicts(kinds=NAMES), {"boxes": head(9, 4), "labels": np.ones(9), "scores": np.full(9, 0.5)}, "scores"),
+    "dicts": (SeparateOutputs(kinds=NAMES), {"boxes": head(9, 4), "labels": np.ones(9), "scores": np.full(9, 0.5)}, "boxes"),
+    "dicts scores": (
+        SeparateOutputs(kinds=NAMES),
+        {"boxes": head(9, 4), "labels": np.ones(9), "scores": np.full(9, 0.5)},
+        "scores",
+    ),
     "end to end": (EndToEnd(kinds=NAMES), {"out": np.array([[1, 1, 9, 9, 0.5, 1.0]] * 3)}, "out"),
 }
 # A head whose rows nobody counts may have any number of them.
@@ -128,7 +132,7 @@ def test_bare_outputs_are_errors(task: str, kind: str) -> None:
     sound, make = TASKS[task]
     for wrap in (lambda raw: raw, lambda raw: (raw,), lambda raw: (make(sound), raw)):
         why = check_error(among_good(lambda wrap=wrap: wrap(spoiled(sound, kind)), (make(sound),)))
-        assert "pilot must answer with a Value" in why
+        assert "pilot must return a Value" in why
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -175,7 +179,13 @@ def test_bad_outputs_are_errors(name: str, kind: str) -> None:
     decoder, outputs, which = DECODERS[name]
     raw = spoiled(outputs[which], kind)
     why = check_error(among_good(lambda: decoder({**outputs, which: raw}, VIEW), (Steering(1.0),)))
-    told = ("InputError: output", "InputError: a score is", "InputError: the outputs do not fit", "boxes2d", "steering")
+    told = (
+        "InputError: output",
+        "InputError: a score is",
+        "InputError: the outputs have different lengths",
+        "boxes2d",
+        "steering",
+    )
     assert why.startswith(told)
 
 
@@ -242,7 +252,7 @@ def outputs_of(rows: Array, kind: type[Detector]) -> dict[str, Array]:
     by_kind = np.column_stack([np.where(labels == number, scores, 0.0) for number in range(2)])
     return {
         EndToEnd: {"out": rows},
-        Dicts: {"boxes": boxes, "labels": labels, "scores": scores},
+        SeparateOutputs: {"boxes": boxes, "labels": labels, "scores": scores},
         YoloV5: {"out": np.column_stack([centred, scores, by_kind])},
         YoloV8: {"out": np.column_stack([centred, by_kind]).T},
         Ssd: {"boxes": boxes / (64, 32, 64, 32), "scores": np.column_stack([1 - scores, by_kind])},

@@ -35,7 +35,7 @@ from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
 from swerve.store.view import Run
 from swerve.systems.process import Process
-from swerve.systems.wire import packed
+from swerve.systems.wire import pack_frame
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
 from tests.quality.children import NEVER, ROOT, environment, until
@@ -47,9 +47,9 @@ STARTS = 4  # the first and three restarts
 SOURCE = FakeSource(6)
 CASES = [SOURCE[key] for key in SOURCE.keys()]
 
-HELLO = packed({"number": 0, "protocol": 1, "name": "fuzz", "fingerprint": ""})
+HELLO = pack_frame({"number": 0, "protocol": 1, "name": "fuzz", "fingerprint": ""})
 ANSWER = [Steering(1.5), Signal("brake", 0.5), Boxes2D(np.array([[1, 2, 3, 4]]), ("car",))]
-GOOD = packed({"number": 1, "answers": [ANSWER]})
+GOOD = pack_frame({"number": 1, "answers": [ANSWER]})
 
 
 def framed(header: Any, body: bytes = b"", number: int = 1) -> bytes:
@@ -168,10 +168,10 @@ def test_fuzz_would_notice_a_good_reply(tmp_path: Path) -> None:
 def test_gigabyte_of_one_line_is_refused_at_once(tmp_path: Path) -> None:
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     endless = Process((sys.executable, "-I", "-S", "-c", "while True: print('x' * 10**6, end='')"))
-    with pytest.raises(ModelError, match="it wrote 'xxxxxxxxxxxxxxxx' where a frame should start"):
+    with pytest.raises(ModelError, match="it wrote 'xxxxxxxxxxxxxxxx' instead of a frame"):
         endless(CASES)
     promising = "import sys; sys.stdout.buffer.write(b'SWRV' + bytes(4) + (10**9).to_bytes(8, 'little'))"
-    with pytest.raises(ModelError, match="ended with code 0"):
+    with pytest.raises(ModelError, match="exited with code 0"):
         Process((sys.executable, "-I", "-S", "-c", promising))(CASES)
     assert time.monotonic() - started < NEVER
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB

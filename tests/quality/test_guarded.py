@@ -95,10 +95,10 @@ def run(tmp_path: Path, file: Path) -> Run:
 
 
 ENDINGS = {
-    "hang": (Fault.TIMEOUT, r"no answer after \d+ s"),
-    "abort": (Fault.SIGNAL, r"died by signal 6 \(SIGABRT\)"),
-    "kill": (Fault.SIGNAL, r"died by signal 9 \(SIGKILL\)"),
-    "exit": (Fault.MODEL, "ended with code 0 before it answered"),
+    "hang": (Fault.TIMEOUT, r"no reply after \d+ s"),
+    "abort": (Fault.SIGNAL, r"killed by signal 6 \(SIGABRT\)"),
+    "kill": (Fault.SIGNAL, r"killed by signal 9 \(SIGKILL\)"),
+    "exit": (Fault.MODEL, "exited with code 0 before it replied"),
     "greedy": (Fault.OOM, "MemoryError"),
 }
 
@@ -214,7 +214,7 @@ def test_recorded_failure_says_how_to_ask_again(
     mood.unlink()
     assert main([*words, "--into", str(tmp_path / "run"), "--timeout", "60"]) == 3
     assert capsys.readouterr().err == first
-    assert "no answer after 1 s" in first
+    assert "no reply after 1 s" in first
     assert first.endswith(f"; as recorded in {tmp_path / 'run'}: choose another --into to ask again\n")
     assert main([*words, "--into", str(tmp_path / "other"), "--timeout", "60"]) in (0, 1)
 
@@ -241,7 +241,7 @@ def test_check_survives_follow_ups_that_fail(small: Path, mood: Path, capsys: py
     mood.write_text("abort")
     assert main(["check", str(small), "--workers", "2"]) == 0
     told = capsys.readouterr().out
-    assert "never judged: rule 'brighter': none of 2 changes tried could be judged: died by signal 6" in told
+    assert "never judged: rule 'brighter': none of 2 changes tried could be judged: killed by signal 6" in told
 
 
 def test_check_says_the_same_with_any_workers(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,5 +267,5 @@ def test_allowance_is_that_of_two_cases(run: Run, mood: Path) -> None:
     """A replay asks for the source and its follow-up: each may take as long as a case of a run."""
     mood.write_text("hang")
     again = replay_guarded(run.folder, next(run.findings()).id, allowance=replace(Allowance(), seconds=0.5))
-    assert again.verdict.why.startswith("no answer after 1 s")
+    assert again.verdict.why.startswith("no reply after 1 s")
     assert again.differs == (f"verdict differs: violated then, timeout error now ({again.verdict.why})",)

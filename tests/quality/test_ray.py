@@ -135,7 +135,7 @@ def test_findings_shrink_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
 def test_seat_tells_how_its_worker_failed(tmp_path: Path) -> None:
     seat = RayActor(str(tmp_path), [], 60.0, limits.MEMORY)
     assert not seat.sees_folder()
-    with pytest.raises(EnvironmentFault, match="a worker cannot start: ended with code 1"):
+    with pytest.raises(EnvironmentFault, match="a worker cannot start: exited with code 1"):
         seat.ask({"ask": "observe", "items": ["a"]})
 
 

@@ -260,7 +260,7 @@ def test_hang_is_ended_soon(tmp_path: Path, mood: str) -> None:
         hand = WorkerProcess(folder, (), Allowance(1.0), Pace(1.0))
         hand.ask({"ask": "observe", "items": [trial["case"]]})
         started = time.monotonic()
-        with pytest.raises(Timeout, match="no answer after 1 s"):
+        with pytest.raises(Timeout, match="no reply after 1 s"):
             hand.ask(question)
         hand.close()
         assert time.monotonic() - started < 1 + NEVER

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from swerve.core.convention import Convention
 from swerve.core.errors import InputError
 from swerve.core.values import Signal, Steering
-from swerve.systems.decoders import ACTIVATIONS, PER_METRE, Decoder, SignalDecoder, SteeringDecoder, chosen, numbers_of
+from swerve.systems.decoders import (
+    ACTIVATIONS,
+    PER_METRE,
+    Decoder,
+    SignalDecoder,
+    SteeringDecoder,
+    numbers_of,
+    select_output,
+)
 from swerve.systems.preprocessing import ImageView
 
 VIEW = ImageView(np.zeros((2, 2, 3), np.uint8), (2, 2))
@@ -23,15 +31,15 @@ BROKEN = [math.nan, math.inf, -math.inf, 1e308, -1e308]
 
 
 def test_outputs_are_chosen() -> None:
-    assert chosen(OUTPUTS, "crash") is OUTPUTS["crash"]
-    assert chosen(OUTPUTS, 0) is OUTPUTS["steer"]
-    assert chosen(OUTPUTS, -1) is OUTPUTS["whole"]
+    assert select_output(OUTPUTS, "crash") is OUTPUTS["crash"]
+    assert select_output(OUTPUTS, 0) is OUTPUTS["steer"]
+    assert select_output(OUTPUTS, -1) is OUTPUTS["whole"]
 
 
 @pytest.mark.parametrize("which", ["steering", 3, -4, None, 1.0])
 def test_unknown_outputs_are_refused(which: Any) -> None:
     with pytest.raises(InputError, match="the model has no output"):
-        chosen(OUTPUTS, which)
+        select_output(OUTPUTS, which)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +133,7 @@ def test_sound_numbers_stay_sound(activation: str) -> None:
     ("given", "index"), [([], None), ([1, 2], None), ([1, 2], 2), ([1, 2], -3), ([], 0), ([[1], [2]], None)]
 )
 def test_wrong_counts_are_refused(given: list[Any], index: int | None) -> None:
-    with pytest.raises(InputError, match=r"^output 0 holds \d numbers"):
+    with pytest.raises(InputError, match=r"^output 0 has \d numbers"):
         SteeringDecoder(**RADIANS, index=index)({"x": np.array(given, float)}, VIEW)
 
 
@@ -143,11 +151,11 @@ def test_conventions_have_no_defaults(left_out: str) -> None:
         ({**RADIANS, "positive": "up"}, "positive must be left or right"),
         ({**RADIANS, "kind": "road"}, "needs ratio"),
         ({**RADIANS, "activation": "tahn"}, "did you mean 'tanh'"),
-        ({**RADIANS, "wheelbase": 2.8}, "belong together"),
-        ({**RADIANS, "unit": PER_METRE}, "belong together"),
-        ({**RADIANS, "unit": PER_METRE, "wheelbase": 2.8}, "kind must be road"),
+        ({**RADIANS, "wheelbase": 2.8}, "requires a wheelbase in metres"),
+        ({**RADIANS, "unit": PER_METRE}, "requires a wheelbase in metres"),
+        ({**RADIANS, "unit": PER_METRE, "wheelbase": 2.8}, "requires kind 'road'"),
         ({**RADIANS, "unit": PER_METRE, "kind": "road", "wheelbase": 2.8}, "needs ratio"),
-        ({**RADIANS, "unit": PER_METRE, "kind": "road", "ratio": 15, "wheelbase": -1}, "wheelbase must be above 0"),
+        ({**RADIANS, "unit": PER_METRE, "kind": "road", "ratio": 15, "wheelbase": -1}, "wheelbase must be a number above 0"),
     ],
 )
 def test_wrong_conventions_are_refused(given: dict[str, Any], why: str) -> None:
@@ -156,5 +164,5 @@ def test_wrong_conventions_are_refused(given: dict[str, Any], why: str) -> None:
 
 
 def test_wrong_signals_are_refused() -> None:
-    with pytest.raises(InputError, match="activation = 'softmax' is not known"):
+    with pytest.raises(InputError, match="unknown activation 'softmax'"):
         SignalDecoder(name="crash", activation="softmax")

@@ -18,7 +18,7 @@ from swerve.core.errors import EnvironmentFault, InputError, SpecError
 from swerve.core.system import Activations, System, Traced, WhiteBox
 from swerve.core.values import Array, Image, Steering
 from swerve.systems.decoders import SignalDecoder, SteeringDecoder
-from swerve.systems.network import Network, Pass, in_a_row, joined, library
+from swerve.systems.network import Network, Pass, concatenate_batches, join_calls, optional_package
 from swerve.systems.steps import Divide, Resize
 from swerve.systems.torch import Torch, device_named, outputs_of
 
@@ -126,7 +126,7 @@ def test_different_shapes_name_both_cases():
 
 @pytest.mark.parametrize("fixed", [None, 2])
 def test_missing_rows_are_refused(fixed):
-    with pytest.raises(InputError, match=r"Fake: output 'sum' has \d rows for \d inputs; it needs one for each"):
+    with pytest.raises(InputError, match=r"Fake: output 'sum' has \d rows for \d inputs"):
         fake(fixed=fixed, lose=1)(CASES)
 
 
@@ -143,7 +143,7 @@ def test_unknown_layers_are_refused():
 
 
 def test_answers_must_be_values():
-    with pytest.raises(InputError, match="Fake must answer with a Value"):
+    with pytest.raises(InputError, match="Fake must return a Value"):
         fake(say=(lambda outputs, view: 3.0,))(CASES)
 
 
@@ -155,7 +155,7 @@ def test_fingerprint_follows_everything_shown():
 
 
 def test_unknown_layout_is_refused_at_once():
-    with pytest.raises(InputError, match="layout = 'cwh' is not known"):
+    with pytest.raises(InputError, match="unknown layout 'cwh'"):
         fake(layout="cwh")
 
 
@@ -165,12 +165,12 @@ def row(mean: list[list[float]], passes: int = 1) -> Activations:
 
 
 def test_calls_become_neighbouring_passes():
-    whole = joined("x", [row([[1.0], [2.0]]), row([[3.0], [4.0]])], inputs=2)
+    whole = join_calls("x", [row([[1.0], [2.0]]), row([[3.0], [4.0]])], inputs=2)
     assert (whole.mean.tolist(), whole.low.tolist(), whole.passes) == ([[1.0], [3.0], [2.0], [4.0]], [1.0, 3.0, 2.0, 4.0], 2)
 
 
 def test_batches_follow_each_other():
-    whole = in_a_row([{"x": row([[1.0], [2.0]], 2)}, {"x": row([[3.0], [4.0]], 2)}])["x"]
+    whole = concatenate_batches([{"x": row([[1.0], [2.0]], 2)}, {"x": row([[3.0], [4.0]], 2)}])["x"]
     assert (whole.mean.tolist(), whole.passes) == ([[1.0], [2.0], [3.0], [4.0]], 2)
 
 
@@ -221,7 +221,7 @@ def test_detectors_say_a_dict_per_input():
 
 
 def test_other_outputs_are_refused():
-    with pytest.raises(InputError, match="returned str, expected tensors"):
+    with pytest.raises(InputError, match="must return tensors, got str"):
         torch_system(arguments={"shape": "text"})(CASES)
 
 
@@ -249,7 +249,8 @@ def test_torch_fingerprint_follows_weights():
 
 
 @pytest.mark.parametrize(
-    ("device", "told"), [("gpu", "device = 'gpu' is not known"), ("cuda", "this machine has none"), ("mps", "has none")]
+    ("device", "told"),
+    [("gpu", "unknown device 'gpu'"), ("cuda", "not available on this machine"), ("mps", "not available")],
 )
 def test_devices_are_checked(device, told, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -265,7 +266,7 @@ def test_fastest_device_comes_first(monkeypatch):
 
 
 def test_factory_must_make_a_module():
-    with pytest.raises(InputError, match="must return a torch module, it returned int"):
+    with pytest.raises(InputError, match="must return a torch module, got int"):
         torch_system(net=lambda: 3)
 
 
@@ -288,5 +289,5 @@ def test_toml_makes_a_network():
 
 
 def test_missing_packages_are_told():
-    with pytest.raises(EnvironmentFault, match=r"there is no package 'onnxruntime_of_old'; pip install 'swerve\[onnx\]'"):
-        library("onnxruntime_of_old", "onnx")
+    with pytest.raises(EnvironmentFault, match=r"the package 'onnxruntime_of_old' is missing; pip install 'swerve\[onnx\]'"):
+        optional_package("onnxruntime_of_old", "onnx")

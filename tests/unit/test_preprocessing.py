@@ -84,7 +84,7 @@ def test_steps_are_made_in_order() -> None:
     halved = numbers(ONE, Grey(), Crop(1, 1, 5, 4), Divide(2))
     assert halved.shape == (1, 3, 4)
     assert np.array_equal(halved, numbers(ONE, Grey())[:, 1:4, 1:5] / np.float32(2))
-    with pytest.raises(InputError, match=r"^grey reads rgb or bgr, got grey"):
+    with pytest.raises(InputError, match=r"^grey needs rgb or bgr, got grey"):
         numbers(ONE, Grey(), Grey())
 
 
@@ -115,7 +115,7 @@ def test_place_is_the_last_frame() -> None:
     view = Preprocessing((Resize(4, 4),), frames="stack")(case)
     assert view.size == (6, 4)
     assert view.scale == (4 / 6, 1.0)
-    with pytest.raises(InputError, match="one size"):
+    with pytest.raises(InputError, match="different sizes after preprocessing"):
         numbers(case, frames="stack")
 
 
@@ -127,14 +127,14 @@ def test_other_sensors_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("case", "frames", "why"),
     [
-        (WINDOW, "one", r"drive/3: this network reads one image named 'camera', got a window of 3$"),
-        (ONE, "stack", r"drive/1: this network reads a window of images named 'camera', got a Image; use Windows"),
+        (WINDOW, "one", r"drive/3: this network needs one image named 'camera', got a window of 3$"),
+        (ONE, "stack", r"drive/1: this network needs a window of images named 'camera', got a Image; use Windows"),
         (Case("a", {"rear": Image(FRAMES[0])}), "one", r"a: .* named 'camera', got only rear$"),
         (Case("b", {}), "one", r"b: .* got only nothing$"),
         (Case("c", {"camera": Signal("speed", 1)}), "one", r"c: .* got a Signal$"),
         (Case("d", {"camera": Group(())}), "stack", r"d: .* got a window of 0;"),
         (Case("e", {"camera": Group((Image(FRAMES[0]),))}), "differences", r"e: .* two or more images .* a window of 1;"),
-        (Case("f", {"camera": Group((Signal("s", 1),))}), "channels", r"f: .* a window of 1 holding Signal;"),
+        (Case("f", {"camera": Group((Signal("s", 1),))}), "channels", r"f: .* a window of 1 with Signal;"),
     ],
 )
 def test_wrong_inputs_are_refused(case: Case, frames: str, why: str) -> None:
@@ -158,7 +158,7 @@ def test_unknown_words_are_refused(options: dict[str, str], hint: str) -> None:
 
 @pytest.mark.parametrize("left", [None, 3, np.zeros((4, 4)), np.zeros(())])
 def test_steps_must_leave_pictures(left: object) -> None:
-    with pytest.raises(InputError, match=r"^Leaves must leave a ImageView of rows x columns x channels, it left"):
+    with pytest.raises(InputError, match=r"^Leaves must return an ImageView of rows x columns x channels, got"):
         numbers(ONE, Leaves(left))
 
 

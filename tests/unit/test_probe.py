@@ -389,7 +389,7 @@ def test_idle_layers_are_left_out() -> None:
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_stacks_are_told(kind) -> None:
-    with pytest.warns(CoverageWarning, match="layer '.*' stacks 3 layers and shows the outputs of the last alone"):
+    with pytest.warns(CoverageWarning, match="layer '.*' returns only the outputs of the last of its 3 layers"):
         probe(kind(3, 4, num_layers=3, batch_first=True), noise(2, 5, 3), [kind.__name__])
 
 
@@ -403,12 +403,12 @@ def test_packed_sequences_are_refused() -> None:
     packed = nn.utils.rnn.pack_sequence([noise(3, 2), noise(2, 2)])
     net = nn.LSTM(2, 2)
     net.forward_plain, net.forward = net.forward, lambda batch: net.forward_plain(packed)
-    with pytest.raises(InputError, match="layer 'LSTM' must put out a plain batch of sequences"):
+    with pytest.raises(InputError, match="layer 'LSTM' must return a plain batch of sequences"):
         probe(net, noise(2, 3, 2), ["LSTM"])
 
 
 def test_uneven_rows_are_refused() -> None:
     net = nn.Sequential(nn.Linear(3, 2))
     net.forward = lambda batch: net[0](batch[:1].expand(3, 3))
-    with pytest.raises(InputError, match="put out 3 rows for 2 inputs"):
+    with pytest.raises(InputError, match="returned 3 rows for 2 inputs"):
         probe(net, noise(2, 3), ["0"])

@@ -115,7 +115,7 @@ def test_colours_are_remembered(steps: tuple[Step, ...], colours: str) -> None:
     ],
 )
 def test_colours_of_another_order_are_refused(step: Step, before: tuple[Step, ...], told: str) -> None:
-    with pytest.raises(InputError, match=rf"^(yuv|hsv) reads uint8 in rgb, got {told}; put \1 before bgr, float, divide"):
+    with pytest.raises(InputError, match=rf"^(yuv|hsv) needs uint8 in rgb, got {told}; put \1 before bgr, float, divide"):
         shown(PICTURE, *before, step)
 
 
@@ -305,27 +305,30 @@ def test_resize_leaves_no_shift(width: int, height: int) -> None:
         (lambda: Resize(0, 4), "resize: width must be a whole number of at least 1, got 0"),
         (lambda: Resize(4, 2.5), "height must be a whole number"),  # type: ignore[arg-type]
         (lambda: Resize(True, 4), "width must be a whole number"),
-        (lambda: Resize(10**5, 10**5), "more than 50000000 pixels"),
+        (lambda: Resize(10**5, 10**5), "more than 50,000,000 pixels"),
         (lambda: Resize(4, 4, "lineer"), "did you mean 'linear'"),
-        (lambda: Crop(5, 0, 5, 9), "must lie beyond left and top"),
+        (lambda: Crop(5, 0, 5, 9), "right must be greater than left"),
         (lambda: Crop(-1, 0, 5, 9), "left must be a whole number of at least 0"),
         (lambda: CropTo(5, 5, "botom"), "did you mean 'bottom'"),
-        (lambda: CropTo(5, 5, "left-top"), "is not known"),
+        (lambda: CropTo(5, 5, "left-top"), "unknown at 'left-top'"),
         (lambda: Letterbox(5, 5, at="center"), "did you mean 'centre'"),
         (lambda: Letterbox(5, 5, pad=300), "pad must be a whole number from 0 to 255"),
-        (lambda: Letterbox(5, 5, by="best"), "is not known"),
-        (lambda: Divide(0), "divide: by must be other than 0"),
-        (lambda: Multiply(math.inf), "multiply: by must be other than 0 and finite"),
-        (lambda: Normalise((1.0,), (0.0,)), "std must be other than 0"),
+        (lambda: Letterbox(5, 5, by="best"), "unknown by 'best'"),
+        (lambda: Divide(0), "divide: by must be finite and not 0"),
+        (lambda: Multiply(math.inf), "multiply: by must be finite and not 0"),
+        (lambda: Normalise((1.0,), (0.0,)), "std must be finite and not 0"),
         (lambda: Normalise((), (1.0,)), "mean must be one or more numbers"),
         (lambda: Normalise((math.nan,), (1.0,)), "mean must be one or more numbers"),
-        (lambda: shown(PICTURE, Normalise((1.0, 2.0), (1.0,))), "mean has 2 numbers, the picture 3 channels"),
-        (lambda: shown(PICTURE, Crop(0, 0, 65, 48)), "65x48 pixels from .0, 0. do not lie in the 64x48 shown"),
-        (lambda: shown(PICTURE, CropTo(64, 49)), "do not lie in the 64x48 shown"),
-        (lambda: shown(PICTURE[..., :1], Hsv()), "hsv reads three channels, got 1"),
-        (lambda: shown(PICTURE, Grey(), Grey()), "^grey reads rgb or bgr, got grey$"),
-        (lambda: shown(PICTURE, Yuv(), Grey()), "^grey reads rgb or bgr, got yuv$"),
-        (lambda: shown(PICTURE, Hsv(), Bgr()), "^bgr turns rgb, got hsv; leave one of the two out$"),
+        (lambda: shown(PICTURE, Normalise((1.0, 2.0), (1.0,))), "mean has 2 numbers, but the picture has 3 channels"),
+        (
+            lambda: shown(PICTURE, Crop(0, 0, 65, 48)),
+            "65x48 pixels from .0, 0. are not inside the picture, which is 64x48 at this step",
+        ),
+        (lambda: shown(PICTURE, CropTo(64, 49)), "are not inside the picture, which is 64x48 at this step"),
+        (lambda: shown(PICTURE[..., :1], Hsv()), "hsv needs three channels, got 1"),
+        (lambda: shown(PICTURE, Grey(), Grey()), "^grey needs rgb or bgr, got grey$"),
+        (lambda: shown(PICTURE, Yuv(), Grey()), "^grey needs rgb or bgr, got yuv$"),
+        (lambda: shown(PICTURE, Hsv(), Bgr()), "^bgr needs rgb or bgr, got hsv; remove one of the two steps$"),
     ],
 )
 def test_wrong_steps_are_refused(make: Any, why: str) -> None:

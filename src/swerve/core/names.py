@@ -69,7 +69,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "yolov5": "swerve.systems.detections:YoloV5",
             "yolov8": "swerve.systems.detections:YoloV8",
             "ssd": "swerve.systems.detections:Ssd",
-            "detections": "swerve.systems.detections:Dicts",
+            "detections": "swerve.systems.detections:SeparateOutputs",
             "end-to-end": "swerve.systems.detections:EndToEnd",
         },
         "transformations": {

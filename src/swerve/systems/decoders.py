@@ -1,4 +1,4 @@
-"""What a network's numbers mean: decoders, each a value, that word one case's outputs."""
+"""Decoders, which turn a network's outputs for one case into values such as a steering angle."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from swerve.core.arguments import check_number
 from swerve.core.convention import Convention
 from swerve.core.errors import InputError, did_you_mean
 from swerve.core.values import LARGEST_NUMBER, Array, Signal, Steering, Value
-from swerve.systems.preprocessing import ImageView
+from swerve.systems.preprocessing import ImageView, input_errors
 
 Outputs = Mapping[str, Array]  # one case's outputs by name, in the model's order, without the batch axis
-PER_METRE = "per-metre"  # one divided by the radius of the path, in metres
+PER_METRE = "per-metre"  # curvature: one divided by the radius of the path in metres
 
-# What the last layer leaves to do. NVIDIA's PilotNet ends in twice the arctangent, which its exports may lack.
+# Activations that exports may lack. NVIDIA's PilotNet ends in twice the arctangent.
 ACTIVATIONS: Mapping[str, Callable[[float], float]] = MappingProxyType(
     {
         "none": lambda number: number,
@@ -32,14 +33,14 @@ ACTIVATIONS: Mapping[str, Callable[[float], float]] = MappingProxyType(
 
 @runtime_checkable
 class Decoder(Protocol):
-    """Words one output, or several."""
+    """Turns one or several outputs into a value."""
 
     def __call__(self, outputs: Outputs, view: ImageView) -> Value:
-        """What the outputs say of the picture that was shown as `view`."""
+        """The value that the outputs mean for the picture behind `view`."""
 
 
-def chosen(outputs: Outputs, which: str | int) -> Array:
-    """One output by its name or its place."""
+def select_output(outputs: Outputs, which: str | int) -> Array:
+    """One output by name or index."""
     if isinstance(which, str) and which in outputs:
         return outputs[which]
     if isinstance(which, int) and -len(outputs) <= which < len(outputs):
@@ -48,30 +49,30 @@ def chosen(outputs: Outputs, which: str | int) -> Array:
 
 
 def numbers_of(outputs: Outputs, which: str | int) -> Array:
-    """One output as real numbers of double precision; raises `InputError` for anything that is none."""
-    given: object = chosen(outputs, which)
+    """One output as double-precision numbers; raises `InputError` if it is not an array of real numbers."""
+    given: object = select_output(outputs, which)
     try:
         array = np.asarray(given)
     except (TypeError, ValueError) as error:
-        raise InputError(f"output {which!r} is no array of numbers but {type(given).__name__}") from error
+        raise InputError(f"output {which!r} must be an array of numbers, got {type(given).__name__}") from error
     if array.dtype.kind not in "fiu":
-        raise InputError(f"output {which!r} must hold real numbers, it holds {array.dtype}")
+        raise InputError(f"output {which!r} must contain real numbers, got {array.dtype}")
     return array.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteeringDecoder:
-    """One number as an angle of the steering wheel; unit, sign and wheel have no default, published networks differ.
+    """One number as a steering angle; unit, sign and wheel have no defaults, as published networks differ.
 
     Args:
-        unit: `degrees`, `radians`, `per-metre` (1 / radius of the path), or degrees of one unit for a share of a maximum.
+        unit: `degrees`, `radians`, `per-metre` (1 / radius of the path), or the degrees of one unit, such as a maximum.
         positive: `left` or `right`.
         kind: `wheel`, the steering wheel, or `road`, the road wheels.
-        ratio: degrees of the steering wheel for one of the road wheels; None where nobody declares it.
-        wheelbase: metres from axle to axle, where the unit is `per-metre`.
-        output: the name or place of the output.
-        index: which of its numbers; None where it has but one.
-        activation: what the last layer leaves to do: `none`, `tanh`, `sigmoid` or `twice-arctan`.
+        ratio: degrees of the steering wheel for one degree of the road wheels; None if unknown.
+        wheelbase: metres between the axles, for the unit `per-metre`.
+        output: the name or index of the output.
+        index: which of its numbers to use; None if it has only one.
+        activation: a missing last activation to apply: `none`, `tanh`, `sigmoid` or `twice-arctan`.
     """
 
     unit: str | float
@@ -86,12 +87,13 @@ class SteeringDecoder:
     def __post_init__(self) -> None:
         _check_activation(self.activation)
         if (self.unit == PER_METRE) != (self.wheelbase is not None):
-            raise InputError(f"steering: unit {PER_METRE!r} and a wheelbase in metres belong together")
-        if self.wheelbase is not None and not (math.isfinite(self.wheelbase) and self.wheelbase > 0):
-            raise InputError(f"steering: wheelbase must be above 0, got {self.wheelbase!r}")
+            raise InputError(f"steering: unit {PER_METRE!r} requires a wheelbase in metres, and no other unit takes one")
+        if self.wheelbase is not None:
+            with input_errors():
+                check_number("steering: wheelbase", self.wheelbase, 0, above=True)
         if self.wheelbase is not None and self.kind != "road":
-            raise InputError(f"steering: a path turns the road wheels, kind must be road, got {self.kind!r}")
-        _ = self.convention  # checked now, not at the first answer
+            raise InputError(f"steering: unit {PER_METRE!r} requires kind 'road', got {self.kind!r}")
+        _ = self.convention  # validated now, not at the first answer
 
     def __call__(self, outputs: Outputs, view: ImageView) -> Steering:
         del view
@@ -102,7 +104,7 @@ class SteeringDecoder:
 
     @cached_property
     def convention(self) -> Convention:
-        """How the number counts, once a path is an angle."""
+        """The convention of the number, after a curvature has become an angle."""
         unit = "radians" if self.wheelbase is not None else self.unit
         return Convention(unit, self.positive, self.kind, self.ratio)
 
@@ -126,13 +128,14 @@ class SignalDecoder:
 
 
 def _number(outputs: Outputs, which: str | int, index: int | None, activation: str) -> float:
-    """One number of an output; a broken one is handed on as it is, since an activation would hide that (R20)."""
+    """One number of an output; a faulty one is returned unchanged, since an activation would hide the fault."""
+    # R20
     numbers = numbers_of(outputs, which).reshape(-1)
     if index is None and len(numbers) != 1:
-        raise InputError(f"output {which!r} holds {len(numbers)} numbers where one was expected; say which by index")
+        raise InputError(f"output {which!r} has {len(numbers)} numbers, expected one; set index to choose one")
     place = index or 0
     if not -len(numbers) <= place < len(numbers):
-        raise InputError(f"output {which!r} holds {len(numbers)} numbers, there is no index {place}")
+        raise InputError(f"output {which!r} has {len(numbers)} numbers, so index {place} does not exist")
     number = float(numbers[place])
     return ACTIVATIONS[activation](number) if _sound(number) else number
 
@@ -143,4 +146,4 @@ def _sound(number: float) -> bool:
 
 def _check_activation(given: str) -> None:
     if given not in ACTIVATIONS:
-        raise InputError(f"activation = {given!r} is not known; {did_you_mean(str(given), ACTIVATIONS)}")
+        raise InputError(f"unknown activation {given!r}; {did_you_mean(str(given), ACTIVATIONS)}")

@@ -1,8 +1,9 @@
-"""How a network is shown a picture: small steps, each a value, that remember where their pixels lie in the picture."""
+"""From a picture to a network's input: small steps that keep track of where their pixels are in the picture."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Protocol, runtime_checkable
@@ -19,40 +20,40 @@ FRAMES = ("one", "stack", "channels", "differences")
 
 @dataclass(frozen=True, eq=False)
 class ImageView:
-    """What a network is shown of one picture, and where that lies in the picture.
+    """The array that a network gets from one picture, and its position in the picture.
 
-    A point (x, y) of the picture lies at (x, y) * scale + shift of what is shown; both count from the upper left corner.
+    A point (x, y) of the picture is at (x, y) * scale + shift in the view; both have their origin in the upper left corner.
     """
 
     numbers: Array  # rows x columns x channels, bytes at first
     size: tuple[int, int]  # width and height of the picture itself
     scale: tuple[float, float] = (1.0, 1.0)
     shift: tuple[float, float] = (0.0, 0.0)
-    laid_out: tuple[int, int] | None = None  # width and height shown, once the axes are the network's own
-    colours: str = "rgb"  # what the channels are: rgb, bgr, grey, yuv or hsv
+    laid_out: tuple[int, int] | None = None  # width and height of the view, once its axes are in the network's order
+    colours: str = "rgb"  # of the channels: rgb, bgr, grey, yuv or hsv
 
     @property
     def shown(self) -> tuple[int, int]:
-        """Width and height of what is shown."""
+        """Width and height of the view."""
         return self.laid_out or (self.numbers.shape[1], self.numbers.shape[0])
 
     def back(self, xyxy: Array) -> Array:
-        """Boxes in shown pixels as boxes in the picture's, not clipped."""
+        """Boxes in pixels of the view as boxes in pixels of the picture, not clipped."""
         corners: Array = (xyxy - np.tile(self.shift, 2)) / np.tile(self.scale, 2)
         return corners
 
     def with_numbers(self, numbers: Array) -> ImageView:
-        """The same place and colours with other numbers."""
+        """The same position and colours with other numbers."""
         return replace(self, numbers=numbers)
 
     def recoloured(self, numbers: Array, colours: str) -> ImageView:
-        """The same place in other colours."""
+        """The same position in other colours."""
         return replace(self, numbers=numbers, colours=colours)
 
     def moved(
         self, numbers: Array, *, scale: tuple[float, float] = (1.0, 1.0), shift: tuple[float, float] = (0.0, 0.0)
     ) -> ImageView:
-        """Other numbers, where a point now shown at (x, y) is at (x, y) * scale + shift of them."""
+        """Other numbers, in which a point (x, y) of this view is at (x, y) * scale + shift."""
         return replace(
             self,
             numbers=numbers,
@@ -63,22 +64,22 @@ class ImageView:
 
 @runtime_checkable
 class Step(Protocol):
-    """One thing done to a picture before a network sees it."""
+    """One step of preprocessing."""
 
     def __call__(self, view: ImageView) -> ImageView:
-        """What is shown after this step."""
+        """The view after this step."""
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The way from a case to the numbers of one network input, without a batch axis.
+    """From a case to the array of one network input, without a batch axis.
 
     Args:
-        steps: what is done to every picture, in order.
-        sensor: the input that is looked at.
-        layout: `chw` or `hwc`, how rows, columns and channels follow each other.
-        frames: `one` picture; or of a window, oldest first: `stack`, a further axis in front; `channels`, side by side;
-            `differences`, each frame minus the one before, side by side.
+        steps: applied to every picture, in order.
+        sensor: the name of the input to use.
+        layout: the order of the axes, `chw` or `hwc`.
+        frames: `one` picture; or for a window, oldest first: `stack`, along a further first axis; `channels`, concatenated;
+            `differences`, each frame minus the previous one, concatenated.
     """
 
     steps: Sequence[Step]
@@ -89,17 +90,17 @@ class Preprocessing:
     def __post_init__(self) -> None:
         for what, given, known in (("layout", self.layout, LAYOUTS), ("frames", self.frames, FRAMES)):
             if given not in known:
-                raise InputError(f"{what} = {given!r} is not known; {did_you_mean(str(given), known)}")
+                raise InputError(f"unknown {what} {given!r}; {did_you_mean(str(given), known)}")
 
     def __call__(self, case: Case) -> ImageView:
-        """What the network is shown of a case: bytes where no step made other numbers of them, else float32.
+        """The network's input for a case: bytes if no step changed their type, otherwise float32.
 
-        The place is that of the last frame, the one a window's truth belongs to.
+        Its position is that of the last frame, to which the labels of a window belong.
         """
         views = [reduce(_stepped, self.steps, ImageView(image.pixels, image.size)) for image in self._images(case)]
         last = views[-1]
         if any(view.numbers.shape != last.numbers.shape for view in views):
-            raise InputError(f"{case.key}: the frames of this window do not end in one size")
+            raise InputError(f"{case.key}: the frames of this window have different sizes after preprocessing")
         return replace(last, numbers=self._laid_out([view.numbers for view in views]), laid_out=last.shown)
 
     def _laid_out(self, frames: Sequence[Array]) -> Array:
@@ -126,21 +127,28 @@ class Preprocessing:
 
     def _refusal(self, case: Case) -> str:
         given = case.inputs.get(self.sensor)
-        told = f"a {type(given).__name__}" if given is not None else f"only {', '.join(case.inputs) or 'nothing'}"
+        got = f"a {type(given).__name__}" if given is not None else f"only {', '.join(case.inputs) or 'nothing'}"
         if isinstance(given, Group):
             held = {type(value).__name__ for value in given.values}
-            told = f"a window of {len(given.values)}" + (f" holding {', '.join(sorted(held))}" if held - {"Image"} else "")
+            got = f"a window of {len(given.values)}" + (f" with {', '.join(sorted(held))}" if held - {"Image"} else "")
         if self.frames == "one":
-            return f"{case.key}: this network reads one image named '{self.sensor}', got {told}"
+            return f"{case.key}: this network needs one image named '{self.sensor}', got {got}"
         count = "two or more images" if self._fewest == 2 else "images"
-        return (
-            f"{case.key}: this network reads a window of {count} named '{self.sensor}', got {told}; use Windows(source, n)"
-        )
+        return f"{case.key}: this network needs a window of {count} named '{self.sensor}', got {got}; use Windows(source, n)"
 
 
 def _stepped(view: ImageView, step: Step) -> ImageView:
     after: object = step(view)
     if not isinstance(after, ImageView) or after.numbers.ndim != 3:
         shape = f"{after.numbers.ndim} axes" if isinstance(after, ImageView) else type(after).__name__
-        raise InputError(f"{type(step).__name__} must leave a ImageView of rows x columns x channels, it left {shape}")
+        raise InputError(f"{type(step).__name__} must return an ImageView of rows x columns x channels, got {shape}")
     return after
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn the `ValueError` of an argument's check into an `InputError`."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from error

@@ -22,7 +22,7 @@ from swerve.execution.executors.worker_pool import WorkerPool
 from swerve.store.record_json import record_of
 from swerve.store.view import Run
 from swerve.systems.child import Child
-from swerve.systems.wire import packed
+from swerve.systems.wire import pack_frame
 
 # Modules are found as in this process; PYTHONPATH could not name a folder with a colon in it.
 BOOT = (
@@ -116,7 +116,7 @@ class WorkerProcess:
 
     def _exchange(self, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         number = next(self._numbers)
-        reply = self._child.ask(packed({**question, "number": number}), number, seconds)
+        reply = self._child.ask(pack_frame({**question, "number": number}), number, seconds)
         if "error" in reply:  # not an error of the model, which would be a row
             raise ModelError(str(reply["error"]))
         return reply
