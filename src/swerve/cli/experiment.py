@@ -89,7 +89,7 @@ def experiment_verb(options: argparse.Namespace) -> int:
         console.print(Text(f"going on in {options.into}"))
     else:
         cost = module.estimate(level, subject.get("system"), subject.get("source"), **own)
-        console.print(Text(f"{options.name}, {level}: {cost.told()} in {options.into}, if all is run"))
+        console.print(Text(f"{options.name}, {level}: {cost.describe()} in {options.into}, if all is run"))
     with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as watch:
         base = Path(options.system).resolve().parent if options.system else ANYWHERE
         means = {"base": base, "trusted": tuple(options.trust), "force": options.force}
