@@ -93,7 +93,7 @@ def test_every_table_and_the_page_are_there(folder: Path) -> None:
         "Table 7",
         "Table 8",
         "Fig. 5",
-        "What they look like",
+        "Examples of violations",
     ):
         assert title in page, title
 
@@ -211,9 +211,9 @@ def test_answer_leaves_trivial_wins_out_and_tells_shortfalls() -> None:
         ],
         [],
     )  # type: ignore[list-item]
-    assert "images kept on 1 of 3 (sub-)models, with at most 10% of them run on 0." in told
-    assert "Left out, as the seeds cover as much already: 1." in told
-    assert "far by 3.5 of 9 neurons (the budget of tries ended); near though not in every search (every image was" in told
+    assert "images kept on 1 of 3 (sub-)models, with at most 10% as many run on 0." in told
+    assert "Left out, because the seeds cover as much already: 1." in told
+    assert "far by 3.5 of 9 neurons (the budget was used up); near but not in every search (the queue was empty)" in told
 
 
 def _walked(run: Run, seeds: set[int], goal: int) -> tuple[int, int, tuple[int, int] | None]:
@@ -262,9 +262,9 @@ def test_coverage_that_hardly_tells_images_apart_is_said_to(folder: Path) -> Non
     told = f"small: of the {len(covered)} neurons that untouched images cover, {len(always)} are active on every one of them"
     page = (folder / "report" / "index.html").read_text()
     assert (told in page) == (len(always) > len(covered) / 2)
-    first, second = (correlation._hardly(_lit(*sets)) for sets in (((0, 1, 2), (0, 1)), ((0, 1), (1, 2), (3,))))
+    first, second = (correlation._uniform_coverage(_lit(*sets)) for sets in (((0, 1, 2), (0, 1)), ((0, 1), (1, 2), (3,))))
     assert first.startswith("small: of the 3 neurons that untouched images cover, 2 are active on every one of them")
-    assert second == correlation._hardly(_lit((0, 1))) == ""
+    assert second == correlation._uniform_coverage(_lit((0, 1))) == ""
 
 
 def _lit(*neurons: tuple[int, ...]) -> tested.DeepTestRuns:
@@ -283,7 +283,7 @@ def test_twins_have_the_same_budget(folder: Path) -> None:
     table = rows(folder, "guidance")
     assert [(row["rival"], row["searches"]) for row in table] == [("alike", "2"), ("pairs", "2")]
     assert {row["p"] for row in table} == {""}  # two searches tell nothing
-    assert "Against alike: too few searches to tell." in (folder / "report" / "index.html").read_text()
+    assert "Against alike: too few searches for a test." in (folder / "report" / "index.html").read_text()
 
 
 def test_twin_has_the_shape_of_the_guided_search_and_other_changes(folder: Path) -> None:
@@ -300,9 +300,9 @@ def test_twin_has_the_shape_of_the_guided_search_and_other_changes(folder: Path)
         (8, 14, 0.01, 1.0, "more"),
         (8, 14, 0.01, 0.0, "less"),
         (8, 14, 0.06, 1.0, "no clear difference"),
-        (5, 14, 0.112, 1.0, "too few searches to tell"),  # 14 · 2/252: nothing could be significant
+        (5, 14, 0.112, 1.0, "too few searches for a test"),  # 14 · 2/252: nothing could be significant
         (5, 4, 0.032, 1.0, "more"),
-        (2, 14, None, 1.0, "too few searches to tell"),
+        (2, 14, None, 1.0, "too few searches for a test"),
     ],
 )
 def test_few_searches_cannot_tell(searches: int, tests: int, p: float | None, effect: float, side: str) -> None:
@@ -316,20 +316,20 @@ def rival_row(**told: object) -> tuple[object, ...]:
 
 
 def test_searches_that_all_cover_the_same_are_no_test() -> None:
-    same = guidance._tested(rank_sum([7.0] * 8, [7.0] * 8), [7.0] * 8, [7.0] * 8)
+    same = guidance._test_cells(rank_sum([7.0] * 8, [7.0] * 8), [7.0] * 8, [7.0] * 8)
     assert same == (None, None, guidance.SAME)
-    assert guidance._tested(rank_sum([7.0] * 3, [7.0, 7.0, 8.0]), [7.0] * 3, [7.0, 7.0, 8.0])[0] == 1.0
+    assert guidance._test_cells(rank_sum([7.0] * 3, [7.0, 7.0, 8.0]), [7.0] * 3, [7.0, 7.0, 8.0])[0] == 1.0
     known = [rival_row(**{"p (Holm)": None}), rival_row(**dict(zip(("p", "p (Holm)", "effect"), same, strict=True)))]
     assert [row[guidance.AGAINST.index("p (Holm)")] for row in guidance._corrected(known)] == [0.001, None]  # type: ignore[arg-type]
 
 
 def test_rows_where_nothing_can_differ_are_left_out_of_the_answer() -> None:
     same = rival_row(p=None, effect=guidance.SAME, **{"p (Holm)": None})
-    left_out = "(1 left out, where every search covers the same and nothing can differ)"
+    left_out = "(1 left out, where every search covers the same)"
     assert guidance._sides([rival_row(), same], 1) == f"more on 1, less on 0, no clear difference on 0 {left_out}"  # type: ignore[list-item]
     few = rival_row(searches=2, **{"p (Holm)": None})
-    assert guidance._sides([few, same], 0) == f"too few searches to tell {left_out}"  # type: ignore[list-item]
-    assert guidance._sides([same], 0) == "nothing to tell apart"  # type: ignore[list-item]
+    assert guidance._sides([few, same], 0) == f"too few searches for a test {left_out}"  # type: ignore[list-item]
+    assert guidance._sides([same], 0) == "every search covers the same"  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("searches", [1, 2, 3, 8, 10, 30])
@@ -401,7 +401,7 @@ def fig_5_row(*shares: float) -> tuple[object, ...]:
 
 def test_small_percentages_are_not_shown_as_zero() -> None:
     small, none = fig_5_row(0.0004, -0.00002, 0.0, 0.00094, 0.05, 0.1), fig_5_row(-0.0002, 0.0, 0.0, 0.0, 0.0, 0.3)
-    formats = diversity._shown([small, none])  # type: ignore[list-item]
+    formats = diversity._percent_formats([small, none])  # type: ignore[list-item]
     sheet = TablePanel("Fig. 5", diversity.FIG_5, (small, none), formats=formats)  # type: ignore[arg-type]
     columns = dict(zip(diversity.FIG_5, zip(*sheet.texts, strict=True), strict=True))
     assert columns["mean"] == ("+0.04%", "-0.02%")
@@ -440,7 +440,7 @@ def test_no_p_of_windows_that_share_frames(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_few_drives_are_told_beside_p(folder: Path, one_drive: Path) -> None:
-    told = "Frames of one drive are not independent, so p is too small where drives are few: small"
+    told = "Frames of one drive are not independent, so p is too small where there are few drives: small"
     assert f"{told} 4" in (folder / "report" / "index.html").read_text()
     assert f"{told} 1" in (one_drive / "report" / "index.html").read_text()
 
@@ -457,8 +457,8 @@ def test_black_box_gets_what_needs_no_look_inside(tmp_path: Path, monkeypatch: p
     experiment(Setting(tmp_path, QUICK), FakeSystem(gain=0.8, bias=1.0), FakeSource(6), "shut")
     page = (tmp_path / "report" / "index.html").read_text()
     assert rows(tmp_path, "table9") == []
-    assert "shut cannot be looked into" in page
-    assert "no torch network" in page
+    assert "shut: a black box, left out of RQ1 to RQ3" in page
+    assert "none of the systems is a torch network" in page
     assert rows(tmp_path, "table6") == []
     assert {row["model"] for row in rows(tmp_path, "table7")} == {"all models", "shut"}
 
@@ -578,7 +578,7 @@ def test_without_labels_the_own_answer_is_told(tmp_path: Path, monkeypatch: pyte
 def test_fig_6_says_that_its_difference_is_there_by_construction(folder: Path) -> None:
     assert "rank-biserial" in rows(folder, "fig6")[0]
     page = (folder / "report" / "index.html").read_text()
-    assert "Violating images were chosen for their error, so that there is a difference is no finding" in page
+    assert "Violating images were selected for their error, so there is always a difference" in page
     for note in (violations.NOTE_7, violations.NOTE_8):
         assert "guided: the images that the first search kept" in note
 
@@ -660,7 +660,7 @@ def test_one_thinned_drive_is_retrained_in_blocks(one_drive: Path) -> None:
     cases = {row["split"]: int(row["cases"]) for row in table}
     assert cases == {"random, as printed": 14, "leak-free": 12}  # 34% of 40; three blocks of four
     assert {(row["groups"], row["low"], row["high"], row["p"]) for row in table} == {("1", "", "", "")}  # all of one drive
-    assert "with 1 images left out between sides" in (one_drive / "report" / "index.html").read_text()
+    assert "with 1 unused images between sides" in (one_drive / "report" / "index.html").read_text()
 
 
 class Elsewhere(FakeSource):
@@ -680,13 +680,10 @@ def test_both_leak_free_ways_are_held_against_the_goal(tmp_path: Path, one_drive
     first, second = told.answer.split(". leak-free, more scenes: ")
     assert first.startswith("leak-free: original ")
     for answer in (first, second):
-        assert "errors in fog and rain down by 30% or more, the original one up by 5% at most" in answer
+        assert "errors in fog and rain down by at least 30%, the original error up by at most 5%" in answer
     (sheet,) = [part for part in told.parts if isinstance(part, TablePanel)]
-    assert (
-        "frames of the world's training split, rendered for this, train along (in 'leak-free, more scenes' with"
-        in sheet.note
-    )
-    assert "versions of 56% of the images, while 10% say when to stop, 66% together; frames of " in sheet.note
+    assert "frames of the world's training split are added (in 'leak-free, more scenes' with" in sheet.note
+    assert "versions of 56% of the images, with 10% for early stopping, 66% together; frames of " in sheet.note
     assert "original training" not in sheet.note
     assert "6 drives or scenes, each on one side" in sheet.note
     assert "p is Wilcoxon's signed-rank test of each group's mean difference" in sheet.note
@@ -742,14 +739,14 @@ def test_frames_of_another_world_are_refused(tmp_path: Path, monkeypatch: pytest
     setting, world = Setting(tmp_path, QUICK), World(2, 1, width=100, height=56)
     keys = rendered(setting, "scenes", world).keys()
     assert rendered(setting, "scenes", world).keys() == keys
-    for other, why in ((replace(world, drives=3), "drives 2 then, 3 now"), (replace(world, seed=1), "seed 0 then, 1 now")):
-        with pytest.raises(InputError, match=rf"scenes: holds other frames .* \({why}\); choose another --into"):
+    for other, why in ((replace(world, drives=3), "drives 2 instead of 3"), (replace(world, seed=1), "seed 0 instead of 1")):
+        with pytest.raises(InputError, match=rf"scenes: contains other frames .* \({why}\); choose another --into"):
             rendered(setting, "scenes", other)
     monkeypatch.setattr("swerve.world.source.code_digest", lambda: "edited")
     with pytest.raises(InputError, match="the world's code differs"):
         rendered(setting, "scenes", world)
     (tmp_path / "data" / "scenes.json").unlink()
-    with pytest.raises(InputError, match="nothing says which world they are of"):
+    with pytest.raises(InputError, match="their key is missing"):
         rendered(setting, "scenes", world)
 
 
@@ -757,8 +754,8 @@ def test_estimate_scales_with_the_size() -> None:
     few, many = (estimate(level, network(), FakeSource(1000)) for level in ("quick", "full"))
     assert 0 < few.seconds < many.seconds
     assert 0 < few.size < many.size
-    assert Cost(30, 2e6).told() == "about 0.5 CPU minutes and 2 MB"
-    assert Cost(7200, 5e9).told() == "about 2.0 CPU hours and 5,000 MB"
+    assert Cost(30, 2e6).describe() == "about 0.5 CPU minutes and 2 MB"
+    assert Cost(7200, 5e9).describe() == "about 2.0 CPU hours and 5,000 MB"
     assert Cost(1, 2) + Cost(3, 4) * 2 == Cost(7, 10)
 
 
@@ -812,7 +809,7 @@ def test_eq_3_takes_roots_where_asked(folder: Path, tmp_path: Path, monkeypatch:
     page = (copy / "report" / "index.html").read_text()
     assert "rmse" in page
     assert f"MSE_orig in rad² of the wheel: small {original:.4f}." in page
-    assert f"RMSE_orig in rad, which Eq. 3 takes here: small {math.sqrt(original):.4f}." in page
+    assert f"RMSE_orig in rad, which Eq. 3 uses here: small {math.sqrt(original):.4f}." in page
     assert "RMSE_orig" not in (folder / "report" / "index.html").read_text()
     with pytest.raises(InputError, match="'mse' or 'rmse', got 'mae'"):
         experiment(Setting(tmp_path / "other", QUICK), network(), FakeSource(12), "small", error="mae")

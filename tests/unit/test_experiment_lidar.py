@@ -33,7 +33,7 @@ from swerve.experiments.lidar.field import REACHES
 from swerve.experiments.lidar.paper_values import TABLE
 from swerve.experiments.lidar.retraining import ARMS, Lessons, Twice, learn, retrained
 from swerve.experiments.lidar.subject_runs import Frame
-from swerve.experiments.lidar.subjects import Kept, kept
+from swerve.experiments.lidar.subjects import CachedSweeps, cached_sweeps
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject
 from swerve.relations.obstacles import changes, count_obstacles
@@ -110,7 +110,15 @@ def test_every_table_and_the_page_are_there(folder: Path) -> None:
     written = {path.stem for path in (folder / "tables").glob("*.csv")}
     assert written == {"table", "fig3", "subset", "landed", "distance", "fewest"}
     page = (folder / "report" / "index.html").read_text()
-    for title in ("hide obstacles", "Fig. 3", "same obstacles", "Why so many", "How few points", "look like", "A/A"):
+    for title in (
+        "hide obstacles",
+        "Fig. 3",
+        "same obstacles",
+        "Where do the points lie",
+        "How few points",
+        "Examples of lost",
+        "A/A",
+    ):
         assert title in page, title
     assert list((folder / "report" / "pictures").iterdir())
 
@@ -226,7 +234,7 @@ def test_fewest_points_are_confirmed(folder: Path) -> None:
     run = Run(folder / "runs" / "small" / "fewest")
     tries = Counter(row["case"] for row in run.trials())
     page = (folder / "report" / "index.html").read_text()
-    assert f"{tries.total():,} tries" in page
+    assert f"{tries.total():,} forward passes" in page
     assert "2 hidden with 1 point each (2 confirmed, 2 vanished with 1 point each)" in page
 
 
@@ -280,7 +288,7 @@ def test_clean_twin_loses_nothing_at_any_n(tmp_path: Path) -> None:
     assert {row["count"] for row in rows(tmp_path, "subset")} == {"0"}
     assert {row["hidden"] for row in rows(tmp_path, "fewest")} <= {"False"}
     assert "none hidden of" in page
-    assert "no frame was violated" in page
+    assert "no frame is violated" in page
     assert "no obstacle was lost" in page
 
 
@@ -313,7 +321,7 @@ def test_flicker_shows_in_the_a_a_row(tmp_path: Path) -> None:
     page = made(tmp_path, Flickering(), source=Sweeps(FRAMES))
     assert [section.title for section in page.sections[:2]] == [
         "Do points outside the region hide obstacles within it?",
-        "What lost obstacles look like",
+        "Examples of lost obstacles",
     ]
     again = rows(tmp_path, "table")[0]
     assert int(again["lost"]) + int(again["gained"]) > 0
@@ -444,7 +452,7 @@ def test_a_bit_that_differs_is_counted(tmp_path: Path) -> None:
     assert {(row["lost"], row["gained"]) for row in table} == {("0", "0")}
     assert [int(row["answers changed"]) for row in table] == [0, *[FRAMES] * 6]
     page = (tmp_path / "report" / "index.html").read_text()
-    assert f"{6 * FRAMES} of its {6 * FRAMES} answers differ, though no point outside should reach it" in page
+    assert f"{6 * FRAMES} of its {6 * FRAMES} answers differ, although no point outside should reach it" in page
     assert "exactly 0" not in page
 
 
@@ -521,9 +529,9 @@ def test_pictures_show_the_vanished_first() -> None:
 
 def test_kept_sweep_is_the_world_s(tmp_path: Path) -> None:
     world = LidarWorld(drives=1)
-    source = Kept(world, tmp_path / "sweeps")
+    source = CachedSweeps(world, tmp_path / "sweeps")
     (key,) = source.keys()
-    first, again, other = source[key], Kept(world, tmp_path / "sweeps")[key], LidarWorld(drives=1)[key]
+    first, again, other = source[key], CachedSweeps(world, tmp_path / "sweeps")[key], LidarWorld(drives=1)[key]
     assert first.input_sha == again.input_sha == other.input_sha
     assert [value.digest for value in again.truth] == [value.digest for value in other.truth]
     assert (again.group, source.fingerprint()) == (other.group, world.fingerprint())
@@ -576,7 +584,7 @@ def test_network_learns_and_the_given_one_stays(tmp_path: Path) -> None:
 
 
 def test_retrained_weights_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.experiments.lidar.retraining.kept", lambda setting, count, split: Sweeps(count))
+    monkeypatch.setattr("swerve.experiments.lidar.retraining.cached_sweeps", lambda setting, count, split: Sweeps(count))
     setting, subject = Setting(tmp_path / "into", QUICK), Subject("lidar", tiny(tmp_path / "tiny.safetensors"), Sweeps(2))
     lessons = replace(SMALL.lessons, passes=3)
     first = retrained(setting, subject, lessons)
@@ -610,7 +618,7 @@ def test_region_first_gives_exactly_nothing(tmp_path: Path, monkeypatch: pytest.
 
 def test_retraining_is_told_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, QUICK, SMALL)
-    monkeypatch.setattr("swerve.experiments.lidar.retraining.kept", lambda setting, count, split: Sweeps(count))
+    monkeypatch.setattr("swerve.experiments.lidar.retraining.cached_sweeps", lambda setting, count, split: Sweeps(count))
     system = tiny(tmp_path / "tiny.safetensors")
     experiment(Setting(tmp_path / "into", QUICK), system, Sweeps(FRAMES), "tiny", retrain=True)
     table = rows(tmp_path / "into", "retrained")
@@ -679,5 +687,8 @@ def test_command_refuses_what_is_not_its_own(tmp_path: Path, capsys: pytest.Capt
 
 def test_sweeps_for_training_share_no_scene_with_the_tested(tmp_path: Path) -> None:
     setting = Setting(tmp_path)
-    groups = [{source.group(key) for key in source.keys()} for source in (kept(setting, 5), kept(setting, 5, "train"))]
+    groups = [
+        {source.group(key) for key in source.keys()}
+        for source in (cached_sweeps(setting, 5), cached_sweeps(setting, 5, "train"))
+    ]
     assert not groups[0] & groups[1]

@@ -153,9 +153,9 @@ def test_sheet_tells_the_farthest(tmp_path: Path) -> None:
     vars(system)["net"] = known()
     (sheet,) = sheets(Setting(tmp_path, QUICK), [answered(system, One()), answered(Sound(), Sweeps(1))])
     assert [row[:2] for row in sheet.rows] == [("tiny", 1)]
-    assert f"tiny: {CELL:.1f} m, while something changes as far as {3 * CELL:.1f} m" in sheet.note
-    assert "Such a point moves it by 0.1 within: tiny" in sheet.note
-    assert "Losses may reach farther" in sheet.note
+    assert f"tiny: {CELL:.1f} m, any output: {3 * CELL:.1f} m" in sheet.note
+    assert "Farthest change of objectness by 0.1: tiny" in sheet.note
+    assert "Losses may occur farther away" in sheet.note
     lines = (tmp_path / "tables" / "field.csv").read_text().splitlines()
     assert len(lines) == 2
     assert lines[1].startswith("tiny,full,")

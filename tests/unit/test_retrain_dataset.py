@@ -474,7 +474,7 @@ def test_empty_training_gets_its_line() -> None:
 
 
 def test_joined_keys_must_differ() -> None:
-    with pytest.raises(InputError, match="'fake-00000' is in two of the sources"):
+    with pytest.raises(InputError, match="'fake-00000' is in two of the joined sources"):
         Joined((FakeSource(2), FakeSource(2)))
 
 

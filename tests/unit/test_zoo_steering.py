@@ -167,7 +167,7 @@ def test_cut_frames_look_alike(height, width, top, seed):
         (
             Rambo,
             image(0),
-            r"got a Image; put the source in Windows\(source, 3\), in a campaign file use = 'windows', length = 3, source",
+            r"got a Image; wrap the source in Windows\(source, 3\), in a campaign file use = 'windows', length = 3, source",
         ),
         (Rambo, Group((image(0),) * 2), "a window of 3 images named 'camera', got a window of 2"),
         (Chauffeur, Group((Signal("speed", 1.0),) * 100), r"Windows\(source, 100\)"),

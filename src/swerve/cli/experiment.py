@@ -80,7 +80,7 @@ def experiment(options: argparse.Namespace) -> int:
         console.print(Text(f"resuming in {options.into}"))
     else:
         cost = module.estimate(level, subject.get("system"), subject.get("source"), **own)
-        console.print(Text(f"{options.name}, {level}: {cost.told()} in {options.into}, for a complete run"))
+        console.print(Text(f"{options.name}, {level}: {cost.describe()} in {options.into}, for a complete run"))
     with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as progress:
         base = Path(options.system).resolve().parent if options.system else ANYWHERE
         means = {"base": base, "trusted": tuple(options.trust), "force": options.force}

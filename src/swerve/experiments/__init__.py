@@ -1,1 +1,1 @@
-"""Published experiments, run again: the paper's questions on any system, its tables, and its printed numbers beside ours."""
+"""Published experiments repeated on any system: the paper's questions and tables, with its printed numbers beside ours."""

@@ -1,4 +1,4 @@
-"""What an experiment will cost, told before it starts: a few trials are made and scaled up."""
+"""The estimated cost of an experiment: a few trials are run and scaled up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from swerve.store.files import json_bytes, png_bytes
 from swerve.store.record_json import record_row
 from swerve.world.source import World
 
-SAMPLED = 2  # cases tried
+SAMPLED = 2  # cases measured
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Cost:
     def __mul__(self, times: float) -> Cost:
         return Cost(self.seconds * times, self.size * times)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """In words, such as `about 12.0 CPU minutes and 340 MB`."""
         minutes = self.seconds / 60
         span = f"{minutes / 60:.1f} CPU hours" if minutes >= 90 else f"{max(minutes, 0.1):.1f} CPU minutes"
@@ -46,7 +46,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Stills:
-    """A few cases that look like windows of `length` different frames, made of one picture."""
+    """A few cases with windows of `length` distinct frames, made from one picture."""
 
     picture: Image
     length: int
@@ -70,7 +70,7 @@ class Stills:
 
 
 def frame_cost() -> tuple[Cost, Image]:
-    """What one frame of the world costs, its scene included, and such a frame."""
+    """The cost of one frame of the world, including its scene, and such a frame."""
     world = World(drives=1, frames=3, seed=1)
     started = time.process_time()
     images = [world[key].inputs["camera"] for key in world.keys()]
@@ -81,13 +81,13 @@ def frame_cost() -> tuple[Cost, Image]:
 
 
 def trial_cost(campaign: Campaign, source: Source) -> Cost:
-    """What one trial of `campaign` costs, found on the first cases of `source`: every rule once."""
-    settle_threads()  # as in a run: threads that wait for each other cost many times what they do
+    """The cost of one trial of `campaign`, measured with every rule on the first cases of `source`."""
+    settle_threads()  # as in a run: threads that wait for each other cost many times more
     sampled = replace(campaign, source=source, inference_batch=SAMPLED)
     executor = InProcess(sampled)
     observe(sampled, MemoryLedger(), executor=executor)
     keys = list(source.keys())[:SAMPLED]
-    batches = [[Trial(key, rule.name, 0, _first(rule.change)) for key in keys] for rule in sampled.rules]
+    batches = [[Trial(key, rule.name, 0, _first_change(rule.change)) for key in keys] for rule in sampled.rules]
     started = time.process_time()
     records = [record for batch in executor.evaluate(batches) for record in batch]
     spent = time.process_time() - started
@@ -95,5 +95,5 @@ def trial_cost(campaign: Campaign, source: Source) -> Cost:
     return Cost(spent, written) * (1 / len(records))
 
 
-def _first(space: Space) -> Transformation | None:
+def _first_change(space: Space) -> Transformation | None:
     return next(iter(space.grid()), None)

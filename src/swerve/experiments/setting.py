@@ -1,4 +1,4 @@
-"""Where an experiment runs: its folder, how much of it is run, and who does the work."""
+"""The setting of an experiment: its folder, its size, and its workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _quiet(line: str) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """An experiment's folder and means. The same folder goes on with what was stopped: every run in it resumes."""
+    """An experiment's folder and resources. An experiment that was stopped resumes in the same folder."""
 
     into: Path
     level: str = USUAL
@@ -32,12 +32,12 @@ class Setting:
     workers: int = 0
     progress: Progress = field(default_factory=NoProgress, repr=False, compare=False)
     say: Callable[[str], None] = field(default=_quiet, repr=False, compare=False)
-    base: Path = ANYWHERE  # what the paths of a system and a source of one's own are relative to
+    base: Path = ANYWHERE  # folder that the paths of a given system and source are relative to
     trusted: tuple[str | Path, ...] = ()
     force: bool = False  # run what `swerve check` refuses
 
     def run(self, name: str, campaign: Campaign, *, workers: int | None = None, force: bool = True) -> Run:
-        """Run a campaign to its end in `runs/NAME`; unless `force`, one that cannot find anything is refused."""
+        """Run a campaign to its end in `runs/NAME`; unless `force`, `swerve check` may refuse it."""
         self.say(name)
         folder = self.into / RUNS / name
         run_into(
@@ -52,7 +52,7 @@ class Setting:
         return Run(folder)
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-        """Write `tables/NAME.csv` and say where it is, from the experiment's folder."""
+        """Write `tables/NAME.csv` and return its path, relative to the experiment's folder."""
         make_folder(self.into / TABLES)
         write_csv(self.into / TABLES / f"{name}.csv", columns, rows)
         return f"{TABLES}/{name}.csv"

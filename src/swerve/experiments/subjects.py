@@ -1,4 +1,4 @@
-"""What an experiment on steering is run on: the zoo's five on frames of the world, or a system and a source of one's own."""
+"""The subjects of the steering experiment: the zoo's five systems on rendered frames, or a given system and source."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ from swerve.transformations.photometric import images_of
 from swerve.world.source import LONGEST, World
 from swerve.zoo.steering import STEERING, Trained
 
-SCENE_FRAMES = 3  # consecutive ones of every scene: enough for a network that looks at differences
+SCENE_FRAMES = 3  # consecutive frames of every scene: enough for a network on differences
 SCENES, DRIVES, TRAINING = "scenes", "drives", "training"
 PIECE = 12  # frames rendered at a time
-NUMBERS = ("drives", "frames", "split", "seed")  # of a world
+NUMBERS = ("drives", "frames", "split", "seed")  # that identify the frames of a world
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A system under test, the cases it is tested on, and the network of the paper that it stands beside."""
+    """A system under test, its cases, and the network of the paper that it is compared with."""
 
     name: str
     system: System
     source: Source
-    like: str = ""  # the paper's name of it
+    like: str = ""  # the network's name in the paper
 
 
 @dataclass(frozen=True)
 class FrameCounts:
-    """How many frames of the world are rendered: scenes of three frames each, and longer drives for long windows."""
+    """How many frames are rendered: scenes of three frames, windows on longer drives, and training frames."""
 
     scenes: int
     windows: int
     training: int
 
     def drives(self, length: int) -> tuple[int, int]:
-        """Drives, and the frames of each, that hold as many windows of `length` frames."""
+        """The number of drives, and of frames in each, for `windows` windows of `length` frames."""
         most = LONGEST - length + 1
         count = math.ceil(self.windows / min(most, max(20, self.windows // 2)))
         return count, length - 1 + math.ceil(self.windows / count)
 
 
 def zoo(setting: Setting, frames: FrameCounts, names: Sequence[str] = tuple(STEERING)) -> list[Subject]:
-    """The zoo's steering systems, each with its seeds; frames are rendered once and lie in `data/` as a Udacity set."""
+    """The zoo's steering systems with their cases; frames are rendered once into `data/` as a Udacity set."""
     return [_zoo_subject(setting, frames, STEERING[name]) for name in names]
 
 
@@ -78,66 +78,66 @@ def _zoo_subject(setting: Setting, frames: FrameCounts, kind: type[Trained]) -> 
 
 
 def rendered(setting: Setting, name: str, world: World) -> Udacity:
-    """The frames of `world` in `data/NAME`, a folder per drive with its `steering.csv`; rendered unless they are there.
+    """The frames of `world` in `data/NAME`, a folder per drive with its `steering.csv`; rendered if they are not there.
 
-    `data/NAME.json` says which world they are of: those of another are refused.
+    `data/NAME.json` states the key of the frames: those of another world are refused.
     """
     folder = setting.into / DATA / name
     if folder.exists():
-        _refuse_others(folder, world)
+        _check_key(folder, world)
     else:
         make_folder(folder.parent, parents=True)
-        write_whole(_made_of(folder), json_bytes(_told(world)))  # before the frames, which are never there without it
+        write_whole(_key_file(folder), json_bytes(_key(world)))  # before the frames, which are never there without it
         setting.progress.begin(f"rendering {name}", len(world.keys()))
         export(_by_drive(world, setting.workers), folder, "udacity", watch=lambda: setting.progress.advance(1, 0))
     return Udacity(folder.absolute())
 
 
-def _made_of(folder: Path) -> Path:
+def _key_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.json")
 
 
-def _told(world: World) -> dict[str, object]:
-    """What tells the frames of a world from those of any other."""
+def _key(world: World) -> dict[str, object]:
+    """What distinguishes the frames of a world from those of any other."""
     numbers = {name: getattr(world, name) for name in NUMBERS}
     return {**numbers, "fingerprint": world.fingerprint()}
 
 
-def _refuse_others(folder: Path, world: World) -> None:
-    """Refuse frames that are not known to be of `world`: runs beside them have seen them."""
-    then = read_key(_made_of(folder))
-    if then != _told(world):
+def _check_key(folder: Path, world: World) -> None:
+    """Refuse frames of another world: the runs of this experiment have used them."""
+    then = read_key(_key_file(folder))
+    if then != _key(world):
         raise InputError(
-            f"{folder}: holds other frames than this experiment needs ({_difference(then, world)}); choose another --into, "
-            "or the level and seed that it was begun with"
+            f"{folder}: contains other frames than this experiment needs ({_difference(then, world)}); choose another "
+            "--into, or the level and seed that it was started with"
         )
 
 
 def _difference(then: Mapping[str, object] | None, world: World) -> str:
     if then is None:
-        return "nothing says which world they are of"
-    now = _told(world)
-    numbers = [f"{name} {then.get(name)} then, {now[name]} now" for name in NUMBERS if then.get(name) != now[name]]
+        return "their key is missing"
+    now = _key(world)
+    numbers = [f"{name} {then.get(name)} instead of {now[name]}" for name in NUMBERS if then.get(name) != now[name]]
     return ", ".join(numbers) or "the world's code differs"
 
 
 def _by_drive(world: World, workers: int) -> Mapping[str, Iterable[Case]]:
     keys = list(world.keys())
     pieces = [keys[start : start + PIECE] for start in range(0, len(keys), PIECE)]
-    seen = (one for piece in in_processes(partial(_seen, world), pieces, workers) for one in piece)
+    frames = (one for piece in in_processes(partial(_frames, world), pieces, workers) for one in piece)
     cases = (
         Case(key, {"camera": Image(pixels)}, (Steering(degrees),), world.group(key))
-        for key, (pixels, degrees) in zip(keys, seen, strict=True)
+        for key, (pixels, degrees) in zip(keys, frames, strict=True)
     )
     return {f"{world.split}-{number:04}": islice(cases, world.frames) for number in range(world.drives)}
 
 
-def _seen(world: World, keys: Sequence[str]) -> list[tuple[Array, float]]:
-    """Pixels and label of some frames, which is all that another process has to send."""
+def _frames(world: World, keys: Sequence[str]) -> list[tuple[Array, float]]:
+    """Pixels and label of some frames, which is all that a worker sends back."""
     cases = [world[key] for key in keys]
     return [(image.pixels, degrees_of(case.truth, case.key)) for case in cases for image in images_of(case)]
 
 
 def given(system: System, source: Source, count: int, name: str) -> Subject:
-    """A system and a source of one's own, `count` of its cases spread evenly."""
+    """A given system and source, with `count` cases evenly spaced."""
     return Subject(name, system, Subset(source, count))

@@ -57,19 +57,19 @@ class Split:
                 found[drive] = found.get(drive, frozenset()) | {side}
         return found
 
-    def refuse(self, told: str, name: str, side: str) -> None:
+    def refuse(self, what: str, name: str, side: str) -> None:
         """Refuse data derived from the case or frame `name` if that is known to be on another side."""
         where = self.sides.get(name, self.frames.get(name, side))
         if where != side:
             drive = self.groups.get(name)
             of = f" (drive '{drive}')" if drive else ""
-            raise InputError(f"{told} cannot enter the {side} set: '{name}'{of} is on the {where} side of the split")
+            raise InputError(f"{what} cannot enter the {side} set: '{name}'{of} is on the {where} side of the split")
 
-    def refuse_frames(self, told: str, frames: Sequence[str], side: str) -> None:
+    def refuse_frames(self, what: str, frames: Sequence[str], side: str) -> None:
         """Refuse a case that contains a frame of another side's cases."""
         for frame in frames:
             if (where := self.frames.get(frame, side)) != side:
-                raise InputError(f"{told} cannot enter the {side} set: it contains '{frame}' of the {where} side")
+                raise InputError(f"{what} cannot enter the {side} set: it contains '{frame}' of the {where} side")
 
     def refuse_origin(self, case: Case, side: str) -> None:
         """Refuse a case whose own parent or drive is on another side."""
@@ -77,12 +77,12 @@ class Split:
             self.refuse(f"'{case.key}', itself a follow-up,", case.parent, side)
         self.refuse_drive(f"'{case.key}'", case.group, side)
 
-    def refuse_drive(self, told: str, drive: str, side: str, *, whole: bool = False) -> None:
+    def refuse_drive(self, what: str, drive: str, side: str, *, whole: bool = False) -> None:
         """Refuse data of a drive without cases on `side`; if `whole`, also of a drive with cases on other sides."""
         sides = self.drives.get(drive, {side})
         if side not in sides or (whole and sides != {side}):
             others = ", ".join(sorted(sides - {side}))
-            raise InputError(f"{told} belongs to drive '{drive}', which the split has on the {others} side")
+            raise InputError(f"{what} belongs to drive '{drive}', which the split has on the {others} side")
 
     def counts(self) -> dict[str, int]:
         """How many keys each side has."""

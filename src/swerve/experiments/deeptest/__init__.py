@@ -1,4 +1,4 @@
-"""DeepTest's five research questions on the zoo's steering systems, or on a system and a source of one's own."""
+"""DeepTest's five research questions on the zoo's steering systems, or on a given system and source."""
 
 from swerve.experiments.deeptest.experiment import experiment
 

@@ -1,4 +1,5 @@
-"""What the violations look like: image and follow-up side by side, what was said as arrows, blue before, red after (X-8)."""
+"""Examples of violations: image and follow-up side by side, with the answers as arrows."""
+# X-8
 
 from __future__ import annotations
 
@@ -25,23 +26,23 @@ STEEPEST = 80.0  # degrees from upright
 
 
 def section(all_tested: Sequence[DeepTestRuns]) -> Section:
-    """The worst answer to each kind of change that the system had right before."""
+    """The worst violation that each kind of change introduced."""
     parts = tuple(made for tested in all_tested if (made := _pictures(tested)).items)
     text = (
-        "Left the image, right its follow-up. Blue: what was said of the image; red: of the follow-up; green: the label. "
-        "Each is the worst that the change introduced: the untouched image was answered within the limit.",
+        "Left: the image; right: its follow-up. Blue: the answer to the image; red: to the follow-up; green: the label. "
+        "Each is the worst violation that a change introduced: the answer to the untouched image was within the limit.",
     )
-    return Section("What they look like", text, parts, f"λ = {FACTOR}, simple changes with ε = {EPSILON:g}")
+    return Section("Examples of violations", text, parts, f"λ = {FACTOR}, simple changes with ε = {EPSILON:g}")
 
 
 def _pictures(tested: DeepTestRuns) -> PicturePanel:
     rows = sorted(_worst(tested), key=lambda row: -row["margin"])[:EACH]
-    items = tuple((_caption(row), _drawn(tested, row)) for row in rows)
+    items = tuple((_caption(row), _picture(tested, row)) for row in rows)
     return PicturePanel(tested.name, items, across=2)
 
 
 def _worst(tested: DeepTestRuns) -> Iterator[Mapping[str, Any]]:
-    """The worst introduced violation of each rule, of simple changes among those that pass Eq. 3."""
+    """The worst introduced violation of each rule; simple changes must pass Eq. 3."""
     if tested.oracle is None:
         return
     admitted = _admitted(tested, tested.oracle)
@@ -68,13 +69,13 @@ def _caption(row: Mapping[str, Any]) -> str:
     return f"{row['rule']}: {row['words']}. {row['why']}"
 
 
-def _drawn(tested: DeepTestRuns, row: Mapping[str, Any]) -> Array:
+def _picture(tested: DeepTestRuns, row: Mapping[str, Any]) -> Array:
     record = record_of(dict(row))
     assert record.change
     case = tested.subject.source[record.trial.case]
     both = [list(images_of(one))[-1].pixels for one in (case, record.change(case))]
     angles = [_degrees(values) for values in (row["before"], row["after"], row["truth"])]
-    sides = [_shown(pixels) for pixels in both]
+    sides = [_resized(pixels) for pixels in both]
     _arrows(sides[0], ((angles[2], GREEN), (angles[0], BLUE)))
     _arrows(sides[1], ((angles[2], GREEN), (angles[0], BLUE), (angles[1], RED)))
     return np.hstack(sides)
@@ -84,16 +85,16 @@ def _degrees(values: Sequence[Mapping[str, Any]]) -> float | None:
     return next((float(value["degrees"]) for value in values if value["slot"] == "steering"), None)
 
 
-def _shown(pixels: Array) -> Array:
+def _resized(pixels: Array) -> Array:
     wide = round(pixels.shape[1] * HIGH / pixels.shape[0])
     return np.ascontiguousarray(cv2.resize(pixels, (wide, HIGH), interpolation=cv2.INTER_AREA))
 
 
-def _arrows(pixels: Array, said: Sequence[tuple[float | None, tuple[int, int, int]]]) -> None:
+def _arrows(pixels: Array, angles: Sequence[tuple[float | None, tuple[int, int, int]]]) -> None:
     """Arrows from the lower edge: straight up for 0°, to the left for positive degrees of the wheel."""
     height, width = pixels.shape[:2]
     foot, length = (width // 2, height - 6), height * 0.45
-    for degrees, colour in said:
+    for degrees, colour in angles:
         if degrees is None:
             continue
         turn = math.radians(min(max(degrees, -STEEPEST), STEEPEST))

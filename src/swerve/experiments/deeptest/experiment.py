@@ -1,4 +1,4 @@
-"""The whole experiment: runs first, then a section for each question, tables and a page."""
+"""The DeepTest experiment: its runs, then a section for each research question, tables and a page."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ from swerve.zoo.steering import STEERING, Chauffeur
 
 RETRAINED = "epoch"  # the paper's Table 9 is of Epoch
 CHANGES = 70  # of Table 4
-TRIES = 40  # of a seed: ten, and ten more for each image that was kept
-REFUSED = 2  # times its tries: pairs that show too little are made as well, but of a long window only their first frame
-SHARED = 0.1  # of the work on a window is its own
-FEWER = 56  # times fewer tries of such a window: about a tenth of the cumulative set of its seeds
-OTHER_DRAWS = 1000  # between the seeds of a search and those of its rivals
-LONG = 10  # frames of a window from which on a try is dear
+TRIES = 40  # trials per seed, estimated: ten, and ten more for each image that was kept
+REFUSED = 2  # pairs made for each trial: refused pairs cost as well, except that of a long window only one frame is made
+SHARED = 0.1  # share of the work on a long window that neighbouring windows do not share
+FEWER = 56  # divides the budget of long windows: about a tenth of the cumulative set of their seeds
+OTHER_DRAWS = 1000  # between the seeds of a guided search and those of its rivals
+LONG = 10  # frames from which on a window counts as long, and its trials as expensive
 
 
 @dataclass(frozen=True)
 class DeepTestSize:
-    """How much is run: images of RQ1, 2 and 4, seeds of the search, searches of each kind, and tries of one."""
+    """The size of the experiment: images of RQ1, 2 and 4; seeds, number and budget of the searches; passes of retraining."""
 
     frames: FrameCounts
     seeds: int
     searches: int
-    budget: int  # tries of a search at most, should it not end by itself before
+    budget: int  # maximum number of trials of a search
     passes: int
 
     def of(self, subject: Subject) -> DeepTestSize:
-        """The same for one system."""
+        """The size for one system."""
         return self.at(len(frames_of(subject.source, subject.source.keys()[0])))
 
     def at(self, length: int) -> DeepTestSize:
-        """The same for images of so many frames: fewer and shorter searches where every one is a long window."""
+        """The size for images of `length` frames: fewer and shorter searches on long windows."""
         if length < LONG:
             return self
         return replace(self, seeds=self.seeds // 5, searches=1, budget=self.budget // FEWER)
@@ -80,26 +80,26 @@ def experiment(
     profile: str = PLAIN,
     error: str = MSE,
 ) -> Page:
-    """Run everything into the setting's folder, resuming what is there; its page is written there and returned."""
+    """Run everything in the setting's folder, resuming what is there; writes the page there and returns it."""
     size = SIZES[setting.level]
-    Oracle(1.0, error)  # refuses what is no error before anything is run
+    Oracle(1.0, error)  # refuses an unknown error metric before anything is run
     if system is not None and source is not None:
         subjects = [given(system, source, size.frames.scenes, name or type(system).__name__.lower())]
-        again = _own(subjects[0], size)
+        again = _given(subjects[0], size)
     else:
         subjects = zoo(setting, size.frames)
         again = _epoch(setting, subjects, size)
     tested = [replace(_tested(setting, subject, size.of(subject), profile), metric=error) for subject in subjects]
-    told = page(setting, tested, again)
-    told = replace(told, facts={**told.facts, "profile": profile, "error of Eq. 3": error})
-    write_page(told, setting.into)
-    return told
+    written = page(setting, tested, again)
+    written = replace(written, facts={**written.facts, "profile": profile, "error of Eq. 3": error})
+    write_page(written, setting.into)
+    return written
 
 
 def estimate(
     level: str, system: System | None = None, source: Source | None = None, profile: str = PLAIN, error: str = MSE
 ) -> Cost:
-    """What the experiment will cost, from a few trials of each system; the `error` costs nothing."""
+    """The estimated cost of the experiment, from a few trials of each system; `error` does not matter."""
     del error
     size, total = SIZES[level], Cost()
     if system is not None and source is not None:
@@ -107,7 +107,7 @@ def estimate(
         some = Subset(source, SAMPLED)
         length = len(frames_of(some, some.keys()[0]))
         return trial_cost(deeptest(some, system, profile=profile), some) * (
-            _trials(size, images, length) + _lessons(images, 0, size)
+            _trials(size, images, length) + _training_trials(images, 0, size)
         )
     frame, picture = frame_cost()
     drives, each = size.frames.drives(Chauffeur.view.frames)
@@ -119,20 +119,20 @@ def estimate(
         one = trial_cost(deeptest(stills, kind(), profile=profile), stills)
         total += one * _trials(size, images, kind.view.frames)
         if kind.name == RETRAINED:
-            total += Cost(one.seconds) * _lessons(images * SCENE_FRAMES, size.frames.training, size)
+            total += Cost(one.seconds) * _training_trials(images * SCENE_FRAMES, size.frames.training, size)
     return total
 
 
-def _lessons(images: int, training: int, size: DeepTestSize) -> float:
-    """About how many trials' worth of time retraining takes, if every pass is made: reading, then forward and back."""
+def _training_trials(images: int, training: int, size: DeepTestSize) -> float:
+    """The time of retraining in trials, if every pass is made: reading, then forward and backward passes."""
     learnt = 2 * (1.7 * images + training) + 3 * training if training else 2 * 1.7 * images
     return 3 * images + learnt * (1 + size.passes)
 
 
 def _trials(size: DeepTestSize, images: int, length: int) -> float:
-    """About how many trials one system has; of a long window the simple changes share most frames with their neighbours.
+    """The estimated number of trials of one system; simple changes of long windows share most frames with their neighbours.
 
-    A search mostly ends by itself, but one of long windows when its budget does: every step has neurons of its own.
+    A search usually ends with an empty queue, but on long windows by its budget: every step has neurons of its own.
     """
     table = images * (CHANGES + 2) * (SHARED if length >= LONG else 1)
     own = size.at(length)
@@ -141,7 +141,7 @@ def _trials(size: DeepTestSize, images: int, length: int) -> float:
 
 
 def page(setting: Setting, tested: Sequence[DeepTestRuns], again: Retraining | None) -> Page:
-    """The page of finished runs: their tables are written on the way."""
+    """The page of finished runs; writes their tables as well."""
     sections = (
         correlation.section(setting, tested),
         diversity.section(setting, tested),
@@ -158,21 +158,21 @@ def page(setting: Setting, tested: Sequence[DeepTestRuns], again: Retraining | N
 
 LEAD = (
     "Tian, Pei, Jana and Ray changed camera images in ways that should not change the steering angle, searched for changes "
-    "that activate new neurons, and counted wrong answers. Their five questions, asked again; their numbers stand beside "
-    "ours where the same thing was measured. Other models on other images: shapes compare, sizes do not."
+    "that activate new neurons, and counted wrong answers. This page repeats their five research questions; their numbers "
+    "stand beside ours where the same quantity was measured. Models and images differ: compare patterns, not sizes."
 )
 
 
 def _lead(tested: Sequence[DeepTestRuns]) -> tuple[str, ...]:
     black = [one.name for one in tested if one.parts is None]
-    lines = [f"{', '.join(black)} cannot be looked into: RQ1 to RQ3 leave it out."] if black else []
+    lines = [f"{', '.join(black)}: a black box, left out of RQ1 to RQ3."] if black else []
     return (*lines, *(f"{one.name}: {concern}" for one in tested for concern in _concerns(one.simple)))
 
 
 def _concerns(run: Run) -> list[str]:
-    """What `swerve check` found wrong, however slightly."""
-    told = json.loads((run.folder / HEALTH).read_text())
-    return [concern["why"] for concern in told["concerns"] if concern["level"] != "note"]
+    """The concerns of `swerve check` above the level of a note."""
+    health = json.loads((run.folder / HEALTH).read_text())
+    return [concern["why"] for concern in health["concerns"] if concern["level"] != "note"]
 
 
 def _facts(setting: Setting, tested: Sequence[DeepTestRuns]) -> dict[str, object]:
@@ -181,7 +181,7 @@ def _facts(setting: Setting, tested: Sequence[DeepTestRuns]) -> dict[str, object
 
 
 def _tested(setting: Setting, subject: Subject, size: DeepTestSize, profile: str) -> DeepTestRuns:
-    """All runs of one system; what `swerve check` refuses is refused."""
+    """All runs of one system; a system that `swerve check` refuses is refused."""
     dry = deeptest(subject.source, subject.system, profile=profile, seed=setting.seed)
     wet = deeptest(subject.source, subject.system, changes=WEATHER, coverage=False, seed=setting.seed)
     simple = setting.run(f"{subject.name}/simple", dry, force=False)
@@ -191,19 +191,19 @@ def _tested(setting: Setting, subject: Subject, size: DeepTestSize, profile: str
         return DeepTestRuns(subject, simple, weather, tuple(seeds.keys()))
     counting = COUNTINGS[COUNTING_OF[profile]]
     layout = layout_of(subject.system, seeds[seeds.keys()[0]], counting=counting)
-    # The limit of Eq. 2 is that of all images, also where the search begins with some of them.
-    searched = _searched(setting, replace(subject, source=seeds), size, _mse(simple), profile)
+    # The limit of Eq. 2 is that of all images, even though the search starts from some of them.
+    searched = _search(setting, replace(subject, source=seeds), size, _mse(simple), profile)
     return DeepTestRuns(subject, simple, weather, tuple(seeds.keys()), SubModels.of(layout), layout.layers, searched)
 
 
 def _mse(run: Run) -> float | None:
     """MSE_orig of a run in degrees²; None without labels."""
-    labels, said = untouched(run.baseline())
-    return float(np.degrees(np.sqrt(np.mean((labels - said) ** 2))) ** 2) if len(labels) else None
+    labels, answers = untouched(run.baseline())
+    return float(np.degrees(np.sqrt(np.mean((labels - answers) ** 2))) ** 2) if len(labels) else None
 
 
-def _searched(setting: Setting, subject: Subject, size: DeepTestSize, mse: float | None, profile: str) -> Guidance:
-    """Guided searches, and for each its rivals: as many tries with draws of their own, led by nothing that is covered."""
+def _search(setting: Setting, subject: Subject, size: DeepTestSize, mse: float | None, profile: str) -> Guidance:
+    """Guided searches, and for each its random rivals with as many trials and draws of their own."""
     guided: list[Run] = []
     alike: list[Run] = []
     pairs: list[Run] = []
@@ -222,7 +222,7 @@ def _searched(setting: Setting, subject: Subject, size: DeepTestSize, mse: float
 
 
 def _epoch(setting: Setting, subjects: Sequence[Subject], size: DeepTestSize) -> Retraining | None:
-    """As the paper: Epoch, on every frame of the test scenes, with frames of the training split along."""
+    """As in the paper: Epoch on every frame of the test scenes, with frames of the training split as original data."""
     chosen = next((subject for subject in subjects if subject.name == RETRAINED), None)
     if chosen is None:
         return None
@@ -231,7 +231,7 @@ def _epoch(setting: Setting, subjects: Sequence[Subject], size: DeepTestSize) ->
     return Retraining(chosen, scenes, base, size.passes)
 
 
-def _own(subject: Subject, size: DeepTestSize) -> Retraining | None:
+def _given(subject: Subject, size: DeepTestSize) -> Retraining | None:
     try:
         torch_of(subject.system)
     except InputError:

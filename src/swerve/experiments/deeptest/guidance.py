@@ -1,4 +1,5 @@
-"""RQ3: does the guided search cover more? (DT-33, Table 6), and is it the guidance that does it?"""
+"""RQ3: does the guided search cover more neurons (Table 6 of the paper), and is that due to the guidance?"""
+# DT-33
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ from swerve.store.view import Run
 
 GOAL = 0.1  # of the cumulative set's images
 SIGNIFICANT = 0.05
-FEWEST = 3  # searches of a kind before an effect has a name
-FOR, AGAINST_IT, ALIKE, TOO_FEW = "more", "less", "no clear difference", "too few searches to tell"
+FEWEST = 3  # searches of a kind from which on an effect is tested
+FOR, AGAINST_IT, ALIKE, TOO_FEW = "more", "less", "no clear difference", "too few searches for a test"
 SAME = "all cover the same"
 DONE, BUDGET = "done", "budget"
-ENDS = {DONE: "every image was done with", BUDGET: "the budget of tries ended"}
-DRAWN = 60  # spots of a curve
+ENDS = {DONE: "the queue was empty", BUDGET: "the budget was used up"}
+SPOTS = 60  # of a curve
 TABLE = (
     *("model", "neurons", "seed images", "seeds", "cumulative", "images", "searches", "guided", "kept", "tries", "ended by"),
     *("seeds/neurons", "cumulative/neurons", "guided/neurons", "cumulative/seeds", "guided/seeds", "guided/cumulative"),
@@ -36,7 +37,7 @@ TABLE = (
     *("kept to reach", "of images", "tries to reach", "tries/images"),
     *("printed neurons", "printed seeds", "printed cumulative", "printed guided", "printed kept"),
 )
-MEDIAN = ",.10g"  # a half is shown as one
+MEDIAN = ",.10g"  # shows halves
 FORMATS = {
     **dict.fromkeys(("guided", "kept", "tries", "short by", "kept to reach", "tries to reach"), MEDIAN),
     **dict.fromkeys(("seeds/neurons", "cumulative/neurons", "guided/neurons"), ".0%"),
@@ -51,40 +52,40 @@ AGAINST = (
 
 LAYERS = ("model", "layer", "kind", "neurons", "always", "ever", "never")
 LAYERS_NOTE = (
-    "a neuron is a channel of a convolution or a unit of another layer, each step of a recurrent one unless averaged. "
-    "always: active on every untouched image; ever: on some untouched image or simple follow-up; never: on none"
+    "a neuron is a channel of a convolution or a unit of another layer, counted at each step of a recurrent layer unless "
+    "averaged. always: active on every untouched image; ever: on some untouched image or simple follow-up; never: on none"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class SearchCoverage:
-    """What one search covered: the sets of its seeds and of all its tries, in order."""
+    """The coverage of one search: the sets of its seeds and of all its trials, in order."""
 
     run: Run
 
     @cached_property
     def seeds(self) -> Sets:
-        """What each seed activates."""
+        """The neurons that each seed activates."""
         return originals(seen for seen in self.run.baseline() if not seen.fault)
 
     @cached_property
     def tries(self) -> Sets:
-        """What each try that could be made activates."""
+        """The neurons that each trial with a follow-up activates."""
         return followups(self.run.trials())
 
     @cached_property
     def spent(self) -> tuple[tuple[bool, bool], ...]:
-        """Of each try that counts, whether it could be made, and whether it covered something new anywhere."""
+        """For each trial that counts, whether it has a follow-up, and whether it covered a new neuron of the whole model."""
         return tuple((row["gain"] is not None, new) for row, new in grown(self.run))
 
     @property
     def ended(self) -> str:
-        """Whether every image was done with, or the budget of tries ended before."""
+        """Whether the queue was empty or the budget used up."""
         budget = self.run.identity["campaign"]["search"].get("budget", 0)
         return BUDGET if budget and len(self.spent) >= budget else DONE
 
     def growth(self, members: Array) -> Array:
-        """Neurons of a (sub-)model covered after each try."""
+        """Neurons of a (sub-)model covered after each trial."""
         return self.tries.under(members).growth(self.seeds.under(members).union())
 
     def covered(self, members: Array) -> int:
@@ -93,11 +94,11 @@ class SearchCoverage:
         return int(growth[-1]) if len(growth) else self.seeds.under(members).covered()
 
     def kept(self) -> Array:
-        """The places among `tries` of those that covered something new, which are the images it generates."""
+        """The positions among `tries` of those that covered new neurons: the images that the search kept."""
         return np.flatnonzero([new for made, new in self.spent if made])
 
     def reached(self, members: Array, goal: int) -> tuple[int, int] | None:
-        """How many images were kept, and how many run, when a (sub-)model was covered as far as `goal`; None: never."""
+        """How many images were kept, and how many run, until `goal` neurons of a (sub-)model were covered; None: never."""
         if self.seeds.under(members).covered() >= goal:
             return 0, 0
         enough = np.flatnonzero(self.growth(members) >= goal)
@@ -105,55 +106,56 @@ class SearchCoverage:
 
 
 def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
-    """Seeds, cumulative set and guided search beside each other; then guidance against chance at the same budget."""
-    looked_into = [tested for tested in all_tested if tested.parts and tested.guidance]
-    rows = tuple(row for tested in looked_into for row in _rows(tested))
-    rivals = _corrected([row for tested in looked_into for row in _against(tested)])
+    """Seeds, cumulative set and guided search; then guided against random search with the same budget."""
+    white_boxes = [tested for tested in all_tested if tested.parts and tested.guidance]
+    rows = tuple(row for tested in white_boxes for row in _rows(tested))
+    rivals = _corrected([row for tested in white_boxes for row in _against(tested)])
     csv, csv_rivals = setting.table("table6", TABLE, rows), setting.table("guidance", AGAINST, rivals)
-    layers = tuple(row for tested in looked_into for row in _layers(tested))
+    layers = tuple(row for tested in white_boxes for row in _layers(tested))
     csv_layers = setting.table("layers", LAYERS, layers)
     numbers = dict.fromkeys(("guided: tries to reach", "rival: tries to reach"), MEDIAN)
     numbers |= {"guided covers": ",.1f", "rival covers": ",.1f", "A12": ".2f", "p": ".2g", "p (Holm)": ".2g"}
     parts: tuple[Part, ...] = (
         TablePanel("Table 6", TABLE, rows, NOTE, printed=TABLE[-5:], csv=csv, formats=FORMATS),
-        TablePanel("Guidance against chance", AGAINST, rivals, AGAINST_NOTE, csv=csv_rivals, formats=numbers),
-        TablePanel("The layers that count", LAYERS, layers, LAYERS_NOTE, csv=csv_layers, main=False),
-        *(_chart(tested) for tested in looked_into),
+        TablePanel("Guided against random search", AGAINST, rivals, AGAINST_NOTE, csv=csv_rivals, formats=numbers),
+        TablePanel("Layers that count", LAYERS, layers, LAYERS_NOTE, csv=csv_layers, main=False),
+        *(_chart(tested) for tested in white_boxes),
     )
     return Section("RQ3: does guidance cover more?", (), parts, _answer(rows, rivals))
 
 
 NOTE = (
-    "seeds: covered by the untouched images that the search began with; cumulative: by them and all their follow-ups; "
-    "guided: by them and every try; kept: tries that covered something new. To reach what the cumulative set covers it had "
-    "kept, and run, so many images: the paper counts those kept, the machine those run. Medians over the searches; none: "
-    "not all of them reached it. ended by: every image was done with, or the budget of tries was used up. A ratio to seeds "
-    "or cumulative tells how much more is covered. Where an image is a long window and every try dear, fewer seeds are "
-    "searched from, once, with fewer tries: the columns tell"
+    "seeds: neurons covered by the untouched images that the search started from; cumulative: by them and all their "
+    "follow-ups; guided: by them and every trial of the search; kept: trials that covered new neurons. kept to reach, tries "
+    "to reach: images kept and run until the search covered as much as the cumulative set (the paper counts those kept); "
+    "medians over the searches, empty if not all of them got there. ended by: the queue was empty (done) or the budget of "
+    "trials was used up (budget). A ratio to seeds or cumulative is the increase of coverage. Trials on long windows are "
+    "expensive, so these models get fewer seeds, one search and a smaller budget"
 )
 AGAINST_NOTE = (
-    "as many tries, other draws. alike: keeps an image whenever the guided search did, whatever it covers, so that changes "
-    "pile up alike; pairs: two changes of a seed, never more. Means over the searches. A12 above 0.5 speaks for guidance. "
-    "p is exact; where every search covers the same there is nothing to test: no p, and no part in Holm's correction"
+    "random searches with as many trials and other draws. alike: keeps an image whenever the guided search did, whatever it "
+    "covers, so that as many changes accumulate; pairs: two changes of a seed, never more. Means over the searches. A12 "
+    "above 0.5 is in favour of guidance. p is exact; where every search covers the same number there is nothing to test: no "
+    "p, and no part in Holm's correction"
 )
 
 
 def _answer(rows: Sequence[Row], rivals: Sequence[Row]) -> str:
     if not rows:
-        return "no system here can be looked into"
+        return "none of the systems is a white box"
     asked = [row for row in rows if _cell(row, "seeds") != _cell(row, "cumulative")]
     kept, run = (_within(asked, TABLE.index(column)) for column in ("of images", "tries/images"))
-    told = (
-        f"it covers what the cumulative set does with at most {GOAL:.0%} of its images kept on {len(kept)} of {len(asked)} "
-        f"(sub-)models, with at most {GOAL:.0%} of them run on {len(run)}. "
+    text = (
+        f"it covers as much as the cumulative set with at most {GOAL:.0%} as many images kept on {len(kept)} of "
+        f"{len(asked)} (sub-)models, with at most {GOAL:.0%} as many run on {len(run)}. "
     )
     if len(asked) < len(rows):
-        told += f"Left out, as the seeds cover as much already: {len(rows) - len(asked)}. "
+        text += f"Left out, because the seeds cover as much already: {len(rows) - len(asked)}. "
     if short := [_shortfall(row) for row in asked if _cell(row, "kept to reach") is None]:
-        told += f"It falls short on {'; '.join(short)}. "
+        text += f"It falls short on {'; '.join(short)}. "
     for rival in ("alike", "pairs"):
-        told += f"Against {rival}: {_sides([row for row in rivals if row[1] == rival], len(_tests(rivals)))}. "
-    return told.strip()
+        text += f"Against {rival}: {_sides([row for row in rivals if row[1] == rival], len(_tests(rivals)))}. "
+    return text.strip()
 
 
 def _cell(row: Row, column: str) -> object:
@@ -161,9 +163,9 @@ def _cell(row: Row, column: str) -> object:
 
 
 def _shortfall(row: Row) -> str:
-    """By how much a search missed what the cumulative set covers, and what ended it."""
+    """How many neurons of the cumulative set a search missed, and why it ended."""
     model, short, goal, ended = (_cell(row, column) for column in ("model", "short by", "cumulative", "ended by"))
-    missed = f"by {short:g} of {goal:,} neurons" if short else "though not in every search"
+    missed = f"by {short:g} of {goal:,} neurons" if short else "but not in every search"
     return f"{model} {missed} ({ENDS.get(str(ended), ended)})"
 
 
@@ -172,17 +174,17 @@ def _tests(rivals: Sequence[Row]) -> list[Row]:
 
 
 def _sides(rivals: Sequence[Row], tests: int) -> str:
-    """On how many (sub-)models guidance covers more, less, or cannot be told."""
+    """On how many (sub-)models guidance covers more, less, or without a clear difference."""
     found = [_sided(row, tests) for row in rivals if row[AGAINST.index("effect")] != SAME]
     if not found:
-        return "nothing to tell apart"
+        return "every search covers the same"
     if {*found} == {TOO_FEW}:
-        told = TOO_FEW
+        text = TOO_FEW
     else:
-        told = f"{FOR} on {found.count(FOR)}, {AGAINST_IT} on {found.count(AGAINST_IT)}, {ALIKE} on {found.count(ALIKE)}"
-        told += f", {TOO_FEW} on {found.count(TOO_FEW)}" if TOO_FEW in found else ""
+        text = f"{FOR} on {found.count(FOR)}, {AGAINST_IT} on {found.count(AGAINST_IT)}, {ALIKE} on {found.count(ALIKE)}"
+        text += f", {TOO_FEW} on {found.count(TOO_FEW)}" if TOO_FEW in found else ""
     same = len(rivals) - len(found)
-    return f"{told} ({same} left out, where every search covers the same and nothing can differ)" if same else told
+    return f"{text} ({same} left out, where every search covers the same)" if same else text
 
 
 def _within(rows: Sequence[Row], column: int) -> list[Row]:
@@ -190,7 +192,7 @@ def _within(rows: Sequence[Row], column: int) -> list[Row]:
 
 
 def _sided(row: Row, tests: int) -> str:
-    """Whether a row speaks for guidance, against it, for neither, or could not speak among so many tests."""
+    """Whether a row is in favour of guidance, against it, neither, or has too few searches for so many tests."""
     p, effect, searches = (row[AGAINST.index(column)] for column in ("p (Holm)", "A12", "searches"))
     assert isinstance(searches, int)
     if not isinstance(p, float) or not isinstance(effect, float) or least_p(searches) * tests > SIGNIFICANT:
@@ -201,13 +203,13 @@ def _sided(row: Row, tests: int) -> str:
 
 
 def least_p(searches: int) -> float:
-    """The least p of a rank-sum test of so many searches against as many: all of one side cover more than all others."""
+    """The smallest possible p of a rank-sum test of `searches` against as many."""
     p = rank_sum(range(searches), range(searches, 2 * searches)).p
     return 1.0 if p is None else p
 
 
 def _layers(tested: DeepTestRuns) -> Iterator[Row]:
-    """Each layer that counts, and how many of its neurons are always, ever and never active."""
+    """Each layer that counts, with the numbers of its neurons that are always, ever and never active."""
     size, seen = tested.originals.size, tested.originals.union() | tested.followups.union()
     always, ever = (np.unpackbits(np.asarray(bits, np.uint8), count=size) for bits in (tested.originals.shared(), seen))
     start = 0
@@ -218,7 +220,7 @@ def _layers(tested: DeepTestRuns) -> Iterator[Row]:
 
 
 def _goal(tested: DeepTestRuns, members: Array) -> tuple[int, int]:
-    """How many neurons the cumulative set of the search's seeds covers, and how many follow-ups it has."""
+    """The number of neurons that the cumulative set of the seeds covers, and of its follow-ups."""
     chosen = set(tested.seeds)
     places = [place for place, (case, _, _) in enumerate(tested.followups.keys) if case in chosen]
     first = [place for place, case in enumerate(tested.originals.keys) if case in chosen]
@@ -237,33 +239,24 @@ def _rows(tested: DeepTestRuns) -> Iterator[Row]:
         printed = TABLE_6.get(part_name(tested, part, like=True), (None,) * 4)
         size = int(members.sum())
         kept, tries = _needed(searches, members, goal)
-        told: Row = (
-            part_name(tested, part),
-            size,
-            len(tested.seeds),
-            base,
-            goal,
-            images,
-            len(searches),
-            guided,
-        )
+        first: Row = (part_name(tested, part), size, len(tested.seeds), base, goal, images, len(searches), guided)
         counts = _median([len(search.kept()) for search in searches]), _median([len(search.spent) for search in searches])
         short = _median([max(0, goal - search.covered(members)) for search in searches])
         shares = (base / size, goal / size, guided / size)
         gains = (_more(goal, base), _more(guided, base), _more(guided, goal))
         reached = (kept, _over(kept, images), tries, _over(tries, images))
         paper = GUIDED_IMAGES.get(tested.subject.like) if printed[1] is not None else None
-        yield (*told, *counts, _ended(searches), *shares, *gains, short, *reached, *printed, paper)
+        yield (*first, *counts, _ended(searches), *shares, *gains, short, *reached, *printed, paper)
 
 
 def _ended(searches: Sequence[SearchCoverage]) -> str:
-    """What ended the searches."""
+    """Why the searches ended."""
     cut = sum(search.ended == BUDGET for search in searches)
     return DONE if not cut else BUDGET if cut == len(searches) else f"{BUDGET} in {cut} of {len(searches)}"
 
 
 def _needed(searches: Sequence[SearchCoverage], members: Array, goal: int) -> tuple[float | None, float | None]:
-    """Median images kept and run until `goal` was covered; None unless every search got there."""
+    """The median numbers of images kept and run until `goal` was covered; None unless every search got there."""
     found = [search.reached(members, goal) for search in searches]
     there = [one for one in found if one is not None]
     if len(there) < len(found):
@@ -295,20 +288,20 @@ def _against(tested: DeepTestRuns) -> Iterator[Row]:
             others = [SearchCoverage(run) for run in runs]
             theirs = [float(search.covered(members)) for search in others]
             test = rank_sum(ours, theirs)
-            told: Row = (part_name(tested, part), name, len(ours), float(np.mean(ours)), float(np.mean(theirs)))
+            first: Row = (part_name(tested, part), name, len(ours), float(np.mean(ours)), float(np.mean(theirs)))
             ends = _needed(guided, members, goal)[1], _needed(others, members, goal)[1]
             there = (sum(search.reached(members, goal) is not None for search in one) for one in (guided, others))
-            yield (*told, test.effect, *_tested(test, ours, theirs), *ends, *there)
+            yield (*first, test.effect, *_test_cells(test, ours, theirs), *ends, *there)
 
 
-def _tested(test: StatisticalTest, ours: Sequence[float], theirs: Sequence[float]) -> Row:
-    """The cells p, its correction to come, and effect; where every search covers the same there is nothing to test."""
+def _test_cells(test: StatisticalTest, ours: Sequence[float], theirs: Sequence[float]) -> Row:
+    """The cells p, corrected p (still empty) and effect; no test where every search covers the same."""
     if len({*ours, *theirs}) == 1:
         return None, None, SAME
-    return (test.p, None, _named(test)) if len(ours) >= FEWEST else (None, None, None)
+    return (test.p, None, _effect_label(test)) if len(ours) >= FEWEST else (None, None, None)
 
 
-def _named(test: StatisticalTest) -> str | None:
+def _effect_label(test: StatisticalTest) -> str | None:
     if test.effect is None or not test.label or test.effect == 0.5:
         return test.label or None
     return f"{test.label}, {'for' if test.effect > 0.5 else 'against'}"
@@ -322,15 +315,15 @@ def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def _chart(tested: DeepTestRuns) -> ChartPanel:
-    """How the first search of each kind covered more and more."""
+    """Coverage over the trials of the first search of each kind."""
     assert tested.guidance
     named = {"guided": tested.guidance.guided, "alike": tested.guidance.alike, "pairs": tested.guidance.pairs}
     series = {}
     for name, runs in named.items():
         search = SearchCoverage(runs[0])
         growth = search.growth(np.ones(search.seeds.size, bool)) / search.seeds.size
-        places = np.unique(np.linspace(0, len(growth) - 1, DRAWN).astype(int)) if len(growth) else np.array([], int)
+        places = np.unique(np.linspace(0, len(growth) - 1, SPOTS).astype(int)) if len(growth) else np.array([], int)
         series[name] = [Spot(float(place + 1), float(growth[place])) for place in places]
-    drawn = lines(series, x="tries", y="neurons covered", percent=True)
+    drawn = lines(series, x="trials", y="neurons covered", percent=True)
     note = axis_note([spot.y for line in series.values() for spot in line])
-    return ChartPanel(f"{tested.name}: covered by the first search of each kind", drawn, note)
+    return ChartPanel(f"{tested.name}: coverage of the first search of each kind", drawn, note)

@@ -1,8 +1,9 @@
-"""The numbers that DeepTest's paper prints, for a column of their own (DT-30, DT-32, DT-34, DT-36, DT-37, DT-39).
+"""The numbers printed in the DeepTest paper, for columns beside ours.
 
-Known misprints are left out (D-8): Fig. 4 prints seven medians for six names, and Table 7's cell at λ = 4, ε = 0.05 repeats
-that of fog.
+Known misprints are left out: Fig. 4 prints seven medians for six names, and Table 7's cell at λ = 4, ε = 0.05 repeats that
+of fog.
 """
+# DT-30, DT-32, DT-34, DT-36, DT-37, DT-39; D-8
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ TABLE_5: Mapping[str, tuple[float, str]] = MappingProxyType(
         "Epoch": (0.78, "left < right, small"),
     }
 )
-# (sub-)model: neurons, covered by the seeds, by the cumulative set, by the guided one
+# (sub-)model: neurons; covered by the seeds, by the cumulative set, by the guided search
 TABLE_6: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
     {
         "Chauffeur cnn": (1427, 658, 1065, 1250),
@@ -46,7 +47,7 @@ TABLE_7: Mapping[str, tuple[int | None, ...]] = MappingProxyType(
         "guided": (1148, 1026, 930, 872, 820, 764, 721, 668, 637, 597),
     }
 )
-# at λ = 5 and ε = 0.03: Chauffeur, Epoch, Rambo; of the simple changes two cells of shear are all that can be placed
+# at λ = 5 and ε = 0.03; of the single simple changes, only two cells of shear can be attributed
 TABLE_8: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "shear": {"Epoch": 0, "Rambo": 23},

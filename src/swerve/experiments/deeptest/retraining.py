@@ -1,10 +1,10 @@
-"""RQ5: does training on fog and rain make the system better in fog and rain? (DT-38, Table 9)
+"""RQ5: does training on fog and rain images improve the system in fog and rain? Table 9 of the paper.
 
-Split at random, as printed, which puts neighbours of one drive on both sides; and by scenes, or blocks with gaps, whose
-figures are the ones to believe (D-33). The paper's original training data is stood in for by frames of the world's training
-split, rendered for this purpose. Then once more, with fog and rain versions of those frames too: other drives, so nothing
-leaks, and many more scenes.
+Split at random as in the paper, which puts neighbours of one drive on both sides; and leak-free by scenes, or by blocks with
+gaps. Frames of the world's training split stand for the paper's original training data. A third training uses fog and rain
+versions of those frames too: many more scenes, of other drives, so nothing leaks.
 """
+# DT-38, D-33
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from swerve.store.files import json_bytes, make_folder, write_whole
 from swerve.store.fingerprint import identity_of
 from swerve.train.loop import Checkpoint, Recipe
 
-TEST, VAL = 0.34, 0.1  # of the paper's 66% that train, a tenth of all says when to stop here: 56% train
-RATE, PATIENCE = 3e-5, 5  # small steps: so few images are soon learnt by heart
+TEST, VAL = 0.34, 0.1  # the paper trains on 66%; here a tenth of all is for early stopping, so 56% train
+RATE, PATIENCE = 3e-5, 5  # small steps: so few images are soon overfitted
 PRINTED, LEAK_FREE, MORE = "random, as printed", "leak-free", "leak-free, more scenes"
 NAME_DIGITS = 12  # of the hash in the name of a checkpoint
 MIX = 2.0  # one fog and one rain version of every training image
-BETTER, WORSE = 0.3, 0.05  # what is hoped for: fog and rain errors down by so much, the original one up by no more
+BETTER, WORSE = 0.3, 0.05  # the goal: fog and rain errors down by at least, the original error up by at most
 COLUMNS = (
     *("split", "images", "cases", "groups", "before", "after", "change", "low", "high", "p"),
     *("printed before", "printed after"),
@@ -51,7 +51,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Retraining:
-    """What to retrain, on which drives, and the frames of the world's training split that come along."""
+    """What to retrain, on which source, and further frames of the world's training split."""
 
     subject: Subject
     source: Source
@@ -60,59 +60,62 @@ class Retraining:
 
 
 def section(setting: Setting, asked: Retraining | None) -> Section:
-    """The errors before and after, on images that never trained."""
+    """The errors before and after, on held-out images."""
     title = "RQ5: does retraining help?"
     if asked is None:
         setting.table("table9", COLUMNS, ())
-        return Section(title, ("Nothing was retrained: no torch network is among the systems.",), answer="not asked")
+        return Section(title, ("Nothing was retrained: none of the systems is a torch network.",), answer="not run")
     ways = (PRINTED, LEAK_FREE, MORE) if asked.base else (PRINTED, LEAK_FREE)
-    told, failed = _by_way(setting, asked, ways)
-    short = tuple(f"{asked.subject.name} was not retrained in the way {way!r}: {why}." for way, why in failed.items())
-    if not told:
+    results, failed = _by_way(setting, asked, ways)
+    short = tuple(f"{asked.subject.name} was not retrained with the split {way!r}: {why}." for way, why in failed.items())
+    if not results:
         setting.table("table9", COLUMNS, ())
-        return Section(title, short, answer="it cannot be retrained here")
-    rows = tuple(_row(name, one) for name, compared in told.items() for one in compared)
+        return Section(title, short, answer="it cannot be retrained")
+    rows = tuple(_row(name, one) for name, compared in results.items() for one in compared)
     csv = setting.table("table9", COLUMNS, rows)
     formats = {"before": ".4f", "after": ".4f", "change": "+.1%", "low": "+.4f", "high": "+.4f", "p": ".2g"}
     sheet = TablePanel("Table 9", COLUMNS, rows, _note(asked), printed=COLUMNS[-2:], csv=csv, formats=formats)
-    believed = [way for way in (LEAK_FREE, MORE) if way in told]
-    charts = tuple(ChartPanel(f"MSE before and after, {way}", bars(_bars(told[way]), axis="rad²")) for way in believed[:1])
-    answer = ". ".join(f"{way}: {_answer(told[way])}" for way in believed) or f"there is no {LEAK_FREE} figure"
+    leak_free = [way for way in (LEAK_FREE, MORE) if way in results]
+    charts = tuple(
+        ChartPanel(f"MSE before and after, {way}", bars(_bars(results[way]), axis="rad²")) for way in leak_free[:1]
+    )
+    answer = ". ".join(f"{way}: {_answer(results[way])}" for way in leak_free) or f"there is no {LEAK_FREE} result"
     return Section(title, short, (sheet, *charts), answer)
 
 
 def _note(asked: Retraining) -> str:
-    """What the columns of Table 9 are."""
-    split = f"frames of the world's training split, rendered for this, train along (in {MORE!r} with such versions too)"
+    """The note of Table 9."""
+    base = f"frames of the world's training split are added (in {MORE!r} with fog and rain versions of them too)"
+    # D-3
     return (
         f"MSE in rad² of the wheel of {asked.subject.name}, before and after fine-tuning on fog and rain versions of "
-        f"{1 - TEST - VAL:.0%} of the images, while {VAL:.0%} say when to stop, {1 - TEST:.0%} together; "
-        f"{split if asked.base else 'what trains does so untouched too'}; measured on the other {TEST:.0%} and their fog "
-        "and rain versions. Images of one scene or drive are alike, so they are taken together: groups counts the scenes or "
-        "drives that were tested, low and high are the 95% interval of the difference from whole groups resampled, p is "
+        f"{1 - TEST - VAL:.0%} of the images, with {VAL:.0%} for early stopping, {1 - TEST:.0%} together; "
+        f"{base if asked.base else 'the training images are added untouched too'}; measured on the other {TEST:.0%} and "
+        "their fog and rain versions. Images of one scene or drive are similar, so they are grouped: groups is the number "
+        "of scenes or drives tested, low and high are the 95% interval of the difference from resampled groups, p is "
         "Wilcoxon's signed-rank test of each group's mean difference, and a single group has neither. What the paper prints "
-        f"as MSE are roots (D-3): hold its ratios against ours, not its sizes. {LEAK_FREE}: {_apart(asked.source)}"
+        f"as MSE are roots: compare its ratios with ours, not its sizes. {LEAK_FREE}: {_apart(asked.source)}"
     )
 
 
 def _by_way(setting: Setting, asked: Retraining, ways: Sequence[str]) -> tuple[dict[str, list[Compared]], dict[str, str]]:
-    """The comparison of every way that can be gone, and why the others cannot."""
-    told: dict[str, list[Compared]] = {}
+    """The comparison of every split that is possible, and why the others are not."""
+    results: dict[str, list[Compared]] = {}
     failed: dict[str, str] = {}
     for way in ways:
         try:
-            told[way] = _kept(setting, asked, way)
+            results[way] = _stored(setting, asked, way)
         except InputError as error:
-            failed[way] = str(error).partition(";")[0]  # what follows is about options of another verb
-    return told, failed
+            failed[way] = str(error).partition(";")[0]  # the rest is about options of another verb
+    return results, failed
 
 
-def _kept(setting: Setting, asked: Retraining, way: str) -> list[Compared]:
-    """The comparison of one way, from the folder where it was made before."""
+def _stored(setting: Setting, asked: Retraining, way: str) -> list[Compared]:
+    """The comparison of one split, read from the folder if it was made before."""
     path = setting.into / RUNS / asked.subject.name / f"retrained-{slug(way)}.json"
     made_of = _made_of(setting, asked, way)
-    if path.exists() and (told := json.loads(path.read_text()))["made_of"] == made_of:
-        return [_compared(row) for row in told["rows"]]
+    if path.exists() and (stored := json.loads(path.read_text()))["made_of"] == made_of:
+        return [_compared(row) for row in stored["rows"]]
     make_folder(path.parent, parents=True)
     checkpoint = Checkpoint(path.with_name(f"{path.stem}-{made_of[:NAME_DIGITS]}.checkpoint"), made_of)
     rows = list(_retrained(setting, asked, way, checkpoint))
@@ -122,12 +125,12 @@ def _kept(setting: Setting, asked: Retraining, way: str) -> list[Compared]:
 
 
 def _made_of(setting: Setting, asked: Retraining, way: str) -> str:
-    """A hash of all that decides a comparison: numbers, changes with their parameters, weights, images, code, libraries."""
-    told = identity_of(_wet(asked.source, asked, setting), setting.base)
+    """A hash of everything that a comparison depends on: numbers, changes, weights, images, code, libraries."""
+    identity = identity_of(_wet(asked.source, asked, setting), setting.base)
     cut = (TEST, VAL, Cut.blocks, _gap(asked.source))
     return digest_of(
         *(way, asked.passes, RATE, PATIENCE, MIX, cut, setting.seed),
-        *(told["swerve"], told["fingerprints"], told["libraries"], told["campaign"]["rule"]),
+        *(identity["swerve"], identity["fingerprints"], identity["libraries"], identity["campaign"]["rule"]),
         asked.base.fingerprint() if asked.base else None,
     )
 
@@ -160,7 +163,7 @@ def _retrained(setting: Setting, asked: Retraining, way: str, checkpoint: Checkp
 
 
 def _gap(source: Source) -> int:
-    """Cases left free beside a block: three seconds of the drive before it was thinned, a third of a block at most."""
+    """Unused cases beside a block: three seconds of the full drive, but at most a third of a block."""
     keys = source.keys()
     whole = len(source.source.keys()) if isinstance(source, Subset) else len(keys)
     shortest = min(Counter(group_of(source, key) for key in keys).values())
@@ -168,11 +171,11 @@ def _gap(source: Source) -> int:
 
 
 def _apart(source: Source) -> str:
-    """How a leak-free split keeps its sides apart."""
+    """How the leak-free split separates its sides."""
     drives = len({group_of(source, key) for key in source.keys()})
     if drives >= len(SIDES):
         return f"{drives} drives or scenes, each on one side"
-    return f"{Cut.blocks} blocks of a drive, each on one side, with {_gap(source)} images left out between sides"
+    return f"{Cut.blocks} blocks of a drive, each on one side, with {_gap(source)} unused images between sides"
 
 
 def _wet(source: Source, asked: Retraining, setting: Setting) -> Campaign:
@@ -180,14 +183,14 @@ def _wet(source: Source, asked: Retraining, setting: Setting) -> Campaign:
 
 
 def _more(base: Source, asked: Retraining, setting: Setting) -> Source:
-    """Frames of the training split with fog and rain versions of their own."""
+    """Frames of the training split with their fog and rain versions."""
     campaign, keys = _wet(base, asked, setting), base.keys()
     everything = Split(GROUPS, dict.fromkeys(keys, TRAIN), {key: group_of(base, key) for key in keys})
     drawn = DrawnFollowups(campaign, campaign.rules, setting.seed, setting.progress).of(keys, MIX)
     return Joined((base, Examples(base, drawn, everything)))
 
 
-def _named(row: Compared) -> str:
+def _images(row: Compared) -> str:
     return row.data.removeprefix("synthetic, ")
 
 
@@ -196,10 +199,10 @@ def _share(row: Compared) -> float | None:
 
 
 def _row(split: str, row: Compared) -> Row:
-    printed = TABLE_9.get(_named(row), (None, None))
+    printed = TABLE_9.get(_images(row), (None, None))
     return (
         split,
-        _named(row),
+        _images(row),
         row.cases,
         row.groups,
         row.before,
@@ -213,17 +216,17 @@ def _row(split: str, row: Compared) -> Row:
 
 
 def _bars(rows: Sequence[Compared]) -> dict[str, dict[str, Bar]]:
-    return {_named(row): {"before": Bar(row.before), "after": Bar(row.after)} for row in rows}
+    return {_images(row): {"before": Bar(row.before), "after": Bar(row.after)} for row in rows}
 
 
 def _answer(rows: Sequence[Compared]) -> str:
-    shares = {_named(row): _share(row) for row in rows}
-    told = ", ".join(f"{name} {share:+.0%}" for name, share in shares.items() if share is not None)
+    shares = {_images(row): _share(row) for row in rows}
+    errors = ", ".join(f"{name} {share:+.0%}" for name, share in shares.items() if share is not None)
     wet = [share for name, share in shares.items() if name != "original"]
     fine = (
         bool(wet)
         and all(share is not None and share <= -BETTER for share in wet)
         and (shares.get("original") or 0.0) <= WORSE
     )
-    goal = f"errors in fog and rain down by {BETTER:.0%} or more, the original one up by {WORSE:.0%} at most"
-    return f"{told}; {'that is' if fine else 'short of'} {goal}"
+    goal = f"errors in fog and rain down by at least {BETTER:.0%}, the original error up by at most {WORSE:.0%}"
+    return f"{errors}; the goal ({goal}) is {'' if fine else 'not '}reached"

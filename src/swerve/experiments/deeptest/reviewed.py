@@ -1,4 +1,5 @@
-"""RQ4's last step: how many of the violations are false, as people see them? (DT-35, DT-37)"""
+"""RQ4, last step: how many of the violations are false positives according to reviewers?"""
+# DT-35, DT-37
 
 from __future__ import annotations
 
@@ -27,22 +28,22 @@ COLUMNS = (
     *("to mark", "printed false"),
 )
 NOTE = (
-    f"violations at λ = {FACTOR}, ε = {EPSILON:g}, and what reviewers made of them; mark findings with the command, which "
-    "opens those of its row alone, and run the experiment again: marks are read from the run folders. The paper found 130 "
-    "of 6,339 false, 2.05%"
+    f"violations at λ = {FACTOR}, ε = {EPSILON:g}, and how reviewers marked them. The command opens the findings of its row "
+    "for review; then run the experiment again, which reads the marks from the run folders. In the paper 130 of 6,339, "
+    "2.05%, are false"
 )
 
 
 def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
-    """What people have marked so far, with the share of false positives and its interval."""
+    """The marks so far, with the share of false positives and its interval."""
     judged = [tested for tested in all_tested if tested.oracle]
     rows = (*(row for tested in judged for row in _rows(setting, tested)), *_totals(judged))
     csv = setting.table("review", COLUMNS, rows)
     formats = {"false share": ".1%", "low": ".1%", "high": ".1%"}
     marked = sum(number for row in rows if row[1] == "all" and row[0] != ALL and isinstance(number := row[3], int))
-    answer = f"{marked:,} violations are marked so far" if marked else "nobody has marked a violation yet"
+    answer = f"{marked:,} violations have been marked so far" if marked else "no violation has been marked yet"
     sheet = TablePanel("False positives", COLUMNS, rows, NOTE, printed=COLUMNS[-1:], csv=csv, formats=formats)
-    return Section("RQ4: how many of them are false?", parts=(sheet,), answer=answer)
+    return Section("RQ4: how many of the violations are false?", parts=(sheet,), answer=answer)
 
 
 def _rows(setting: Setting, tested: DeepTestRuns) -> Iterator[Row]:
@@ -57,7 +58,7 @@ def _rows(setting: Setting, tested: DeepTestRuns) -> Iterator[Row]:
 
 
 def _command(setting: Setting, model: str, name: str, ids: Collection[str], run: Run) -> str | None:
-    """What opens the violations that count, whose ids are written to a file; None where there is nothing to mark."""
+    """The command that opens the violations of a row, whose ids are written to a file; None if there are none."""
     file = setting.into / TABLES / f"review-{slug(model)}-{name}.txt"
     make_folder(file.parent)
     write_whole(file, "".join(f"{one}\n" for one in sorted(ids)).encode())
@@ -65,7 +66,7 @@ def _command(setting: Setting, model: str, name: str, ids: Collection[str], run:
 
 
 def _totals(judged: Sequence[DeepTestRuns]) -> Iterator[Row]:
-    """Each kind of change over all models, beside what the paper prints."""
+    """Each kind of change over all models, beside the paper's number."""
     found: dict[str, list[tuple[int, Counter[Mark]]]] = {}
     for tested in judged:
         for name, ids, run in _violations(tested):
@@ -83,7 +84,7 @@ def _row(model: str, name: str, found: int, counts: Counter[Mark], where: str | 
 
 
 def _violations(tested: DeepTestRuns) -> Iterator[tuple[str, set[str], Run]]:
-    """The ids of the violations that count, run by run."""
+    """The ids of the violations that count, by run."""
     oracle = tested.oracle
     assert oracle
     passes = oracle.kept(tested.angles, EPSILON)

@@ -1,4 +1,5 @@
-"""The second reading of RQ4, which needs no labels (D-28): how far do changes move the model's own answer?"""
+"""The second reading of RQ4, which needs no labels: how far do changes move the model's own answer?"""
+# D-28
 
 from __future__ import annotations
 
@@ -15,23 +16,23 @@ from swerve.report.cells import Row
 from swerve.report.experiment_page import TablePanel
 
 TOLERANCES = (2, 5, 10, 20, 30)  # degrees of the wheel
-SLACK = 1e-9  # degrees, that turning them into radians and back may cost
+SLACK = 1e-9  # degrees: rounding error of the conversion to radians and back
 COLUMNS = ("model", "change", "follow-ups", *(f"> {degrees}°" for degrees in TOLERANCES))
 NOTE = (
-    "follow-ups on which the answer is more than so many degrees of the wheel from that on the untouched image; no label is "
-    "asked, and Eq. 3 chooses nothing; guided: the images that the first search kept"
+    "follow-ups whose answer differs from that to the untouched image by more than so many degrees of the wheel; labels and "
+    "Eq. 3 are not used; guided: the images that the first search kept"
 )
 
 
 def sheet(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> TablePanel:
-    """How many follow-ups moved the answer by more than each tolerance, by model and change."""
+    """The number of follow-ups that moved the answer by more than each tolerance, by model and change."""
     rows = tuple(row for tested in all_tested for row in _rows(tested))
     csv = setting.table("shifts", COLUMNS, rows)
-    return TablePanel("By how much changes move the answer", COLUMNS, rows, NOTE, csv=csv)
+    return TablePanel("How far changes move the answer", COLUMNS, rows, NOTE, csv=csv)
 
 
-def told(all_tested: Sequence[DeepTestRuns]) -> str:
-    """How many follow-ups of each kind moved the answer by more than the usual tolerance."""
+def describe_shifts(all_tested: Sequence[DeepTestRuns]) -> str:
+    """How many follow-ups of each kind moved the answer by more than the default tolerance."""
     found: dict[str, list[Array]] = {"simple": [_moved(tested.angles) for tested in all_tested]}
     for tested in all_tested:
         for name, angles in _others(tested):
@@ -49,7 +50,7 @@ def _rows(tested: DeepTestRuns) -> Iterator[Row]:
 
 
 def _others(tested: DeepTestRuns) -> Iterator[tuple[str, Angles]]:
-    """What is not simple: fog, rain, and what the guided search kept."""
+    """The other follow-ups: fog, rain, and the images that the guided search kept."""
     for rule in tested.weather_angles.rules:
         yield _plain(rule), tested.weather_angles.of(rule)
     if tested.guided_angles:
@@ -57,10 +58,10 @@ def _others(tested: DeepTestRuns) -> Iterator[tuple[str, Angles]]:
 
 
 def _plain(rule: str) -> str:
-    """The name of a change, however it is judged."""
+    """The name of a change without its way of judging."""
     return rule.removesuffix(f", {OWN}")
 
 
 def _moved(angles: Angles) -> Array:
-    """|said before - said after| of every follow-up, degrees of the wheel."""
+    """|answer before - answer after| of every follow-up, degrees of the wheel."""
     return np.asarray(np.degrees(np.abs(angles.before - angles.after)))

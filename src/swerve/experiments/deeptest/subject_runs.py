@@ -1,4 +1,4 @@
-"""One system under test, its runs, and what they said, read once."""
+"""One system under test with its runs, and what they recorded, read once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from swerve.sources.windows import frames_of
 from swerve.store.record_json import record_of
 from swerve.store.view import Run
 
-FEWEST_DRIVES = 5  # for images of them to count as independent
+FEWEST_DRIVES = 5  # with fewer, images do not count as independent
 
 
 @dataclass(frozen=True, eq=False)
 class Guidance:
-    """Searches of as many tries: led by coverage, of the same shape whatever is covered, and plain pairs on the seeds."""
+    """Searches with equal numbers of trials: guided by coverage, random with the same shape, and random pairs."""
 
     guided: tuple[Run, ...]
     alike: tuple[Run, ...]
@@ -37,12 +37,12 @@ class Guidance:
 
 @dataclass(frozen=True, eq=False)
 class DeepTestRuns:
-    """A subject and its runs; `parts` and `guidance` are None for a system that cannot be looked into."""
+    """A subject and its runs; `parts` and `guidance` are None for a black box."""
 
     subject: Subject
     simple: Run
     weather: Run
-    seeds: tuple[str, ...]  # the cases that the search began with
+    seeds: tuple[str, ...]  # the cases that the search started from
     parts: SubModels | None = None
     layers: tuple[Layer, ...] = ()  # that count
     guidance: Guidance | None = None
@@ -55,13 +55,13 @@ class DeepTestRuns:
 
     @cached_property
     def overlapping(self) -> bool:
-        """Whether neighbouring cases share frames, so that they are no independent observations."""
+        """Whether neighbouring cases share frames, so that they are not independent."""
         frames = [set(frames_of(self.subject.source, key)) for key in self.subject.source.keys()]
         return any(one & other for one, other in pairwise(frames))
 
     @cached_property
     def drives(self) -> int:
-        """How many drives or scenes the cases are of."""
+        """The number of drives or scenes of the cases."""
         return len({group_of(self.subject.source, key) for key in self.subject.source.keys()})
 
     @cached_property
@@ -71,17 +71,17 @@ class DeepTestRuns:
 
     @cached_property
     def angles(self) -> Angles:
-        """What was said of the follow-ups of the seven simple changes."""
+        """The answers to the follow-ups of the seven simple changes."""
         return angles_of(self.simple.trials())
 
     @cached_property
     def weather_angles(self) -> Angles:
-        """What was said of the follow-ups in fog and rain."""
+        """The answers to the follow-ups in fog and rain."""
         return angles_of(self.weather.trials())
 
     @cached_property
     def guided_angles(self) -> Angles | None:
-        """What was said of the images that the guided search kept."""
+        """The answers to the images that the guided search kept."""
         return None if self.guidance is None else angles_of(kept(self.guidance.guided[0]))
 
     @cached_property
@@ -94,14 +94,14 @@ class DeepTestRuns:
     @cached_property
     def oracle(self) -> Oracle | None:
         """Eq. 2 with this system's MSE_orig; None without labels."""
-        labels, said = untouched(self.baseline)
-        return Oracle.of(labels, said, self.metric) if len(labels) else None
+        labels, answers = untouched(self.baseline)
+        return Oracle.of(labels, answers, self.metric) if len(labels) else None
 
     @cached_property
     def squared_untouched(self) -> Array:
-        """(label - said)² of the untouched cases, rad²."""
-        labels, said = untouched(self.baseline)
-        return np.asarray((labels - said) ** 2)
+        """(label - answer)² of the untouched cases, rad²."""
+        labels, answers = untouched(self.baseline)
+        return np.asarray((labels - answers) ** 2)
 
     @cached_property
     def originals(self) -> Sets:
@@ -114,15 +114,17 @@ class DeepTestRuns:
         return followups(self.simple.trials())
 
 
-def related(all_tested: Sequence[DeepTestRuns]) -> str:
-    """What a note has to add of p where images are of a few drives only, and so alike; nothing where they are not."""
+def few_drives_note(all_tested: Sequence[DeepTestRuns]) -> str:
+    """An addition to a note on p if images come from few drives only, and so are similar; otherwise empty."""
     few = [f"{tested.name} {tested.drives}" for tested in all_tested if tested.drives < FEWEST_DRIVES]
     return (
-        f". Frames of one drive are not independent, so p is too small where drives are few: {', '.join(few)}" if few else ""
+        f". Frames of one drive are not independent, so p is too small where there are few drives: {', '.join(few)}"
+        if few
+        else ""
     )
 
 
 def part_name(tested: DeepTestRuns, part: str, *, like: bool = False) -> str:
-    """A (sub-)model in words: ours, or the paper's it stands beside."""
+    """The name of a (sub-)model: ours, or the paper's that it is compared with."""
     first = tested.subject.like if like else tested.name
     return f"{first} {part}".strip()

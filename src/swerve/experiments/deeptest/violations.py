@@ -1,4 +1,5 @@
-"""RQ4: how many wrong answers, for which λ and ε, of which changes, and how far off? (DT-35, Tables 7 and 8, Fig. 6)"""
+"""RQ4: how many wrong answers, by λ, ε and change, and how large are the errors? Tables 7 and 8, Fig. 6 of the paper."""
+# DT-35
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from swerve.analysis.statistics import BoxPlot, box_plot, signed_rank
 from swerve.core.values import Array
 from swerve.experiments.deeptest import shifts
 from swerve.experiments.deeptest.paper_values import FIGURE_6, TABLE_7, TABLE_8
-from swerve.experiments.deeptest.subject_runs import DeepTestRuns, related
+from swerve.experiments.deeptest.subject_runs import DeepTestRuns, few_drives_note
 from swerve.experiments.setting import Setting
 from swerve.experiments.subjects import LIKE
 from swerve.report.cells import Row
 from swerve.report.charts import box_plots
 from swerve.report.experiment_page import ChartPanel, Part, Section, TablePanel
 
-FACTOR, EPSILON = 5, 0.03  # the authors' operating point (DT-28)
+FACTOR, EPSILON = 5, 0.03  # λ and ε of the authors: DT-28
 LABEL, INTRODUCED, OWN = "label", "label, introduced", "own answer"
 READINGS = (LABEL, INTRODUCED, OWN)
 COLUMNS = (*(f"ε {epsilon:g}" for epsilon in EPSILONS), "fog", "rain", "guided", "untouched")
@@ -31,9 +32,9 @@ FIG_6 = (
 )
 GUIDED = ("model", "violations", "introduced", "originals", "every step passes Eq. 3")
 GUIDED_NOTE = (
-    f"images that the first guided search kept and that violate Eq. 2 at λ = {FACTOR}; originals: how many untouched images "
-    f"they come from; every step passes Eq. 3: at ε = {EPSILON:g}, each step taken as a single change with its parameter, "
-    "which the paper asks of simple changes alone; a step that is none of theirs does not pass"
+    f"images that the first guided search kept and that violate Eq. 2 at λ = {FACTOR}; originals: the number of untouched "
+    f"images they come from; every step passes Eq. 3: at ε = {EPSILON:g}, each step taken as a single change with its "
+    "parameter, which the paper requires of simple changes only; a step that is not one of the simple changes does not pass"
 )
 ALL = "all models"
 SIDES = ("violating", "their originals")
@@ -58,18 +59,19 @@ def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
     parts: tuple[Part, ...] = (
         TablePanel("Table 7: violations by λ and ε, all models", ("λ", *COLUMNS, *PRINTED), _all(rows, LABEL), NOTE_7,
               printed=PRINTED, csv=csv_7),
-        TablePanel("Table 7, introduced: of these, the untouched image was answered within the limit", ("λ", *COLUMNS[:-1]),
-              tuple(row[: len(COLUMNS)] for row in _all(rows, INTRODUCED)), "the rest was wrong before the change"),
+        TablePanel("Table 7, introduced: violations whose untouched image was answered within the limit",
+              ("λ", *COLUMNS[:-1]), tuple(row[: len(COLUMNS)] for row in _all(rows, INTRODUCED)),
+              "the others were wrong before the change"),
         TablePanel("Table 7, second reading: against the model's own answer on the untouched image", ("λ", *COLUMNS[:-1]),
               tuple(row[: len(COLUMNS)] for row in _all(rows, OWN)),
-              "(said before - said after)² above λ·MSE_orig; Eq. 3 chooses changes by their labels all the same",
+              "(answer before - answer after)² above λ·MSE_orig; Eq. 3 still selects changes by labels",
               main=False),
         TablePanel(f"Table 8: violations at λ = {FACTOR}, ε = {EPSILON:g}", head_8, rows_8, NOTE_8,
               printed=tuple(name for name in head_8 if name.startswith("printed")), csv=csv_8),
         TablePanel("Guided violations", GUIDED, guided, GUIDED_NOTE, csv=csv_guided),
         shifts.sheet(setting, all_tested),
-        TablePanel("Fig. 6: how far violating images and their originals are off", FIG_6, figure,
-              NOTE_6 + related(judged),
+        TablePanel("Fig. 6: errors of violating images and their originals", FIG_6, figure,
+              NOTE_6 + few_drives_note(judged),
               printed=("printed MSE",), csv=csv_6, formats=formats),
         ChartPanel("Fig. 6: deviation from the label, radians of the wheel", box_plots(_boxes(judged), axis="rad")),
     )  # fmt: skip
@@ -77,21 +79,21 @@ def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
 
 
 NOTE_7 = (
-    "counts of follow-ups with (label - said)² above λ·MSE_orig; Eq. 3 keeps the changes whose error (MSE in rad², or its "
-    "root where the page's head says rmse) is at most ε from the original one, for the seven simple changes; untouched: the "
-    "original images under the same λ, each once; guided: the images that the first search kept. The paper's counts are of "
-    "other models and more images: compare shapes, not sizes"
+    "numbers of follow-ups with (label - answer)² above λ·MSE_orig. Of the seven simple changes, Eq. 3 keeps those whose "
+    "error (MSE in rad², or its root if the head of the page says rmse) differs from the original one by at most ε. "
+    "untouched: original images with the same λ, each once; guided: the images that the first search kept. The paper's "
+    "numbers are of other models and more images: compare their pattern, not their size"
 )
 NOTE_8 = (
-    "of so many follow-ups; introduced: the untouched image was answered within the limit. What is not introduced was wrong "
-    "before: it counts in the paper's way, and is no finding of the change. untouched: original images, each once; guided: "
-    "the images that the first search kept"
+    "of: the number of follow-ups; introduced: the untouched image was answered within the limit. Other violations were "
+    "wrong before the change; the paper counts them too. untouched: original images, each once; guided: the images that the "
+    "first search kept"
 )
 
 NOTE_6 = (
-    "MSE over all violating follow-ups, and over their originals, each once. The box has one value for each original, the "
-    "mean over its violating follow-ups, and so have Wilcoxon's signed ranks of the pairs. Violating images were chosen for "
-    "their error, so that there is a difference is no finding: how large it is matters"
+    "MSE over all violating follow-ups, and over their originals, each once. The box plot and Wilcoxon's signed-rank test "
+    "have one value for each original, the mean over its violating follow-ups. Violating images were selected for their "
+    "error, so there is always a difference; what matters is its size"
 )
 
 
@@ -101,31 +103,31 @@ def _all(rows: Sequence[Row], reading: str) -> tuple[Row, ...]:
 
 def _errors(judged: Sequence[DeepTestRuns]) -> str:
     oracles = {tested.name: tested.oracle for tested in judged if tested.oracle}
-    told = ", ".join(f"{name} {oracle.mse:.4f}" for name, oracle in oracles.items())
-    line = f"MSE_orig in rad² of the wheel: {told or 'no labels, so Eq. 2 cannot be applied'}."
+    errors = ", ".join(f"{name} {oracle.mse:.4f}" for name, oracle in oracles.items())
+    line = f"MSE_orig in rad² of the wheel: {errors or 'no labels, so Eq. 2 cannot be applied'}."
     roots = ", ".join(f"{name} {math.sqrt(one.mse):.4f}" for name, one in oracles.items() if one.metric == RMSE)
-    return f"{line} RMSE_orig in rad, which Eq. 3 takes here: {roots}." if roots else line
+    return f"{line} RMSE_orig in rad, which Eq. 3 uses here: {roots}." if roots else line
 
 
 def _answer(all_tested: Sequence[DeepTestRuns], tables: Mapping[str, Mapping[str, Counts]]) -> str:
     judged = [tested for tested in all_tested if tested.oracle]
     if not judged:
-        return f"no case has a label, so Eq. 2 cannot be applied; {shifts.told(all_tested)}"
+        return f"no case has a label, so Eq. 2 cannot be applied; {shifts.describe_shifts(all_tested)}"
     place = LAMBDAS.index(FACTOR)
     simple = f"ε {EPSILON:g}"
     every = {
         name: [sum(table[reading][name][place] for table in tables.values()) for reading in READINGS] for name in COLUMNS
     }
-    told = ", ".join(
+    counts = ", ".join(
         f"{every[name][0]:,} {kind} ({every[name][1]:,} introduced)"
         for name, kind in ((simple, "simple"), ("fog", "fog"), ("rain", "rain"), ("guided", "guided"))
     )
     images = sum(len(tested.squared_untouched) for tested in judged)
-    return f"at λ = {FACTOR}, ε = {EPSILON:g}: {told} violations; untouched {every['untouched'][0]:,} of {images:,} images"
+    return f"at λ = {FACTOR}, ε = {EPSILON:g}: {counts} violations; untouched {every['untouched'][0]:,} of {images:,} images"
 
 
 def sets_of(tested: DeepTestRuns) -> dict[str, Angles]:
-    """The follow-ups of every column but the untouched."""
+    """The follow-ups of every column except the untouched one."""
     assert tested.oracle
     sets = {f"ε {epsilon:g}": tested.oracle.admitted(tested.angles, epsilon) for epsilon in EPSILONS}
     sets |= {name: tested.weather_angles.of(name) for name in ("fog", "rain")}
@@ -189,7 +191,7 @@ def _table_8(judged: Sequence[DeepTestRuns]) -> tuple[tuple[str, ...], tuple[Row
 
 
 def _printed(name: str, model: str = "") -> int | None:
-    """What the paper prints for a row of Table 8, of one model or of all three; None where a part of it is lost."""
+    """The paper's number for a row of Table 8, of one model or all three; None if a part of it is unknown."""
     rows = [TABLE_8[group] for group in GROUPS] if name == TOTAL else [TABLE_8.get(name, {})]
     found = [row.get(like) for row in rows for like in ([model] if model else LIKE.values())]
     known = [count for count in found if count is not None]
@@ -203,7 +205,7 @@ def _sum(tested: DeepTestRuns) -> tuple[int, int, int]:
 
 
 def _cells(tested: DeepTestRuns, name: str) -> tuple[int, int, int]:
-    """Violations of a row of Table 8, those introduced, and of how many."""
+    """Violations of a row of Table 8, those introduced, and the number of follow-ups."""
     oracle = tested.oracle
     assert oracle
     if name == "untouched":
@@ -216,7 +218,7 @@ def _cells(tested: DeepTestRuns, name: str) -> tuple[int, int, int]:
 
 
 def _guided(tested: DeepTestRuns) -> Row:
-    """Of how many originals the guided violations are, and how many have only steps that pass Eq. 3 alone."""
+    """The number of originals of the guided violations, and how many violations have only steps that pass Eq. 3."""
     oracle, angles = tested.oracle, tested.guided_angles
     assert oracle
     assert angles
@@ -230,7 +232,7 @@ def _guided(tested: DeepTestRuns) -> Row:
 
 
 def _violating(tested: DeepTestRuns) -> dict[str, Array]:
-    """For each original, its violating follow-ups x 2: |label - said| of the follow-up and of the original, all changes."""
+    """For each original, violating follow-ups x 2: |label - answer| of the follow-up and of the original, all changes."""
     oracle = tested.oracle
     assert oracle
     found: dict[str, list[tuple[float, float]]] = {}
@@ -243,20 +245,20 @@ def _violating(tested: DeepTestRuns) -> dict[str, Array]:
 
 
 def _deviations(tested: DeepTestRuns) -> tuple[Array, Array]:
-    """Mean |label - said| of each original's violating follow-ups, and its own."""
+    """Mean |label - answer| of each original's violating follow-ups, and its own."""
     both = np.array([pairs.mean(axis=0) for pairs in _violating(tested).values()]).reshape(-1, 2)
     return both[:, 0], both[:, 1]
 
 
 def _mse(violating: Mapping[str, Array], side: int) -> tuple[int, float | None]:
-    """Of how many images, and their mean square: of all violating follow-ups, or of each original once."""
+    """The number of images and their mean square: of all violating follow-ups, or of each original once."""
     squares = [pairs[:, 0] ** 2 if side == 0 else pairs[:1, 1] ** 2 for pairs in violating.values()]
     every = np.concatenate(squares) if squares else np.zeros(0)
     return len(every), float(every.mean()) if len(every) else None
 
 
 def _figure_6(judged: Sequence[DeepTestRuns]) -> Iterator[Row]:
-    """The rows of each model, then one of all models, which is what the paper prints."""
+    """The rows of each model, then those of all models, as in the paper."""
     for tested in judged:
         parts, found = _deviations(tested), _violating(tested)
         test = signed_rank(parts[0].tolist(), parts[1].tolist())

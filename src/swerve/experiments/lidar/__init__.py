@@ -1,4 +1,4 @@
-"""The LiDAR paper's experiment on the zoo's pipelines, or on a system and a source of one's own."""
+"""The LiDAR paper's experiment on the zoo's systems, or on a given system and source."""
 
 from swerve.experiments.lidar.experiment import experiment
 

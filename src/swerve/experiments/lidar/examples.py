@@ -1,4 +1,5 @@
-"""What lost obstacles look like: the frame and its follow-up from above, beside what the camera saw (LM-11)."""
+"""Examples of lost obstacles: the frame and its follow-up from above, beside the camera image."""
+# LM-11
 
 from __future__ import annotations
 
@@ -19,27 +20,26 @@ EACH = 4  # of a system
 
 
 def section(all_tested: Sequence[LidarRuns]) -> Section:
-    """Of each system the frames in which most vanished."""
+    """For each system the frames in which most obstacles vanished."""
     parts = tuple(made for tested in all_tested if (made := _pictures(tested)).items)
-    return Section("What lost obstacles look like", (TEXT,), parts, "" if parts else "no obstacle was lost")
+    return Section("Examples of lost obstacles", (TEXT,), parts, "" if parts else "no obstacle was lost")
 
 
 TEXT = (
-    "Left the frame with what was seen in it, right the same with the added points, yellow. The region is "
-    "shaded: no point lies in it. Cars are green, pedestrians pink, cyclists blue, all else purple; what was lost is "
-    "dashed in red, what moved in light blue, what changed its type in white, also in the camera's frame, which is left out "
-    "where it shows none of it. Ahead is up, the triangle is "
-    "the sensor."
+    "Left: the frame with the detected obstacles; right: the same with the added points in yellow. The region is shaded; no "
+    "added point lies in it. Cars are green, pedestrians pink, cyclists blue, all others purple; lost obstacles are dashed "
+    "in red, moved ones in light blue, those of another type in white, also in the camera image, which is left out if it shows "
+    "none of them. Ahead is up, the triangle is the sensor."
 )
 
 
 def _pictures(tested: LidarRuns) -> PicturePanel:
     rows = chosen(row for run in tested.runs.values() for row in run.trials())
-    return PicturePanel(tested.name, tuple((_caption(row), _drawn(tested, row)) for row in rows), across=1)
+    return PicturePanel(tested.name, tuple((_caption(row), _picture(tested, row)) for row in rows), across=1)
 
 
 def chosen(rows: Iterable[Trial], most: int = EACH) -> list[Trial]:
-    """The frames in which most vanished: one of each series first, each another case where that is possible."""
+    """The frames in which most vanished: first one of each series, with different cases if possible."""
     best: dict[str, list[Trial]] = {}
     for row in rows:
         if row["status"] == "violated" and row["facts"]["lost"]:
@@ -55,15 +55,15 @@ def chosen(rows: Iterable[Trial], most: int = EACH) -> list[Trial]:
 
 
 def _loss(row: Trial) -> tuple[float, float]:
-    """What vanished counts before what was merged with a neighbour."""
+    """Vanished obstacles count before those merged with a neighbour."""
     return row["facts"]["vanished"], row["facts"]["lost"]
 
 
 def _caption(row: Trial) -> str:
-    return f"{row['rule']}: {row['why']}, {row['facts']['vanished']:.0f} of the lost vanished; {row['case']}"
+    return f"{row['rule']}: {row['why']}, {row['facts']['vanished']:.0f} of the lost ones vanished; {row['case']}"
 
 
-def _drawn(tested: LidarRuns, row: Trial) -> Array:
+def _picture(tested: LidarRuns, row: Trial) -> Array:
     record = record_of(dict(row))
     assert record.change
     case = tested.subject.source[record.trial.case]

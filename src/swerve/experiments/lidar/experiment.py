@@ -1,4 +1,4 @@
-"""The whole experiment: series and searches first, then a section for each question, tables and a page."""
+"""The LiDAR experiment: series and searches, then a section for each question, tables and a page."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from swerve.transformations.points import clouds_of
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.lidar import Lidar, LidarGlobal
 
-SHRINKING = 30  # tries for an obstacle that was hidden, about
-HIDDEN = 0.3  # of the besieged, about
-LEARNING = 1.5  # forward passes that it takes to learn from one piece of a sweep
+SHRINKING = 30  # forward passes for an obstacle that was hidden, estimated
+HIDDEN = 0.3  # share of the obstacles tried, estimated
+LEARNING = 1.5  # forward passes to train on one piece of a sweep, estimated
 PICTURE = 0.5e6  # bytes of a frame's picture
 
 
 @dataclass(frozen=True)
 class LidarSize:
-    """How much is run: frames of a series, frames that the search for the fewest points begins with, and lessons."""
+    """The size of the experiment: frames of a series, frames of the search for the fewest points, and of retraining."""
 
     frames: int
     searched: int
@@ -45,7 +45,7 @@ SIZES = {
     USUAL: LidarSize(500, 200, Fuzz(), Lessons(200, 20, 4, 200, 50)),
     FULL: LidarSize(1000, 400, Fuzz(targets=48, tries=128), Lessons(400, 40, 6, 500, 100)),
 }
-BATCHES = (8, 4)  # of the two runs: a follow-up has other neighbours than its source, and A/A should have too
+BATCHES = (8, 4)  # of the two runs, different so that A/A covers an influence of the batch
 
 
 def experiment(
@@ -57,7 +57,7 @@ def experiment(
     independent: bool = False,
     retrain: bool = False,
 ) -> Page:
-    """Run everything into the setting's folder, resuming what is there, and say where the page is."""
+    """Run everything in the setting's folder, resuming what is there; writes the page there and returns it."""
     size = SIZES[setting.level]
     if system is not None and source is not None:
         subjects = [given(system, source, _frames(size, independent), name or type(system).__name__.lower())]
@@ -65,14 +65,14 @@ def experiment(
         subjects = zoo(setting, _frames(size, independent))
     tested = [_tested(setting, subject, independent) for subject in subjects]
     hunts = [hunt(setting, subject, size.searched, size.search) for subject in subjects if not is_safe(subject.system)]
-    told = retraining.section(setting, tested, size.lessons, retrain=retrain or setting.level != QUICK)
+    retrained = retraining.section(setting, tested, size.lessons, retrain=retrain or setting.level != QUICK)
     sections = (
         losses.section(setting, tested),
-        examples.section(tested),  # people look first
+        examples.section(tested),
         subset_check.section(setting, tested),
         reach.section(setting, tested),
         fewest.section(setting, hunts),
-        told,
+        retrained,
     )
     facts = _facts(setting, tested, hunts, INDEPENDENT if independent else PAIRED)
     page = Page(f"LiDAR on {', '.join(one.name for one in tested)}", (LEAD, *_lead(tested)), sections, facts)
@@ -86,23 +86,33 @@ def _frames(size: LidarSize, independent: bool) -> int:
 
 LEAD = (
     "Zhou and Sun added random points outside the region of interest to LiDAR sweeps and counted the obstacles that Baidu "
-    "Apollo saw before and after. Their experiment, run again with the checks that it left open: whether the very obstacles "
-    "are still there, what an unchanged frame gives, and how few points it takes. Their numbers stand beside ours."
+    "Apollo detected before and after. This page repeats their experiment with the checks that it left open: whether the "
+    "same obstacles are still detected, what happens without a change, and how few points it takes. Their numbers stand "
+    "beside ours."
 )
 
 
 def _lead(tested: Sequence[LidarRuns]) -> tuple[str, ...]:
     safe = [one.name for one in tested if one.safe]
     full = [one.name for one in tested if isinstance(one.subject.system, Lidar) and one.name not in safe]
-    told = (f"{', '.join(full)}: the network sees the whole sweep and the region says whose points count, as in the code of "
-            f"Apollo 1.5 to 3.0 (D-29).",) if full else ()  # fmt: skip
-    return (*told, *((f"{', '.join(safe)}: only points in the region reach the network, as the paper's text has it; nothing "
-                      "outside can change its answer, which is checked here.",) if safe else ()))  # fmt: skip
+    # D-29
+    lines = []
+    if full:
+        lines.append(
+            f"{', '.join(full)}: the network gets the whole sweep and the region selects the points of boxes, as in the "
+            "code of Apollo 1.5 to 3.0."
+        )
+    if safe:
+        lines.append(
+            f"{', '.join(safe)}: only points in the region reach the network, as in the paper's text; no point outside can "
+            "change its answer, which is verified here."
+        )
+    return tuple(lines)
 
 
 def _facts(setting: Setting, tested: Sequence[LidarRuns], hunts: Sequence[Hunt], design: str) -> dict[str, object]:
     frames = {one.name: f"{len(one.baseline):,} frames, {one.unjudged:,} trials not judged" for one in tested}
-    tries = {f"{one.subject.name}, fewest points": f"{one.tries:,} tries" for one in hunts}
+    tries = {f"{one.subject.name}, fewest points": f"{one.tries:,} forward passes" for one in hunts}
     return {"level": setting.level, "seed": setting.seed, "series": design, **frames, **tries}
 
 
@@ -126,7 +136,7 @@ def estimate(
     independent: bool = False,
     retrain: bool = False,
 ) -> Cost:
-    """What the experiment will cost, from a few trials of each system."""
+    """The estimated cost of the experiment, from a few trials of each system."""
     size = SIZES[level]
     frames = _frames(size, independent)
     if system is not None and source is not None:
@@ -147,7 +157,7 @@ def estimate(
 
 
 def _sweep() -> tuple[Cost, float]:
-    """What one sweep of a new drive costs, and its bytes."""
+    """The cost of one sweep of a new drive, and its bytes."""
     world, started = LidarWorld(drives=1, seed=2), time.process_time()
     cloud = next(clouds_of(world[world.keys()[0]]))
     return Cost(time.process_time() - started), float(cloud.xyzi.nbytes)
@@ -158,12 +168,12 @@ def _trial(system: System, source: Source) -> Cost:
 
 
 def _passes(size: LidarSize, frames: int, independent: bool) -> int:
-    """How often one system answers in the series: the frames once in each run, and every follow-up."""
+    """The number of answers of one system in the series: the frames once in each run, and every follow-up."""
     del size
     return len(PLACEMENTS) * frames * (2 if independent else 1 + len(SERIES))
 
 
 def _searching(size: LidarSize) -> float:
-    """About how often one system answers in the search for the fewest points."""
+    """The estimated number of answers of one system in the search for the fewest points."""
     search = size.search
     return size.searched * (1 + search.per_case) + search.targets * (search.tries + HIDDEN * SHRINKING)

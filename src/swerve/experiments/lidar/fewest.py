@@ -1,4 +1,4 @@
-"""How few points hide an obstacle? A search around the weakest, each find shrunk by delta debugging and confirmed alone."""
+"""How few points hide an obstacle? A search around the weakest; each find is shrunk by delta debugging and confirmed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SUMMARY = (
 
 @dataclass(frozen=True, eq=False)
 class RepeatedAnswers:
-    """A case and its follow-up, answered once more in passes of their own."""
+    """A case and its follow-up with their answers, each computed alone."""
 
     case: Case
     followup: Case
@@ -57,20 +57,20 @@ class RepeatedAnswers:
 
     @property
     def became(self) -> Changes:
-        """What became of the obstacles of the region."""
+        """What happened to the obstacles of the region."""
         return within(self.before, self.after, region_of(self.case))
 
 
 @dataclass(frozen=True, eq=False)
 class Besieged:
-    """An obstacle that a search tried to hide; where it did, what is left of the points, and whether they do it again."""
+    """An obstacle that a search tried to hide; if it did, the points after shrinking and the answers with them."""
 
     siege: Attack
     kind: str
     shrunk: Shrunk | None = None
     points: PlacePoints | None = None
     seen: RepeatedAnswers | None = None
-    real: bool | None = None  # whether a label knows it; None without labels
+    real: bool | None = None  # whether it is labelled; None without labels
 
     @property
     def confirmed(self) -> bool:
@@ -79,7 +79,7 @@ class Besieged:
 
     @property
     def vanished(self) -> bool:
-        """Whether nothing at all stands in its place then."""
+        """Whether no other box stands in its place then."""
         return self.seen is not None and self.siege.row in self.seen.became.vanished
 
     @property
@@ -89,14 +89,14 @@ class Besieged:
 
     @property
     def nearest(self) -> float | None:
-        """Metres on the ground from its middle to the nearest of the points."""
+        """Metres on the ground from its centre to the nearest of the points."""
         away = self.places[:, :2] - self.siege.box[:2]
         return float(np.hypot(*away.T).min()) if len(away) else None
 
 
 @dataclass(frozen=True, eq=False)
 class Hunt:
-    """One system's search: the cases it began with, how many obstacles it looked at, and those it besieged."""
+    """The search on one system: its cases, the number of obstacles considered, and those it tried to hide."""
 
     subject: Subject
     frames: int
@@ -106,37 +106,37 @@ class Hunt:
 
     @property
     def hidden(self) -> list[Besieged]:
-        """Those that were hidden, by few points first."""
+        """The hidden obstacles, fewest points first."""
         return sorted((one for one in self.besieged if one.points), key=lambda one: len(one.places))
 
     @property
     def vanished(self) -> list[Besieged]:
-        """Those of the hidden that were merged into nothing."""
+        """The hidden obstacles that were not merged into a neighbour."""
         return [one for one in self.hidden if one.vanished]
 
 
 def hunt(setting: Setting, subject: Subject, frames: int, search: Fuzz) -> Hunt:
-    """Search, shrink what was found, and confirm it."""
+    """Search, shrink every find, and confirm it."""
     some = Subset(subject.source, frames)
     campaign = lidar(some, subject.system, n=search.points, near=NEAR, search=search, seed=setting.seed)
     run = setting.run(f"{subject.name}/{RUN}", campaign)
-    session = told(campaign, run)
+    session = replayed(campaign, run)
     rows = {row["draw"]: finding_of(row) for row in run.trials() if row["status"] == "violated"}
     executor = InProcess(campaign)
     executor.begin({seen.case: seen for seen in run.baseline()})
-    demanded = _demanded(campaign, run, session.candidates)
-    besieged = [siege for siege in session.targets if (siege.case, siege.row) in demanded]
+    required = _required(campaign, run, session.candidates)
+    besieged = [siege for siege in session.targets if (siege.case, siege.row) in required]
     setting.progress.begin("fewest points", len(besieged))
     found = []
     for siege in besieged:
         found.append(_besieged(campaign, run, siege, rows[siege.hidden] if siege.hidden is not None else None, executor))
         setting.progress.advance(1, int(siege.hidden is not None))
     tries = sum(siege.tries for siege in session.candidates)
-    return Hunt(subject, len(some.keys()), len(demanded), tries, tuple(found))
+    return Hunt(subject, len(some.keys()), len(required), tries, tuple(found))
 
 
-def _demanded(campaign: Campaign, run: Run, sieges: Sequence[Attack]) -> frozenset[tuple[str, int]]:
-    """The cases and rows of those that stand in the region: to hide what MR1 does not demand is no feat."""
+def _required(campaign: Campaign, run: Run, sieges: Sequence[Attack]) -> frozenset[tuple[str, int]]:
+    """The cases and rows of obstacles in the region: MR1 requires no others."""
     wanted = {siege.case for siege in sieges}
     care = {
         seen.case: np.asarray(in_region(boxes_of(seen.said), region_of(campaign.source[seen.case])).care)
@@ -147,12 +147,12 @@ def _demanded(campaign: Campaign, run: Run, sieges: Sequence[Attack]) -> frozens
 
 
 def within(before: Boxes3D, after: Boxes3D, region: Region | None) -> Changes:
-    """What became of the obstacles of a region."""
+    """What happened to the obstacles of a region."""
     return changes(in_region(before, region), in_region(after, region))
 
 
-def told(campaign: Campaign, run: Run) -> FuzzSession:
-    """The session of a finished search: asked again, and told what the journal holds."""
+def replayed(campaign: Campaign, run: Run) -> FuzzSession:
+    """The session of a finished search, replayed with the records of the journal."""
     baseline = {seen.case: seen for seen in run.baseline()}
     usable = [key for key, seen in baseline.items() if not seen.fault]
     assert isinstance(campaign.search, Fuzz)
@@ -164,34 +164,34 @@ def told(campaign: Campaign, run: Run) -> FuzzSession:
 
 
 def _besieged(campaign: Campaign, run: Run, siege: Attack, finding: Finding | None, executor: InProcess) -> Besieged:
-    said = next(seen for seen in run.baseline() if seen.case == siege.case)
-    kind, truth = boxes_of(said.said).kinds[siege.row], find(said.truth, Boxes3D.slot)
-    real = bool(labelled(boxes_of(said.said), truth)[siege.row]) if truth else None
+    seen = next(seen for seen in run.baseline() if seen.case == siege.case)
+    kind, truth = boxes_of(seen.said).kinds[siege.row], find(seen.truth, Boxes3D.slot)
+    real = bool(labelled(boxes_of(seen.said), truth)[siege.row]) if truth else None
     if finding is None:
         return Besieged(siege, kind, real=real)
     case = campaign.source[siege.case]
-    made = shrunk_of(run, finding.id) or _shrunk(run, finding, siege.row, region_of(case), executor)
-    change = build_change((made.finding if made else finding).change)
+    shrunk = shrunk_of(run, finding.id) or _shrink(run, finding, siege.row, region_of(case), executor)
+    change = build_change((shrunk.finding if shrunk else finding).change)
     assert isinstance(change, OfferPoints)
-    points = change.to_place_points(case)
-    return Besieged(siege, kind, made, points, _seen(campaign, case, points(case)), real)
+    points = change.placed(case)
+    return Besieged(siege, kind, shrunk, points, _answer_pair(campaign, case, points(case)), real)
 
 
-def _shrunk(run: Run, finding: Finding, row: int, region: Region | None, executor: InProcess) -> Shrunk | None:
-    """The fewest points with which this very obstacle is still lost; None where a system that flickers has it back."""
+def _shrink(run: Run, finding: Finding, row: int, region: Region | None, executor: InProcess) -> Shrunk | None:
+    """The fewest points with which this obstacle is still lost; None if a nondeterministic system detects it again."""
 
     def still_lost(_: Finding, one: Finding) -> bool:
         return row in within(boxes_of(one.before), boxes_of(one.after), region).lost
 
     with locked(run.folder):
         try:
-            (made,) = shrink(run, [finding], executor, same=still_lost)
+            (shrunk,) = shrink(run, [finding], executor, same=still_lost)
         except StoreError:
             return None
-    return made
+    return shrunk
 
 
-def _seen(campaign: Campaign, case: Case, followup: Case) -> RepeatedAnswers | None:
+def _answer_pair(campaign: Campaign, case: Case, followup: Case) -> RepeatedAnswers | None:
     before, after = (answer_all(campaign.system, [one])[0] for one in (case, followup))
     if isinstance(before, Verdict) or isinstance(after, Verdict):
         return None
@@ -199,16 +199,16 @@ def _seen(campaign: Campaign, case: Case, followup: Case) -> RepeatedAnswers | N
 
 
 def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
-    """Every besieged obstacle, and the hidden ones before and after."""
+    """Every obstacle that the search tried to hide, and pictures of the hidden ones."""
     title = "How few points does it take?"
     if not hunts:
-        return Section(title, ("No search was made.",), answer="not asked")
+        return Section(title, ("No search was run.",), answer="not run")
     rows = tuple(row for one in hunts for row in _rows(one))
     summary = tuple(_summary(one) for one in hunts)
     csv = setting.table("fewest", COLUMNS, rows)
     sheets = (
         TablePanel("The search", SUMMARY, summary, NOTE, formats={"median": ".1f"}),
-        TablePanel("Besieged obstacles", COLUMNS, rows, csv=csv, main=False,
+        TablePanel("Obstacles that the search tried to hide", COLUMNS, rows, csv=csv, main=False,
               formats={"x": ".1f", "y": ".1f", "score": ".2f", "metres to the nearest": ".1f"}),
     )  # fmt: skip
     pictures = tuple(made for one in hunts if (made := _pictures(one)).items)
@@ -216,15 +216,15 @@ def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:
 
 
 TEXT = (
-    "Sets of points are placed beside the weakest obstacles (low scores, few beams), those that stand on a label; the sets "
-    "are bred that leave least of their obstacle, and what hides one is shrunk by delta debugging until no single point can "
-    "be left out. Then the points are placed one by one and the whole frame is answered once more. All points lie outside "
-    "the region, or the change does not apply. Obstacles clear of the region are left out."
+    "Sets of points are placed beside the weakest labelled obstacles (low scores, few beams). An evolutionary search keeps "
+    "the sets that weaken their obstacle most, and a set that hides one is shrunk by delta debugging until no single point "
+    "can be left out. Then the points are placed one by one and the whole frame is answered once more. All points lie "
+    "outside the region. Obstacles that do not touch the region are left out."
 )
 NOTE = (
-    "tries: forward passes of the search, without those of shrinking; vanished: of the confirmed, those in whose place "
-    "nothing stands, while the others were merged into a neighbour or cut to pieces; points: of the hidden obstacles, after "
-    "shrinking"
+    "looked at: obstacles considered; besieged: those that the search tried to hide; tries: forward passes of the search, "
+    "without those of shrinking; vanished: confirmed ones without another box in their place, while the others were merged "
+    "into a neighbour or split; points: of the hidden obstacles, after shrinking"
 )
 
 
@@ -246,23 +246,23 @@ def _summary(one: Hunt) -> Row:
 
 
 def shown(one: Hunt) -> list[Besieged]:
-    """Those to look at: the vanished first, by few points."""
+    """The examples to show: vanished ones first, by the number of points."""
     return sorted((item for item in one.hidden if item.confirmed), key=lambda item: not item.vanished)[:SHOWN]
 
 
 def _pictures(one: Hunt) -> PicturePanel:
-    items = tuple((_caption(item), _drawn(one, item)) for item in shown(one))
+    items = tuple((_caption(item), _picture(one, item)) for item in shown(one))
     return PicturePanel(f"{one.subject.name}: before and after the fewest points", items, across=1)
 
 
 def _caption(item: Besieged) -> str:
     points = f"{len(item.places)} point{'' if len(item.places) == 1 else 's'}"
     x, y = item.siege.box[:2]
-    fate = "gone" if item.vanished else "merged or cut"
-    return f"{points} outside the region, and the {item.kind} at ({x:.1f}, {y:.1f}) m is {fate}; {item.siege.case}"
+    fate = "vanished" if item.vanished else "merged or split"
+    return f"{points} outside the region: the {item.kind} at ({x:.1f}, {y:.1f}) m is {fate}; {item.siege.case}"
 
 
-def _drawn(one: Hunt, item: Besieged) -> Array:
+def _picture(one: Hunt, item: Besieged) -> Array:
     assert item.seen
     seen = item.seen
     view, camera = around(seen.before, [item.siege.row], item.places), pictured(one.subject, seen.case)
@@ -271,19 +271,19 @@ def _drawn(one: Hunt, item: Besieged) -> Array:
 
 
 def pictured(subject: Subject, case: Case) -> Case:
-    """The case with the camera's frame, where its source can give one."""
-    taken = getattr(subject.source, "pictured", None)
-    made: Case = taken(case.key) if callable(taken) else case
-    return made
+    """The case with the camera image, if its source has one."""
+    with_camera = getattr(subject.source, "pictured", None)
+    found: Case = with_camera(case.key) if callable(with_camera) else case
+    return found
 
 
 def _answer(hunts: Sequence[Hunt]) -> str:
-    return "; ".join(_told(one) for one in hunts)
+    return "; ".join(_describe_hunt(one) for one in hunts)
 
 
-def _told(one: Hunt) -> str:
-    """Such as `lidar: 4 hidden with 1 to 7 points each (4 confirmed, 2 vanished with 3 points each) of 24 besieged …`."""
-    tried = f"{len(one.besieged)} besieged obstacles of {one.looked} looked at, {one.tries:,} tries"
+def _describe_hunt(one: Hunt) -> str:
+    """Such as `lidar: 4 hidden with 1 to 7 points each (4 confirmed, 2 vanished with 3 points each) of 24 …`."""
+    tried = f"{len(one.besieged)} obstacles tried ({one.looked} considered, {one.tries:,} forward passes)"
     if not one.hidden:
         return f"{one.subject.name}: none hidden of {tried}"
     confirmed = sum(item.confirmed for item in one.hidden)
@@ -293,7 +293,7 @@ def _told(one: Hunt) -> str:
 
 
 def _with_points(items: Sequence[Besieged]) -> str:
-    """Such as ` with 1 to 7 points each`, nothing for none; the items come by few points first."""
+    """Such as ` with 1 to 7 points each`, empty without items; they come fewest points first."""
     if not items:
         return ""
     least, most = len(items[0].places), len(items[-1].places)

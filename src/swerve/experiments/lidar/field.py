@@ -1,7 +1,7 @@
-"""How far does one point reach? The effective receptive field of the zoo's networks, measured on sweeps with one more point.
+"""The effective receptive field of the zoo's networks, measured on sweeps with one added point.
 
-The field that the layers allow says how far a point may reach, the effective one how far this point did. It is measured at
-one height and one intensity, and tells of objectness alone: obstacles are also lost through offsets and clusters.
+The layers determine how far a point can have an effect at most; this measures how far one did. The point has one height and
+one intensity, and only objectness is measured: obstacles are also lost through offsets and clusters.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from swerve.zoo.lidar import Lidar, Swept
 from swerve.zoo.lidar_network import HEADS
 
 FRAMES, PLACES = 3, 4
-BESIDE = 4.0  # metres from the middle of an obstacle: elsewhere few cells are in doubt
-HEIGHT, INTENSITY = 0.0, 0.5  # of the one point: as high as the sensor, where walls and cars answer
+BESIDE = 4.0  # metres from the centre of an obstacle: elsewhere few cells are uncertain
+HEIGHT, INTENSITY = 0.0, 0.5  # of the point: at the height of the sensor, where walls and cars reflect
 LIMITS = (0.0, 0.01, 0.1)  # of objectness, a share
 REACHES = ("any output", "objectness", *(f"by {limit:g}" for limit in LIMITS[1:]))
 COLUMNS = ("system", "case", "x", "y", *REACHES)
 SUMMARY = ("system", "points", *REACHES)
-FARTHEST = 0.5  # of the grid's reach: so far out a point still has grid on all sides
+FARTHEST = 0.5  # of the grid's reach: there is grid on all sides of such a point
 
 
 @dataclass(frozen=True)
 class Reach:
-    """One added point, and the metres at which it still changes something; None where it changes nothing."""
+    """One added point, and the farthest distances at which it changes something; None if it changes nothing."""
 
     case: str
     x: float
@@ -46,7 +46,7 @@ class Reach:
 
 
 def sheets(setting: Setting, all_tested: Sequence[LidarRuns]) -> tuple[TablePanel, ...]:
-    """How far single points reach in each of the zoo's networks; nothing where there is none."""
+    """How far single points have an effect in each of the zoo's networks; empty if there is none."""
     found = [(tested.name, list(reaches(tested, setting.seed))) for tested in all_tested]
     measured = [(name, some) for name, some in found if some]
     if not measured:
@@ -54,39 +54,39 @@ def sheets(setting: Setting, all_tested: Sequence[LidarRuns]) -> tuple[TablePane
     rows = tuple((name, one.case, one.x, one.y, *one.metres) for name, some in measured for one in some)
     summary = tuple((name, len(some), *farthest(some)) for name, some in measured)
     csv = setting.table("field", COLUMNS, rows)
-    title = "The farthest that one added point changes anything, in metres"
-    return (TablePanel(title, SUMMARY, summary, _told(summary), csv=csv, formats=dict.fromkeys(REACHES, ".1f")),)
+    title = "Farthest effect of one added point, in metres"
+    return (TablePanel(title, SUMMARY, summary, _note(summary), csv=csv, formats=dict.fromkeys(REACHES, ".1f")),)
 
 
 def reaches(tested: LidarRuns, seed: int) -> Iterator[Reach]:
-    """Single points at some places outside the region of some frames; none for a system that is not the zoo's."""
+    """Single points at some places outside the region of some frames; none for systems outside the zoo."""
     system = tested.subject.system
     if not isinstance(system, Lidar):
         return
     for seen in islice(tested.baseline, FRAMES):
         case = tested.subject.source[seen.case]
         before = system.swept(case)
-        said = _outputs(system, before)
+        outputs = _outputs(system, before)
         for x, y in places(system, case, boxes_of(seen.said), seed):
             after = system.swept(with_point(case, x, y))
-            metres = _metres(system, before, (said, _outputs(system, after)), (x, y))
+            metres = _metres(system, before, (outputs, _outputs(system, after)), (x, y))
             yield Reach(seen.case, x, y, metres)
 
 
 def places(system: Lidar, case: Case, seen: Boxes3D, seed: int) -> list[tuple[float, float]]:
-    """Middles of empty cells outside the region and far from the grid's edge, drawn beside obstacles where there are any."""
+    """Centres of empty cells outside the region and far from the grid's edge, near obstacles if there are any."""
     cloud, region, grid = case.inputs["lidar"], region_of(case), system.grid
     assert isinstance(cloud, PointCloud)
-    middles = grid.centres.reshape(2, -1).T
-    free = np.hypot(*middles.T) < FARTHEST * grid.reach
+    centres = grid.centres.reshape(2, -1).T
+    free = np.hypot(*centres.T) < FARTHEST * grid.reach
     free &= grid.features(cloud.xyzi)[FILLED].ravel() == 0
     if region is not None:
-        free &= outside(region, middles)
-    away = middles[:, None] - seen.xyzlwhy[None, :, :2]
+        free &= outside(region, centres)
+    away = centres[:, None] - seen.xyzlwhy[None, :, :2]
     beside = free & (np.hypot(away[..., 0], away[..., 1]) < BESIDE).any(axis=1)
     able = np.flatnonzero(beside if beside.any() else free)
     chosen = rng_for(seed, "field", case.key).choice(able, min(PLACES, len(able)), replace=False)
-    return [(float(x), float(y)) for x, y in middles[chosen]]
+    return [(float(x), float(y)) for x, y in centres[chosen]]
 
 
 def with_point(case: Case, x: float, y: float) -> Case:
@@ -98,17 +98,19 @@ def with_point(case: Case, x: float, y: float) -> Case:
 
 
 def _outputs(system: Lidar, swept: Swept) -> Array:
-    """All that the network says of every cell, its objectness from 0 to 1."""
+    """All outputs of the network, objectness as a probability."""
     with torch.inference_mode():
         row = system.net.eval()(swept.maps[None])[0]
         row[HEADS["category"]] = torch.sigmoid(row[HEADS["category"]])
-    said: Array = row.numpy()
-    return said
+    outputs: Array = row.numpy()
+    return outputs
 
 
-def _metres(system: Lidar, swept: Swept, said: tuple[Array, Array], place: tuple[float, float]) -> tuple[float | None, ...]:
+def _metres(
+    system: Lidar, swept: Swept, outputs: tuple[Array, Array], place: tuple[float, float]
+) -> tuple[float | None, ...]:
     """The farthest change of any output, and of the objectness of cells with points, beyond each limit."""
-    change = np.abs(said[1] - said[0])
+    change = np.abs(outputs[1] - outputs[0])
     apart = np.hypot(*(system.grid.centres - np.reshape(place, (2, 1, 1))))
     objectness = change[HEADS["category"]][0] * (swept.maps[FILLED].numpy() > 0)
     masks = (change.max(axis=0) > 0, *(objectness > limit for limit in LIMITS))
@@ -121,15 +123,15 @@ def farthest(some: Sequence[Reach]) -> Row:
     return tuple(max((metres for metres in column if metres is not None), default=None) for column in columns)
 
 
-def _told(summary: Sequence[Row]) -> str:
-    """What was measured and what it leaves open, such as `lidar: 0.8 m, while something changes as far as 38.5 m`."""
-    told = "; ".join(f"{row[0]}: {_far(row[5])}, while something changes as far as {_far(row[2])}" for row in summary)
+def _note(summary: Sequence[Row]) -> str:
+    """What was measured, such as `lidar: 0.8 m, any output: 38.5 m`, and what was not."""
+    reach = "; ".join(f"{row[0]}: {_far(row[5])}, any output: {_far(row[2])}" for row in summary)
     return (
-        f"up to {PLACES} points outside the region in each of {FRAMES} frames, beside obstacles, each alone, as high as the "
-        f"sensor and of intensity {INTENSITY:g}; objectness of cells that hold points, from 0 to 1. Such a point moves it "
-        f"by {LIMITS[2]:g} within: {told}. Losses may reach farther: points of other heights and intensities, many points "
-        "together, and obstacles that are lost through the offsets of their cells or by clustering. Distances in the other "
-        "tables are to an obstacle's middle, not to its nearest cell"
+        f"up to {PLACES} points outside the region in each of {FRAMES} frames, near obstacles, one at a time, at the height "
+        f"of the sensor and with intensity {INTENSITY:g}; objectness of non-empty cells, from 0 to 1. Farthest change of "
+        f"objectness by {LIMITS[2]:g}: {reach}. Losses may occur farther away: with points of other heights or intensities, "
+        "with many points, and through the offsets of cells or the clustering. Distances in the other tables are to an "
+        "obstacle's centre, not to its nearest cell"
     )
 
 

@@ -1,4 +1,5 @@
-"""Are obstacles lost? The paper's table and its Fig. 3, by counting, beside what an unchanged frame gives (LM-6..LM-9)."""
+"""Are obstacles lost? The paper's table and Fig. 3 by counting, beside the counts of unchanged frames (A/A)."""
+# LM-6 to LM-9
 
 from __future__ import annotations
 
@@ -26,45 +27,47 @@ MOST = max(TABLE)
 
 
 def section(setting: Setting, all_tested: Sequence[LidarRuns]) -> Section:
-    """The three columns for every system, placement and n; and per type."""
+    """Lost, equal and gained for every system, placement and n; and per type."""
     rows = tuple(row for tested in all_tested for row in _table(tested))
     types = tuple(row for tested in all_tested for row in _figure_3(tested))
     parts = (
-        TablePanel("Table: frames with fewer, as many and more obstacles than before", COLUMNS, rows, NOTE, printed=PRINTED,
-              csv=setting.table("table", COLUMNS, rows), formats={**FORMATS, "sign test p": ".2g"}),
+        TablePanel("Table: frames with fewer, equally many and more obstacles than before", COLUMNS, rows, NOTE,
+              printed=PRINTED, csv=setting.table("table", COLUMNS, rows), formats={**FORMATS, "sign test p": ".2g"}),
         ChartPanel("Frames that lost obstacles, by counting", bars(_bars(all_tested), percent=True), "95% Wilson intervals"),
         ChartPanel(f"Fig. 3: lost, equal and gained, {MOST:,} points anywhere", stacked(_shares(all_tested))),
-        TablePanel("Fig. 3: the same per type", FIG_3, types, NOTE_3, csv=setting.table("fig3", FIG_3, types),
+        TablePanel("Fig. 3: the same by type", FIG_3, types, NOTE_3, csv=setting.table("fig3", FIG_3, types),
               formats=FORMATS, main=False),
     )  # fmt: skip
     return Section("Do points outside the region hide obstacles within it?", TEXT, parts, _answer(all_tested))
 
 
 TEXT = (
-    "MR1: every obstacle seen in a sweep must still be seen when points are added outside the region of interest. As the "
-    "authors did, numbers are compared: fewer obstacles than before is a violation. The A/A row answers each untouched "
-    "frame a second time: what it shows is flicker, not an effect of points. Obstacles clear of the region do not count.",
+    "MR1: every obstacle detected in a sweep must still be detected when points are added outside the region of interest. "
+    "As in the paper, numbers are compared: fewer obstacles than before are a violation. In the A/A row each untouched "
+    "frame is answered a second time: its losses are noise of the system, not an effect of points. Obstacles that do not "
+    "touch the region do not count.",
 )
+# D-20
 NOTE = (
     "rate: frames with fewer obstacles, with its 95% Wilson interval; sign test: whether losses and gains are equally "
-    "likely, as flicker would have them (D-20); answers changed: frames whose answers before and after differ in any bit of "
-    "boxes, types or scores. The printed numbers are of Apollo on real sweeps: compare shapes, not sizes"
+    "likely, as they would be by noise; answers changed: frames whose answers before and after differ in any bit of boxes, "
+    "types or scores. The printed numbers are of Apollo on real sweeps: compare their pattern, not their size"
 )
-NOTE_3 = f"before and after: obstacles of the type in all frames together; the paper ranks error rates {' > '.join(RANKING)}"
+NOTE_3 = f"before and after: obstacles of the type in all frames; the paper ranks error rates {' > '.join(RANKING)}"
 
 
 def outcomes(frames: Sequence[Frame], kind: str = ALL) -> Counter[str]:
-    """How many frames have fewer, as many and more obstacles of a type."""
+    """The numbers of frames with fewer, equally many and more obstacles of a type."""
     return Counter(frame.counts[kind].outcome if kind in frame.counts else "equal" for frame in frames)
 
 
 def rate(frames: Sequence[Frame], kind: str = ALL) -> float | None:
-    """The share of frames with fewer."""
+    """The share of frames with fewer obstacles."""
     return outcomes(frames, kind)["lost"] / len(frames) if frames else None
 
 
 def changed(frames: Sequence[Frame]) -> int:
-    """How many answers differ in any bit from those before."""
+    """The number of frames whose answers before and after differ in any bit."""
     return sum(frame.changed for frame in frames)
 
 
@@ -74,8 +77,8 @@ def _interval(successes: int, trials: int) -> tuple[float | None, float | None]:
 
 def _row(frames: Sequence[Frame], kind: str = ALL) -> Row:
     """Frames, the three columns, and the rate with its interval."""
-    told = outcomes(frames, kind)
-    return (len(frames), *(told[name] for name in OUTCOMES), rate(frames, kind), *_interval(told["lost"], len(frames)))
+    counts = outcomes(frames, kind)
+    return (len(frames), *(counts[name] for name in OUTCOMES), rate(frames, kind), *_interval(counts["lost"], len(frames)))
 
 
 def _table(tested: LidarRuns) -> Iterator[Row]:
@@ -87,8 +90,8 @@ def _table(tested: LidarRuns) -> Iterator[Row]:
 
 
 def _p(frames: Sequence[Frame]) -> float | None:
-    told = outcomes(frames)
-    return sign_test(told["lost"], told["gained"]).p
+    counts = outcomes(frames)
+    return sign_test(counts["lost"], counts["gained"]).p
 
 
 def _figure_3(tested: LidarRuns) -> Iterator[Row]:
@@ -128,17 +131,17 @@ def _shares(all_tested: Sequence[LidarRuns]) -> dict[str, dict[str, float]]:
     for tested in all_tested:
         frames = tested.series[ANYWHERE, MOST]
         for kind in (ALL, *kinds_of(tested)):
-            told = outcomes(frames, kind)
-            found[f"{tested.name}, {kind}"] = {name: float(told[name]) for name in OUTCOMES}
+            counts = outcomes(frames, kind)
+            found[f"{tested.name}, {kind}"] = {name: float(counts[name]) for name in OUTCOMES}
     return found
 
 
 def _answer(all_tested: Sequence[LidarRuns]) -> str:
-    return "; ".join(_told(tested) for tested in all_tested)
+    return "; ".join(_describe_losses(tested) for tested in all_tested)
 
 
-def _told(tested: LidarRuns) -> str:
-    """Such as `lidar: 0%, 1%, 6% of 500 frames for 10, 100, 1,000 points anywhere, …; A/A 0%`."""
+def _describe_losses(tested: LidarRuns) -> str:
+    """Such as `lidar lost obstacles in 0.2/1.0/6.0% anywhere and … of the frames (10/100/1,000 points; A/A 0.0%)`."""
     parts = []
     for placement in tested.runs:
         series = {n: frames for (where, n), frames in tested.series.items() if where == placement}
@@ -146,14 +149,14 @@ def _told(tested: LidarRuns) -> str:
         parts.append(f"{shares}% {placement}")
     floor = rate(tested.again)
     aa = "unknown" if floor is None else f"{floor:.1%}"
-    told = f"{tested.name} lost some in {' and '.join(parts)} (10/100/1,000 points; A/A {aa})"
-    return f"{told}, {_untouched(tested)}" if tested.safe else told
+    text = f"{tested.name} lost obstacles in {' and '.join(parts)} of the frames (10/100/1,000 points; A/A {aa})"
+    return f"{text}, {_describe_changed(tested)}" if tested.safe else text
 
 
-def _untouched(tested: LidarRuns) -> str:
-    """What a system that nothing outside can reach makes of points outside: no bit may differ."""
+def _describe_changed(tested: LidarRuns) -> str:
+    """How many answers of a system that no outside point can reach differ: no bit may."""
     frames = [frame for series in tested.series.values() for frame in series]
     count = changed(frames)
     if not count:
         return f"and of its {len(frames):,} answers exactly 0 differ in any bit"
-    return f"but {count:,} of its {len(frames):,} answers differ, though no point outside should reach it"
+    return f"but {count:,} of its {len(frames):,} answers differ, although no point outside should reach it"

@@ -1,4 +1,4 @@
-"""Why so many, or so few? Where the added points land, and how near an obstacle they have to be."""
+"""Why are so many, or so few, obstacles lost? Where the added points lie, and how near to an obstacle they must be."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from swerve.report.experiment_page import ChartPanel, Section, TablePanel
 from swerve.transformations.points import clouds_of
 from swerve.zoo.grid import Grid
 
-SAMPLED = 60  # frames of every series that are made again
+SAMPLED = 60  # frames of every series whose follow-ups are rebuilt
 EDGES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # metres between an obstacle and the nearest added point
-BESIDE = 4.0  # metres from an obstacle that count as near
+BESIDE = 4.0  # metres within which a point counts as near an obstacle
 MOST = max(SERIES)
 LANDED = ("system", "placement", "n", "frames", "points", "in the grid", "share", "near an obstacle", "near share")
 DISTANCE = ("system", "placement", "metres", "obstacles", "missing", "rate", "low", "high")
-TITLE = "Why so many, or so few?"
+TITLE = "Where do the points lie that hide obstacles?"
 
 
 @dataclass(frozen=True, eq=False)
 class Landed:
-    """A follow-up made again: the points it added, the region's obstacles before, and which of them are missing after."""
+    """A rebuilt follow-up: the added points, the region's obstacles before, and which of them are missing after."""
 
     added: Array
-    obstacles: Array  # x and y of the middles
+    obstacles: Array  # x and y of the centres
     missing: Array
 
     @cached_property
@@ -59,18 +59,18 @@ class Landed:
         return metres
 
     def beside(self) -> int:
-        """How many points lie near any obstacle."""
+        """The number of points near any obstacle."""
         return int((self.gaps < BESIDE).any(axis=0).sum())
 
 
 def section(setting: Setting, all_tested: Sequence[LidarRuns]) -> Section:
-    """Shares of points that the network's grid takes in, and losses by distance to the nearest point."""
+    """Shares of points inside the network's grid, and losses by distance to the nearest point."""
     sampled = [(tested, landed(tested)) for tested in all_tested]
     where = tuple(row for tested, found in sampled for row in _landed_rows(tested, found))
     apart = tuple(row for tested, found in sampled for row in _distance_rows(tested, found))
-    note = f"of at most {SAMPLED} frames a series; near: within {BESIDE:g} m of an obstacle that the system had seen"
+    note = f"at most {SAMPLED} frames of each series; near: within {BESIDE:g} m of an obstacle detected before"
     parts = (
-        TablePanel("Where the added points land", LANDED, where, note, csv=setting.table("landed", LANDED, where),
+        TablePanel("Where the added points lie", LANDED, where, note, csv=setting.table("landed", LANDED, where),
               formats={"share": ".1%", "near share": ".2%"}),
         TablePanel("Missing obstacles by the distance to the nearest added point", DISTANCE, apart,
               f"{MOST:,} points; lost, of another type or moved", csv=setting.table("distance", DISTANCE, apart),
@@ -81,14 +81,14 @@ def section(setting: Setting, all_tested: Sequence[LidarRuns]) -> Section:
 
 
 TEXT = (
-    "A point can matter to a network only where it falls into its grid (±60 m, heights within ±5 m), and, without coupling "
-    "over the whole frame, only within its receptive field. Both are read off the follow-ups: they are made again from "
-    "their seeds and each obstacle's distance to the nearest added point is held against what became of it."
+    "A point has an effect on a network only inside its grid (±60 m, heights within ±5 m), and, unless cells are coupled "
+    "over the whole frame, only within the receptive field. Both are measured on follow-ups rebuilt from their seeds: each "
+    "obstacle's distance to the nearest added point is compared with what happened to it."
 )
 
 
 def landed(tested: LidarRuns) -> Mapping[tuple[str, int], list[Landed]]:
-    """The follow-ups of some frames, the same frames for every series where they are paired, made again from the journal."""
+    """Follow-ups of some frames, rebuilt from the journal; the same frames for every series if they are paired."""
     rules = {rule_name(n, near): (placement, n) for placement, near in PLACEMENTS.items() for n in SERIES}
     chosen: dict[str, list[tuple[tuple[str, int], Trial]]] = {}
     taken = dict.fromkeys(rules.values(), 0)
@@ -102,14 +102,14 @@ def landed(tested: LidarRuns) -> Mapping[tuple[str, int], list[Landed]]:
     for key, rows in chosen.items():
         case = tested.subject.source[key]
         for series, trial in rows:
-            found[series].append(_made(case, trial))
+            found[series].append(_rebuild(case, trial))
     return found
 
 
-def _made(case: Case, row: Trial) -> Landed:
+def _rebuild(case: Case, row: Trial) -> Landed:
     before, after = (in_region(boxes_of(decode_values(row[end])), region_of(case)) for end in ("before", "after"))
-    kept, demanded = [place for place, _ in changes(before, after).kept], np.flatnonzero(np.asarray(before.care))
-    return Landed(added_by(case, row["change"]), before.xyzlwhy[demanded, :2], ~np.isin(demanded, kept))
+    kept, required = [place for place, _ in changes(before, after).kept], np.flatnonzero(np.asarray(before.care))
+    return Landed(added_by(case, row["change"]), before.xyzlwhy[required, :2], ~np.isin(required, kept))
 
 
 def added_by(case: Case, change: Any) -> Array:
@@ -149,9 +149,11 @@ def by_distance(frames: Sequence[Landed]) -> dict[str, tuple[int, int]]:
 
 
 def _bars(sampled: Sequence[tuple[LidarRuns, Mapping[tuple[str, int], Sequence[Landed]]]]) -> dict[str, dict[str, Bar]]:
-    told = {tested.name: by_distance(_densest(found)) for tested, found in sampled}
-    bins = next(iter(told.values()), {})
-    return {f"{name} m": {system: Bar.rate(some[name][1], some[name][0]) for system, some in told.items()} for name in bins}
+    counts = {tested.name: by_distance(_densest(found)) for tested, found in sampled}
+    bins = next(iter(counts.values()), {})
+    return {
+        f"{name} m": {system: Bar.rate(some[name][1], some[name][0]) for system, some in counts.items()} for name in bins
+    }
 
 
 def _densest(found: Mapping[tuple[str, int], Sequence[Landed]]) -> list[Landed]:
@@ -159,10 +161,10 @@ def _densest(found: Mapping[tuple[str, int], Sequence[Landed]]) -> list[Landed]:
 
 
 def _answer(sampled: Sequence[tuple[LidarRuns, Mapping[tuple[str, int], Sequence[Landed]]]]) -> str:
-    return "; ".join(_told(tested, _densest(found)) for tested, found in sampled)
+    return "; ".join(_describe_reach(tested, _densest(found)) for tested, found in sampled)
 
 
-def _told(tested: LidarRuns, frames: Sequence[Landed]) -> str:
+def _describe_reach(tested: LidarRuns, frames: Sequence[Landed]) -> str:
     """Such as `lidar: 12 of 140 obstacles within 4 m of an added point are missing, 1 of 300 farther away`."""
     near = np.concatenate([np.zeros(0, bool), *(one.nearest < BESIDE for one in frames)])
     missing = np.concatenate([np.zeros(0, bool), *(one.missing for one in frames)])

@@ -1,9 +1,10 @@
-"""Does it help to train with such points? The Apollo team's answer was to fine-tune with augmented data (LM-12).
+"""Does training with added points help? The Apollo team's answer was to fine-tune with augmented data.
 
-The network goes on learning twice from sweeps that share no scene with the tested ones: as they are, and with points added
-outside the region of every other one. The first tells what further training does by itself. Then the very frames of the
-series are answered again. Violating frames are written as training data besides.
+The network is trained further in two ways on sweeps that share no scene with the tested ones: on the sweeps as they are, as
+a control, and with points added outside the region of every other sweep. Then the frames of the series are answered again.
+Violating frames are also exported as training data.
 """
+# LM-12
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from swerve.core.seeding import digest_of, rng_for
 from swerve.core.values import Boxes3D, Calibration, find
 from swerve.experiments.lidar.fewest import pictured
 from swerve.experiments.lidar.subject_runs import CLOSE, PLACEMENTS, Frame, LidarRuns, Trial, boxes_of, frames_of
-from swerve.experiments.lidar.subjects import kept
+from swerve.experiments.lidar.subjects import cached_sweeps
 from swerve.experiments.lidar.subset_check import MISSING, fates
 from swerve.experiments.setting import DATA, RUNS, Setting
 from swerve.experiments.subjects import Subject
@@ -42,14 +43,14 @@ from swerve.zoo.lidar_learn import PATIENCE, Labelled, Pieces, sweep_task
 from swerve.zoo.lidar_network import BirdNet
 from swerve.zoo.lidar_score import GOAL, DetectionTally, compared
 
-TITLE = "Does training with such points help?"
+TITLE = "Does training with added points help?"
 VIOLATING = "violating"
-RATE = 5e-4  # an eighth of the first training's
+RATE = 5e-4  # an eighth of that of the first training
 PIECE = 160  # cells a side
 MOST = max(SERIES)
 BEFORE, CLEAN, NOISE = "none", "clean sweeps", "noise points"
-ARMS = {CLEAN: "retrained clean", NOISE: "retrained"}  # what is learnt from, and the name of its weights and runs
-TOLD = "no further training → clean sweeps → noise points"
+ARMS = {CLEAN: "retrained clean", NOISE: "retrained"}  # training data, and the name of its weights and runs
+STEPS = "no further training → clean sweeps → noise points"
 COLUMNS = (
     *("system", "placement", "n", "further training", "frames", "missing", "rate", "low", "high"),
     *("p against none", "p against clean"),
@@ -62,7 +63,7 @@ Again = Mapping[str, Mapping[str, list[Frame]]]  # the same frames by placement 
 
 @dataclass(frozen=True)
 class Lessons:
-    """How much is learnt: training sweeps, sweeps kept aside, passes, frames tested again, and frames exported at most."""
+    """The size of retraining: training sweeps, validation sweeps, passes, frames tested again, and exported frames."""
 
     sweeps: int
     aside: int
@@ -72,7 +73,7 @@ class Lessons:
 
 
 class Twice(Sequence[Labelled]):
-    """Every sweep of a source twice: as it is and, if `noisy`, with points added outside its region as in one series."""
+    """Every sweep of a source twice: as it is and, if `noisy`, with points added outside its region as in the series."""
 
     def __init__(self, source: Source, seed: int, *, noisy: bool = True) -> None:
         self._source, self._keys, self._seed, self._noisy = source, source.keys(), seed, noisy
@@ -94,42 +95,42 @@ class Twice(Sequence[Labelled]):
         return labelled(self.change(number)(case) if self._noisy and number % 2 else case)
 
     def change(self, number: int) -> AddPoints:
-        """The points of a noisy sweep."""
+        """The change that adds the points of a noisy sweep."""
         rng = rng_for(self._seed, "noise", number)
         near = list(PLACEMENTS.values())[int(rng.integers(len(PLACEMENTS)))]
         return AddPoints(int(rng.choice(SERIES)), int(rng.integers(2**31)), near=near)
 
 
 def section(setting: Setting, all_tested: Sequence[LidarRuns], lessons: Lessons, *, retrain: bool) -> Section:
-    """What is exported, and the losses before and after retraining, on frames that never trained."""
-    said = tuple(_exported(setting, tested, lessons.exported) for tested in all_tested)
+    """The exported frames, and the losses before and after retraining on held-out frames."""
+    text = tuple(_export(setting, tested, lessons.exported) for tested in all_tested)
     if not retrain:
-        return Section(TITLE, (*said, "Nothing was retrained; --retrain does it at this level too."), answer="not asked")
+        return Section(TITLE, (*text, "Nothing was retrained; use --retrain to do so at this level."), answer="not run")
     chosen = _chosen(all_tested)
     if chosen is None:
-        why = "None of the systems is one of the zoo's networks with losses of its own, so none was retrained here."
-        return Section(TITLE, (*said, why), answer="it cannot be retrained here")
+        why = "None of the systems is a network of the zoo that can lose obstacles, so none was retrained."
+        return Section(TITLE, (*text, why), answer="it cannot be retrained")
     again = _again(setting, chosen, lessons)
     rows = tuple(row for placement, frames in again.items() for row in _compared(chosen, placement, frames))
     scores = tuple(_scores(setting, chosen))
     parts = (
         TablePanel("Frames with an obstacle missing, before and after", COLUMNS, rows, NOTE, formats=FORMATS,
               csv=setting.table("retrained", COLUMNS, rows)),
-        TablePanel("What it finds in untouched frames", SCORES, scores, "within the region and 30 m",
+        TablePanel("Detections in untouched frames", SCORES, scores, "within the region and 30 m",
               formats=dict.fromkeys(SCORES[2:], ".1%")),
         ChartPanel("Frames with an obstacle missing", bars(_bars(again), percent=True)),
     )  # fmt: skip
-    return Section(TITLE, said, parts, _answer(chosen, again))
+    return Section(TITLE, text, parts, _answer(chosen, again))
 
 
 NOTE = (
-    f"missing: lost, of another type or moved; p: McNemar's test of the same frames in pairs. {CLEAN}: the same passes, "
-    f"rate, steps and seed without any added point, so what {NOISE} do beyond that is theirs"
+    f"missing: lost, of another type or moved; p: McNemar's test, paired by frame. {CLEAN}: the control, trained with the "
+    f"same passes, rate, steps and seed but without added points; the effect of {NOISE} is the difference to it"
 )
 
 
 def _chosen(all_tested: Sequence[LidarRuns]) -> LidarRuns | None:
-    """The network with the most losses; one that shows the region alone has none to lose."""
+    """The network with the most losses; one with `roi_first` cannot have any."""
     able = [one for one in all_tested if isinstance(one.subject.system, Lidar) and not one.subject.system.roi_first]
     return max(able, key=lambda one: sum(_missing(frame) for frame in one.series[CLOSE, MOST]), default=None)
 
@@ -139,17 +140,17 @@ def _missing(frame: Frame) -> bool:
 
 
 def _again(setting: Setting, chosen: LidarRuns, lessons: Lessons) -> Again:
-    """The frames of the longest series, by placement and by training; those that were judged every time."""
+    """The frames of the series with most points, by placement and training, if they were judged every time."""
     some = Subset(chosen.subject.source, lessons.frames)
     systems = {arm: retrained(setting, chosen.subject, lessons, arm) for arm in ARMS}
     found: dict[str, dict[str, list[Frame]]] = {}
     for placement, near in PLACEMENTS.items():
-        told = {BEFORE: {frame.case: frame for frame in chosen.series[placement, MOST]}}
+        judged = {BEFORE: {frame.case: frame for frame in chosen.series[placement, MOST]}}
         for arm, system in systems.items():
             run = setting.run(_run(chosen, arm, placement), lidar(some, system, n=MOST, near=near, seed=setting.seed))
-            told[arm] = {frame.case: frame for _, frame in frames_of(run, chosen.regions)}
-        every = [key for key in told[BEFORE] if all(key in frames for frames in told.values())]
-        found[placement] = {arm: [frames[key] for key in every] for arm, frames in told.items()}
+            judged[arm] = {frame.case: frame for _, frame in frames_of(run, chosen.regions)}
+        every = [key for key in judged[BEFORE] if all(key in frames for frames in judged.values())]
+        found[placement] = {arm: [frames[key] for key in every] for arm, frames in judged.items()}
     return found
 
 
@@ -158,19 +159,19 @@ def _run(chosen: LidarRuns, arm: str, placement: str) -> str:
 
 
 def retrained(setting: Setting, subject: Subject, lessons: Lessons, arm: str = NOISE) -> Lidar:
-    """The system with weights that have learnt on; they are kept, so that this is done once."""
+    """The system with further trained weights, which are stored, so that this is done once."""
     system = subject.system
     assert isinstance(system, Lidar)
     file = setting.into.absolute() / DATA / ARMS[arm] / f"{system.name}.safetensors"
     if not file.exists():
         make_folder(file.parent, parents=True)
-        train, aside = (
-            Twice(kept(setting, count, split), setting.seed, noisy=arm == NOISE)
+        train, val = (
+            Twice(cached_sweeps(setting, count, split), setting.seed, noisy=arm == NOISE)
             for count, split in ((lessons.sweeps, "train"), (lessons.aside, "val"))
         )
         key = digest_of(system.fingerprint(), arm, asdict(lessons), setting.seed)
         checkpoint = Checkpoint(file.with_name(f"{system.name}-{key[:12]}.checkpoint"), key)
-        save_weights(learn(system.net, system.grid, train, aside, lessons.passes, setting.seed, checkpoint), file)
+        save_weights(learn(system.net, system.grid, train, val, lessons.passes, setting.seed, checkpoint), file)
         checkpoint.remove()
     return replace(system, weights=file)
 
@@ -194,7 +195,7 @@ def learn(
 
 
 def _compared(chosen: LidarRuns, placement: str, again: Mapping[str, list[Frame]]) -> Iterator[Row]:
-    """A row for each training, with tests against those before it."""
+    """A row for each training, with tests against the previous ones."""
     missing = {arm: [_missing(frame) for frame in frames] for arm, frames in again.items()}
     for arm, flags in missing.items():
         share = (sum(flags) / len(flags), *wilson(sum(flags), len(flags))) if flags else (None,) * 3
@@ -206,13 +207,13 @@ def _compared(chosen: LidarRuns, placement: str, again: Mapping[str, list[Frame]
 
 
 def _p(one: Sequence[bool], other: Sequence[bool]) -> float | None:
-    """McNemar's test of the same frames; None where none differs."""
+    """McNemar's test of the same frames; None if no frame differs."""
     pairs = list(zip(one, other, strict=True))
     return mcnemar(pairs.count((True, False)), pairs.count((False, True))).p
 
 
 def _scores(setting: Setting, chosen: LidarRuns) -> Iterator[Row]:
-    """Recall and precision on the same untouched frames, from the answers in the journals."""
+    """Recall and precision on the same untouched frames, from the journals."""
     first = next(iter(PLACEMENTS))
     runs = {arm: Run(setting.into / RUNS / _run(chosen, arm, first)) for arm in ARMS}
     keys = {seen.case for seen in runs[NOISE].baseline()}
@@ -238,24 +239,24 @@ def _answer(chosen: LidarRuns, again: Again) -> str:
         placement: " → ".join(str(sum(map(_missing, frames))) for frames in arms.values())
         for placement, arms in again.items()
     }
-    told = (f"{counts[placement]} of {len(arms[BEFORE])} frames {placement}" for placement, arms in again.items())
-    return f"{chosen.name}, {MOST:,} points, frames with an obstacle missing ({TOLD}): {', '.join(told)}"
+    parts = (f"{counts[placement]} of {len(arms[BEFORE])} frames {placement}" for placement, arms in again.items())
+    return f"{chosen.name}, {MOST:,} points, frames with an obstacle missing ({STEPS}): {', '.join(parts)}"
 
 
-def _exported(setting: Setting, tested: LidarRuns, most: int) -> str:
-    """Write violating frames as training data in KITTI's form, unless they are there, and say where."""
+def _export(setting: Setting, tested: LidarRuns, most: int) -> str:
+    """Export violating frames as training data in KITTI's format, unless they are there; returns a sentence about it."""
     folder = setting.into / DATA / VIOLATING / tested.name
     rows = sorted(_violating(tested), key=lambda row: -row["margin"])[:most]
     if not rows:
-        return f"{tested.name}: no frame was violated, so there is none to train on."
+        return f"{tested.name}: no frame is violated, so none is exported."
     where = f"{DATA}/{VIOLATING}/{tested.name}"
     if not folder.exists():
         make_folder(folder.parent, parents=True)
         try:
             export({"train": (_followup(tested, row) for row in rows)}, folder, "kitti")
         except InputError as error:
-            return f"{tested.name}: its {len(rows):,} worst violating frames are not exported: {error}."
-    return f"{tested.name}: its {len(rows):,} worst violating frames lie in {where}, in KITTI's form with the true boxes."
+            return f"{tested.name}: its {len(rows):,} worst violating frames were not exported: {error}."
+    return f"{tested.name}: its {len(rows):,} worst violating frames are in {where}, in KITTI's format with labelled boxes."
 
 
 def _violating(tested: LidarRuns) -> Iterator[Trial]:
@@ -263,7 +264,7 @@ def _violating(tested: LidarRuns) -> Iterator[Trial]:
 
 
 def _followup(tested: LidarRuns, row: Trial) -> Case:
-    """A violating frame with its true boxes, the camera's frame and how the two are tied."""
+    """A violating frame with its labelled boxes, the camera image and the calibration."""
     record = record_of(dict(row))
     assert record.change
     case = tested.subject.source[record.trial.case]

@@ -1,4 +1,4 @@
-"""One system under test, its series, and what became of every frame's obstacles, read once."""
+"""One system under test with its series, and what happened to the obstacles of every frame, read once."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ JUDGED = (Status.HELD.value, Status.VIOLATED.value)
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A frame before and after: how many obstacles of each type, and what became of each.
+    """A frame before and after: the number of obstacles of each type, and what happened to each.
 
-    Obstacles that are clear of the region have `care` False: nobody demands them, nobody forbids them.
+    Obstacles that do not touch the region have `care` False: they are neither required nor forbidden.
     """
 
     case: str
@@ -43,33 +43,33 @@ class Frame:
     @classmethod
     def of(cls, case: str, before: Answer, after: Answer, truth: Answer, region: Region | None) -> Frame:
         """The frame of two answers."""
-        first, second = (in_region(boxes_of(said), region) for said in (before, after))
+        first, second = (in_region(boxes_of(answer), region) for answer in (before, after))
         return cls(case, first, second, find(truth, Boxes3D.slot), tuple(before) != tuple(after))
 
     @property
     def labelled(self) -> bool:
-        """Whether labels tell which obstacles are real."""
+        """Whether the frame has labels."""
         return isinstance(self.truth, Boxes3D)
 
     @cached_property
     def counts(self) -> Mapping[str, ObstacleCount]:
-        """The numbers of all obstacles and of each type (LM-6, LM-8)."""
+        """The numbers of all obstacles and of each type."""  # LM-6, LM-8
         return count_obstacles(self.before, self.after)
 
     @cached_property
     def changes(self) -> Changes:
-        """Which obstacles are kept, lost, of another type, moved or gained (LM-7)."""
+        """Which obstacles are kept, lost, of another type, moved or gained."""  # LM-7
         return changes(self.before, self.after)
 
     @cached_property
     def facts(self) -> Mapping[str, float]:
-        """The same in numbers: `lost`, `lost.car`, …; `lost_real`, where there are labels: those of the lost they know."""
+        """The same in numbers: `lost`, `lost.car`, …; with labels also `lost_real`, the labelled ones among the lost."""
         if not self.labelled:
             return self.changes.counts()
         real = labelled(self.before, self.truth)
         kinds = Counter(self.before.kinds[row].casefold() for row in self.changes.lost if real[row])
-        told = {"lost_real": float(kinds.total()), **{f"lost_real.{kind}": float(kinds[kind]) for kind in kinds}}
-        return {**self.changes.counts(), **told}
+        real_ones = {f"lost_real.{kind}": float(kinds[kind]) for kind in kinds}
+        return {**self.changes.counts(), "lost_real": float(kinds.total()), **real_ones}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +87,12 @@ class LidarRuns:
 
     @property
     def safe(self) -> bool:
-        """Whether no point outside the region can reach the system, by construction."""
+        """Whether no point outside the region can have an effect on the system, by construction."""
         return is_safe(self.subject.system)
 
     @cached_property
     def regions(self) -> Mapping[str, Region | None]:
-        """The region of every case that was answered; each case is read once."""
+        """The region of every case that was answered."""
         answered = {seen.case for run in self.runs.values() for seen in run.baseline() if not seen.fault}
         return {key: region_of(self.subject.source[key]) for key in self.subject.source.keys() if key in answered}
 
@@ -108,7 +108,7 @@ class LidarRuns:
 
     @cached_property
     def again(self) -> list[Frame]:
-        """A/A: the untouched frames, answered once in each run (X-12, D-20)."""
+        """A/A: the untouched frames, answered once in each run."""  # X-12, D-20
         first, second = ({seen.case: seen for seen in run.baseline()} for run in self.runs.values())
         return [
             Frame.of(case, seen.said, second[case].said, seen.truth, self.regions[case])
@@ -128,7 +128,7 @@ class LidarRuns:
 
 
 def is_safe(system: System) -> bool:
-    """Whether no point outside the region can reach a system, by construction: there is nothing to search for."""
+    """Whether no point outside the region can have an effect on a system, by construction."""
     return bool(getattr(system, "roi_first", False))
 
 
@@ -140,8 +140,8 @@ def frames_of(run: Run, regions: Mapping[str, Region | None]) -> Iterator[tuple[
             yield row["rule"], Frame.of(row["case"], before, after, truth, regions.get(row["case"]))
 
 
-def boxes_of(said: Answer) -> Boxes3D:
+def boxes_of(answer: Answer) -> Boxes3D:
     """The obstacles of an answer."""
-    found = find(said, Boxes3D.slot)
+    found = find(answer, Boxes3D.slot)
     assert isinstance(found, Boxes3D)
     return found

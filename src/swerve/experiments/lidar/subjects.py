@@ -1,4 +1,4 @@
-"""What a LiDAR experiment is run on: the zoo's pipelines on sweeps of the world, or a system and a source of one's own."""
+"""The subjects of the LiDAR experiment: the zoo's systems on rendered sweeps, cached in the experiment's folder."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from swerve.zoo.lidar import Lidar, LidarGlobal
 
 SWEEPS = "sweeps"
 NAMES = ("xyzi", "rings", "lengths", "boxes", "kinds", "scores", "care")  # of the arrays of a sweep
-SAFE = "lidar, region first"  # the twin that outside points cannot reach (D-29)
+SAFE = "lidar, region first"  # outside points cannot reach it: D-29
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The sweeps of a world in a folder: each is made when it is first asked for, by whichever process that is.
+class CachedSweeps:
+    """The sweeps of a world, each rendered into the cache when it is first asked for.
 
-    A new drive costs ten times as much as its sweep; a file costs nothing.
+    Rendering a new drive takes ten times as long as its sweep; reading a file takes next to nothing.
     """
 
     world: LidarWorld
@@ -58,7 +58,7 @@ class Kept:
         return self.world.fingerprint()
 
     def pictured(self, key: str) -> Case:
-        """The same case with the frame that the camera takes."""
+        """The same case with the camera image."""
         return replace(self.world, camera=True)[key]
 
     def _read(self, key: str, entry: str) -> Case:
@@ -89,14 +89,14 @@ def _arrays(world: LidarWorld, key: str, entry: str) -> Arrays:
     return dict(zip(NAMES, arrays, strict=True))
 
 
-def kept(setting: Setting, frames: int, split: str = "test") -> Kept:
-    """`frames` sweeps, each of a scene of its own, kept in the experiment's folder."""
+def cached_sweeps(setting: Setting, frames: int, split: str = "test") -> CachedSweeps:
+    """`frames` sweeps, each of another scene."""
     world = LidarWorld(drives=frames, split=split, seed=setting.seed)
-    return Kept(world, setting.into.absolute() / DATA / SWEEPS)
+    return CachedSweeps(world, setting.into.absolute() / DATA / SWEEPS)
 
 
 def zoo(setting: Setting, frames: int) -> list[Subject]:
-    """The zoo's two pipelines, and the safe twin of the first, all on the same sweeps."""
-    source = kept(setting, frames)
+    """The zoo's two systems, and the first with `roi_first`, all on the same sweeps."""
+    source = cached_sweeps(setting, frames)
     systems = {"lidar": Lidar(), "lidar-global": LidarGlobal(), SAFE: Lidar(roi_first=True)}
     return [Subject(name, system, source) for name, system in systems.items()]
