@@ -238,10 +238,14 @@ EDITS = {
     "reading": Edit(_edited("by = 255.0", "by = 127.5"), "system.read[0].by: 255.0 then, 127.5 now"),
     "gate": Edit(_edited("[search]", '[gate]\nuse = "max-fill"\nshare = 0.5\n[search]'), "gate.share: absent then, 0.5 now"),
     "order": Edit(_swapped, "rule[0].name: brighter then, fog now"),
-    "pixel": Edit(_one_pixel, "data differ: sha"),
-    "picture gone": Edit(lambda place: (place / "pictures" / "3.png").unlink(), "data differ: sha"),
-    "picture more": Edit(lambda place: shutil.copy(place / "pictures/3.png", place / "pictures/7.png"), "data differ: sha"),
-    "picture renamed": Edit(lambda place: (place / "pictures/3.png").rename(place / "pictures/9.png"), "data differ: sha"),
+    "pixel": Edit(_one_pixel, "data differ: 3.png changed"),
+    "picture gone": Edit(lambda place: (place / "pictures" / "3.png").unlink(), "data differ: 3.png is gone"),
+    "picture more": Edit(
+        lambda place: shutil.copy(place / "pictures/3.png", place / "pictures/7.png"), "data differ: 7.png is new"
+    ),
+    "picture renamed": Edit(
+        lambda place: (place / "pictures/3.png").rename(place / "pictures/9.png"), "data differ: 3.png is gone, 9.png is new"
+    ),
     "weight": Edit(_one_weight, "weights differ: sha"),
     "version": Edit(nothing, "swerve: 0.1.0 then, 9.9.9 now", "other_version"),
     "code": Edit(nothing, "swerve's code differ: sha", "other_code"),

@@ -217,7 +217,7 @@ def test_batch_slower_than_the_limit_changes_nothing(tmp_path: Path) -> None:
     """No case reaches the limit, and every batch does: the bytes are those of a run without any limit."""
     here, there = (
         content(run(tmp_path, "seconds = 0.15", system="Slow", count=2, workers=workers, name=f"run{workers}", words=words))
-        for workers, words in ((0, []), (1, ["--timeout", "0.8"]))
+        for workers, words in ((0, ["--force"]), (1, ["--force", "--timeout", "0.8"]))
     )
     assert here == there
 

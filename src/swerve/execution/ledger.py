@@ -44,7 +44,7 @@ class MemoryLedger:
         self.batches = list(batches)
         self.computed = 0
         self._next = 0
-        self._first_repeat = 0  # the batch
+        self.repeats: list[Record] = []
 
     def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
         """The committed observations, or those of `compute`."""
@@ -65,10 +65,10 @@ class MemoryLedger:
         return [item.outcome for item in self.batches[self._next - 1] if isinstance(item, Record)]
 
     def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
-        """The committed records of findings asked again, or those of `compute`."""
-        if not self._first_repeat:
-            self._first_repeat = self._next
-        return self.recorded(trials, compute)
+        """The records of findings asked again, which no other ledger resumes from."""
+        del trials
+        self.repeats.extend(records := compute())
+        return records
 
     def findings(self) -> Iterator[Finding]:
         """Every finding."""
@@ -84,8 +84,8 @@ class MemoryLedger:
         return {"campaign": {}}
 
     def _violated(self) -> Iterator[Record]:
-        rows = (item for batch in self.batches[: self._first_repeat or None] for item in batch)
-        return (item for item in rows if isinstance(item, Record) and item.verdict.status is Status.VIOLATED)
+        items = (item for batch in self.batches for item in batch)
+        return (item for item in items if isinstance(item, Record) and item.verdict.status is Status.VIOLATED)
 
     def _once(self, compute: Callable[[], Sequence[object]]) -> Sequence[object]:
         if self._next == len(self.batches):
