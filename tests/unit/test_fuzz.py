@@ -356,7 +356,7 @@ def test_fewest_points_of_a_find_are_as_many_as_it_takes(tmp_path: Path) -> None
     told = numbers_of(Run(folder))
     assert not told.overall.sampled  # an adaptive search is no sample: no interval anywhere
     assert told.headline.endswith(
-        "judged trials violated their rule; the search chose them by what it was told, so this is no rate."
+        "judged trials violated their rule; the search adapted to earlier results, so this is not a failure rate."
     )
     assert main(["report", str(folder)]) == 0
     assert "Wilson" not in (folder / "report" / "index.html").read_text()

@@ -385,7 +385,11 @@ def test_guided_run_tells_coverage_layers_and_that_it_had_no_rival(tmp_path: Pat
     print_summary(done, console)
     printed = console.file.getvalue()  # type: ignore[attr-defined]
     page = write_report(done).read_text()
-    for text in (line, "No rival was run: this says nothing of guidance.", "20 neurons are counted: 0 6, 3 12, 5 2"):
+    for text in (
+        line,
+        "No other search was run for comparison, so this does not show a benefit of guidance.",
+        "20 neurons are measured: 0 6, 3 12, 5 2",
+    ):
         assert text in printed
         assert text in page
 
@@ -394,7 +398,7 @@ def test_run_led_by_chance_or_without_coverage_tells_of_no_guidance(tmp_path: Pa
     run_into(Loaded(campaign(follow="chance", budget=9), tmp_path), tmp_path / "chance", force=True)
     reached = reached_of(Run(tmp_path / "chance"))
     assert reached
-    (line,) = reached.told
+    (line,) = reached.sentences
     assert line.endswith("of 20 neurons")
     plain = replace(campaign(), coverage=None, search=Sweep(1))
     run_into(Loaded(plain, tmp_path), tmp_path / "plain", force=True)
