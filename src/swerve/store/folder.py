@@ -22,7 +22,7 @@ from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.store.artifacts import KEPT
 from swerve.store.files import PARTIAL, json_bytes, make_folder, open_plain, refuse_links, write_whole
 from swerve.store.fingerprint import differences
-from swerve.store.journal import Journal, Repair, Row, opened, repair_journal
+from swerve.store.journal import Journal, Repair, Row, repair_journal
 from swerve.store.record_json import (
     BASELINE,
     TRIAL,
@@ -30,6 +30,7 @@ from swerve.store.record_json import (
     head_of,
     observation_of,
     observation_row,
+    read_row,
     record_of,
     record_row,
 )
@@ -101,7 +102,7 @@ class Store:
         return self._trials(trials, ended_of, head_of)
 
     def _trials(
-        self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = opened
+        self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = read_row
     ) -> list[T] | None:
         return self._next([(TRIAL, *trial.key) for trial in trials], _trial_of, take, read)
 
@@ -110,7 +111,7 @@ class Store:
         asked: Sequence[object],
         key: Callable[[Row], object],
         take: Callable[[Row], T],
-        read: Callable[[bytes], Row] = opened,
+        read: Callable[[bytes], Row] = read_row,
     ) -> list[T] | None:
         """What to take of the next committed batch, which must be the one asked for; None when the journal has no more."""
         lines = next(self._committed, None)
@@ -145,11 +146,11 @@ class Store:
 
 
 def _case_of(row: Row) -> tuple[object, ...]:
-    return row["kind"], row["case"]
+    return row.get("kind"), row.get("case")
 
 
 def _trial_of(row: Row) -> tuple[object, ...]:
-    return row["kind"], row["case"], row.get("rule"), row.get("draw")  # a row may be of another kind
+    return row.get("kind"), row.get("case"), row.get("rule"), row.get("draw")  # a row may be of another kind
 
 
 def locked(folder: Path) -> BinaryIO:

@@ -16,8 +16,8 @@ from swerve.core.errors import StoreError, did_you_mean
 from swerve.store.consents import recall, remember
 from swerve.store.files import read_json, refuse_links
 from swerve.store.fingerprint import FORMAT
-from swerve.store.journal import Journal, Row, opened
-from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_finding, observation_of
+from swerve.store.journal import Journal, Row
+from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_finding, observation_of, read_row
 
 CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json", ".lock"
 KEPT_PER_RULE = 200
@@ -72,7 +72,7 @@ class Run:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every committed row, in order."""
         for lines in Journal(self.folder / JOURNAL).sealed():
-            yield from map(opened, lines)
+            yield from map(read_row, lines)
 
     def baseline(self) -> list[Observation]:
         """What the system said of the untouched cases."""
