@@ -18,6 +18,7 @@ import pytest
 from swerve.cli.main import main
 from swerve.config import limits
 from swerve.config.toml import load_campaign
+from swerve.config.trust import Trust
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
 from swerve.core.system import Answer
@@ -133,14 +134,15 @@ def test_findings_shrink_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
 
 
 def test_seat_tells_how_its_worker_failed(tmp_path: Path) -> None:
-    seat = RayActor(str(tmp_path), [], 60.0, limits.MEMORY)
+    seat = RayActor(str(tmp_path), Trust().as_json(), 60.0, limits.MEMORY)
     assert not seat.sees_folder()
     with pytest.raises(EnvironmentFault, match="a worker cannot start: exited with code 1"):
         seat.ask({"ask": "observe", "items": ["a"]})
 
 
 def test_seat_answers_for_its_worker(tmp_path: Path) -> None:
-    seat = RayActor(str(run(tmp_path, "run", "")), [], 60.0, limits.MEMORY)
+    folder = run(tmp_path, "run", "")
+    seat = RayActor(str(folder), Run(folder).trust().as_json(), 60.0, limits.MEMORY)
     assert seat.sees_folder()
     rows = seat.ask({"ask": "observe", "items": ["fake-00001"]})["reply"]["rows"]
     assert [row["case"] for row in rows] == ["fake-00001"]
@@ -177,7 +179,7 @@ ERRORS = SimpleNamespace(RayError=RayError, **{name: type(name, (RayError,), {})
 
 def hand(said: Any) -> tuple[RayWorker, Dead]:
     ray = Dead(said, ERRORS, [])
-    made = RayWorker(ray, Path("run"), (), Allowance(), Pace(1.0))
+    made = RayWorker(ray, Path("run"), Trust(), Allowance(), Pace(1.0))
     made._seated = True
     return made, ray
 

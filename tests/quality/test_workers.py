@@ -257,7 +257,7 @@ def test_hang_is_ended_soon(tmp_path: Path, mood: str) -> None:
     trial = next(Run(folder).trials())
     question = {"ask": "evaluate", "items": [[trial["case"], trial["rule"], trial["draw"], json.dumps(trial["change"])]]}
     for _ in range(34 if SOAK else 1):
-        hand = WorkerProcess(folder, (), Allowance(1.0), Pace(1.0))
+        hand = WorkerProcess(folder, [__name__], Allowance(1.0), Pace(1.0))
         hand.ask({"ask": "observe", "items": [trial["case"]]})
         started = time.monotonic()
         with pytest.raises(Timeout, match="no reply after 1 s"):
@@ -365,8 +365,8 @@ def test_exchanged_weights_stop_a_worker(tmp_path: Path) -> None:
     weights = tmp_path / "weights.bin"
     weights.write_bytes(b"first")
     folder = run(tmp_path, f'file = "{weights}"', workers=0, system="Weighted")
-    worker = Worker(folder)
+    worker = Worker(folder, Run(folder).trust())
     assert "rows" in worker.answer({"ask": "observe", "items": ["fake-00000"]})
     weights.write_bytes(b"second")
-    told = Worker(folder).answer({"ask": "observe", "items": ["fake-00000"]})
+    told = Worker(folder, Run(folder).trust()).answer({"ask": "observe", "items": ["fake-00000"]})
     assert "the system is another than the run began with: weights sha " in told["stopped"]

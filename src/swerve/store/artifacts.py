@@ -12,7 +12,7 @@ from swerve.core.errors import StoreError
 from swerve.core.values import Array
 from swerve.store.files import json_bytes, read_json, write_whole
 from swerve.store.journal import Row
-from swerve.store.record_json import Finding, finding_of
+from swerve.store.record_json import Finding, checked_row, finding_of
 from swerve.store.view import Run
 
 FINDINGS = "findings"
@@ -72,7 +72,11 @@ def shrunk_of(run: Run, identity: str) -> Shrunk | None:
     try:
         told = read_json(path)
         return Shrunk(
-            finding_of(told["row"]), told["of"], tuple(map(str, told["edges"])), told["tries"], told.get("flaky", False)
+            finding_of(checked_row(told["row"])),
+            told["of"],
+            tuple(map(str, told["edges"])),
+            told["tries"],
+            told.get("flaky", False),
         )
     except (StoreError, KeyError, TypeError) as error:
         raise StoreError(f"{path}: does not read: {error}; delete it and shrink again") from error

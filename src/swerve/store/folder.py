@@ -24,7 +24,7 @@ from swerve.core.transformation import Transformation
 from swerve.store.artifacts import KEPT
 from swerve.store.files import PARTIAL, json_bytes, make_folder, open_plain, refuse_links, write_whole
 from swerve.store.fingerprint import differences
-from swerve.store.journal import Journal, Repair, Row, opened, repair_journal
+from swerve.store.journal import Journal, Repair, Row, repair_journal
 from swerve.store.record_json import (
     BASELINE,
     REPEAT,
@@ -36,6 +36,7 @@ from swerve.store.record_json import (
     is_finding,
     observation_of,
     observation_row,
+    read_row,
     record_of,
     record_row,
     repeat_row,
@@ -116,7 +117,7 @@ class Store:
     def findings(self) -> Iterator[Finding]:
         """Every committed finding, as it was recorded, whether it was asked again or not."""
         lines = (line for batch in Journal(self.journal.path).sealed() for line in batch if _VIOLATED in line)
-        return map(finding_of, filter(is_finding, map(opened, lines)))
+        return map(finding_of, filter(is_finding, map(read_row, lines)))
 
     def change_of(self, finding: Finding) -> Transformation:
         """The change of a finding."""
@@ -127,7 +128,7 @@ class Store:
         return self._trials(trials, ended_of, head_of)
 
     def _trials(
-        self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = opened
+        self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = read_row
     ) -> list[T] | None:
         return self._next([(TRIAL, *trial.key) for trial in trials], _trial_of, take, read)
 
@@ -136,7 +137,7 @@ class Store:
         asked: Sequence[object],
         key: Callable[[Row], object],
         take: Callable[[Row], T],
-        read: Callable[[bytes], Row] = opened,
+        read: Callable[[bytes], Row] = read_row,
     ) -> list[T] | None:
         """What to take of the next committed batch, which must be the one asked for; None when the journal has no more."""
         lines = next(self._committed, None)
@@ -171,11 +172,11 @@ class Store:
 
 
 def _case_of(row: Row) -> tuple[object, ...]:
-    return row["kind"], row["case"]
+    return row.get("kind"), row.get("case")
 
 
 def _trial_of(row: Row) -> tuple[object, ...]:
-    return row["kind"], row["case"], row.get("rule"), row.get("draw")  # a row may be of another kind
+    return row.get("kind"), row.get("case"), row.get("rule"), row.get("draw")  # a row may be of another kind
 
 
 def locked(folder: Path) -> BinaryIO:

@@ -112,6 +112,11 @@ def record_of(row: Row, base: Path | None = None, trust: Trust = OWN) -> Record:
 _WORDS = b',"words":'  # where what is counted ends; inside a text its quotes would be escaped
 
 
+def read_row(line: bytes) -> dict[str, Any]:
+    """The row of a sound line, checked."""
+    return checked_row(opened(line))
+
+
 def head_of(line: bytes) -> Row:
     """The start of a trial's sound line, which tells how it ended, at a third of the price of the whole."""
     end = line.find(_WORDS)
@@ -120,7 +125,10 @@ def head_of(line: bytes) -> Row:
 
 def ended_of(row: Row) -> Outcome:
     """What is counted of a trial's row or its head; nothing is built that counting does without."""
-    return _ended(row["rule"], row["status"], row["error"], row["introduced"])
+    try:
+        return _ended(row["rule"], row["status"], row["error"], row["introduced"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise StoreError(f"a journal row is damaged: {error}") from error
 
 
 @lru_cache(1024)  # there are few ways to end, and a million trials
@@ -172,28 +180,68 @@ class Finding:
 
 def finding_of(row: Row) -> Finding:
     """The finding in a violated trial's row."""
-    try:
-        answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
-        wanted = (item.name for item in fields(Finding) if item.name in row or item.default is MISSING)
-        given: dict[str, Any] = {name: answers[name] if name in answers else row[name] for name in wanted}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"a finding cannot be read: {type(error).__name__}: {error}") from error
-    for name in (name for name, kind in _KINDS.items() if not isinstance(given[name], kind)):
-        raise StoreError(f"a finding cannot be read: {name} is {type(given[name]).__name__}")
-    for name in (name for name in _NAMES if not _NAME.fullmatch(given[name])):  # they become names of files
-        raise StoreError(f"a finding cannot be read: its {name} is {given[name]!r}")
+    answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
+    wanted = (item.name for item in fields(Finding) if item.name in row or item.default is MISSING)
+    given: dict[str, Any] = {name: answers[name] if name in answers else row[name] for name in wanted}
     return Finding(**given)
-
-
-_NAME = re.compile(r"[0-9A-Za-z_-]{0,64}")
-_NAMES = ("id", "source_sha", "input_sha")
-_KINDS: Mapping[str, Any] = {
-    **dict.fromkeys(("rule", "case", "words", "why", *_NAMES), str),
-    **dict.fromkeys(("change", "facts"), Mapping),
-    "margin": int | float,
-}
 
 
 def is_finding(row: Row) -> bool:
     """Whether a row is a violated trial; an ERROR never is."""
     return bool(row["kind"] == TRIAL and row["status"] == Status.VIOLATED.value)
+
+
+_TEXTS = ("case", "input_sha")
+_OF_TRIALS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys((*_TEXTS, "id", "rule", "status", "words", "why", "source_sha"), (str,)),
+    **dict.fromkeys(("before", "after", "truth"), (list,)),
+    **dict.fromkeys(("change", "gain"), (dict, type(None))),
+    "draw": (int,),
+    "fixed": (bool,),
+    "margin": (float, int, type(None)),
+    "introduced": (bool, type(None)),
+    "error": (str, type(None)),
+    "facts": (dict,),
+}
+_EXPECTED: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    BASELINE: {
+        **dict.fromkeys((*_TEXTS, "group", "fault"), (str,)),
+        **dict.fromkeys(("truth", "said"), (list,)),
+        "readable": (bool,),
+        "gain": (dict, type(None)),
+    },
+    TRIAL: _OF_TRIALS,
+    REPEAT: _OF_TRIALS,
+}
+_FILE_NAME = re.compile(r"[0-9A-Za-z_-]{0,64}")
+_VALUES: Mapping[str, set[str | None]] = {
+    "status": {item.value for item in Status},
+    "error": {None, *(item.value for item in Fault)},
+}
+
+
+def checked_row(row: dict[str, Any]) -> dict[str, Any]:
+    """`row`, if it has every field that readers rely on; raises `StoreError` otherwise, as anybody may have written it."""
+    expected = _EXPECTED.get(str(row.get("kind")), {})
+    wrong = [name for name, kinds in expected.items() if not _is_one(row.get(name, row), kinds)]
+    if not wrong and row["kind"] in (TRIAL, REPEAT):
+        wrong = [name for name, known in _VALUES.items() if row[name] not in known]
+        wrong += [name for name in ("id", "source_sha", "input_sha") if not _FILE_NAME.fullmatch(row[name])]
+        wrong += [] if row["change"] is None or _is_change(row["change"]) else ["change"]
+        wrong += ["margin"] if row["margin"] is None and row["status"] == Status.VIOLATED.value else []
+    if not expected or wrong:
+        raise StoreError(f"a journal row is damaged: {', '.join(wrong) or 'kind'} cannot be read")
+    return row
+
+
+def _is_one(item: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a field is of one of the kinds; a list holds values, which are objects."""
+    return isinstance(item, kinds) and (not isinstance(item, list) or all(isinstance(value, dict) for value in item))
+
+
+def _is_change(change: Any) -> bool:
+    """Whether JSON has the form of a change: a name, and in a chain its steps."""
+    if not isinstance(change, dict) or not isinstance(change.get("use"), str):
+        return False
+    steps = change.get("steps", [])
+    return not isinstance(steps, list) or all(map(_is_change, steps))

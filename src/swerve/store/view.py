@@ -18,8 +18,8 @@ from swerve.core.relation import Status
 from swerve.store.consents import recall, remember
 from swerve.store.files import read_json, refuse_links
 from swerve.store.fingerprint import FORMAT
-from swerve.store.journal import Journal, Row, opened
-from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_finding, observation_of
+from swerve.store.journal import Journal, Row
+from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_finding, observation_of, read_row
 
 CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json", ".lock"
 KEPT_PER_RULE = 200
@@ -75,13 +75,13 @@ class Run:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every committed row of an untouched case or a trial, in order."""
         for lines in Journal(self.folder / JOURNAL).sealed():
-            yield from (opened(line) for line in lines if not line.startswith(_REPEAT))
+            yield from (read_row(line) for line in lines if not line.startswith(_REPEAT))
 
     @cached_property
     def repeats(self) -> dict[str, bool]:
         """The findings that were asked again before they were reported, by id, and whether each failed again."""
         lines = (line for batch in Journal(self.folder / JOURNAL).sealed() for line in batch if line.startswith(_REPEAT))
-        return {row["id"]: row["status"] == Status.VIOLATED.value for row in map(opened, lines)}
+        return {row["id"]: row["status"] == Status.VIOLATED.value for row in map(read_row, lines)}
 
     def baseline(self) -> list[Observation]:
         """What the system said of the untouched cases."""

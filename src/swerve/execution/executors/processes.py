@@ -68,7 +68,8 @@ class WorkerProcess:
         paths: Sequence[str] = (),
     ) -> None:
         words = [sys.executable, "-P", "-c", BOOT, json.dumps([*paths] or module_paths()), str(folder.resolve())]
-        self._command = [*words, Run(folder).trust(trusted).as_json()]
+        trust = trusted if isinstance(trusted, Trust) else Run(folder).trust(trusted)
+        self._command = [*words, trust.as_json()]
         self._memory = allowance.memory
         self._child = self._start()
         self._pace, self._lock, self._numbers = pace, threading.Lock(), itertools.count()
