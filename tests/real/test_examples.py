@@ -50,6 +50,7 @@ def test_program_on_sweeps_runs_to_its_end(data: Path, tmp_path: Path, capsys: p
     assert main(["replay", str(tmp_path / "run"), finding.id]) == 0
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_findings_on_a_real_network_replay(data: Path, tmp_path: Path) -> None:
     """R16 on PULP-DroNet: the verdict of each finding is the same alone as in its batch."""
     del data

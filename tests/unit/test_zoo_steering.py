@@ -35,7 +35,7 @@ from swerve.zoo.train import blank, save_weights
 NAMES = tuple(STEERING)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "rendered_once")
 
 
 @pytest.fixture(scope="module")
