@@ -56,13 +56,15 @@ def rank(top: str) -> int:
     return RANK[top]
 
 
+def _of_types(test: ast.expr) -> bool:
+    named = {getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(test)}
+    return "TYPE_CHECKING" in named
+
+
 def imported(tree: ast.Module) -> Iterator[str]:
     """Every module imported at run time, wherever the import stands."""
     typing_only = {
-        id(inner)
-        for node in nodes(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
+        id(inner) for node in nodes(tree) if isinstance(node, ast.If) and _of_types(node.test) for inner in ast.walk(node)
     }
     for node in nodes(tree):
         if id(node) in typing_only:
@@ -155,12 +157,19 @@ def test_names_say_something(word: str) -> None:
     assert not [name for name in named if name.startswith(word) or name.endswith(word)]
 
 
+def _first(node: ast.expr) -> str:
+    """The name that an expression such as `a.b(c).d` begins with."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def test_nothing_dangerous_is_called() -> None:
     called = {
         ast.unparse(node.func): f"{file.name}:{node.lineno}"
         for file, _, tree in modules()
         for node in nodes(tree)
-        if isinstance(node, ast.Call)
+        if isinstance(node, ast.Call) and _first(node.func) in ("eval", "exec", "os", "pickle", "marshal", "shelve")
     }
     banned = ("eval", "exec", "os.system", "os.popen", "pickle.", "marshal.", "shelve.")
     assert not {name: where for name, where in called.items() if name in banned or name.startswith(banned[4:])}

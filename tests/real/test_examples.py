@@ -13,6 +13,8 @@ from swerve.store.view import Run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 
 def baseline(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main(["check", str(EXAMPLES / name), "--json"]) == 0
@@ -50,7 +52,6 @@ def test_program_on_sweeps_runs_to_its_end(data: Path, tmp_path: Path, capsys: p
     assert main(["replay", str(tmp_path / "run"), finding.id]) == 0
 
 
-@pytest.mark.usefixtures("forked_workers")
 def test_findings_on_a_real_network_replay(data: Path, tmp_path: Path) -> None:
     """R16 on PULP-DroNet: the verdict of each finding is the same alone as in its batch."""
     del data
