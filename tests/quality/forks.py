@@ -49,6 +49,7 @@ class Template:
 
     def __init__(self, link: socket.socket) -> None:
         self._link, self._guard = link, threading.Lock()
+        self._module = ""
 
     def start(self, command: Sequence[str], *rest: Any, **how: Any) -> Any:
         """In place of `subprocess.Popen`: workers are forked, everything else is started."""
@@ -57,15 +58,17 @@ class Template:
         (asked, asking), (saying, said), (telling, told) = os.pipe(), os.pipe(), os.pipe()
         theirs = (asked, said, told)
         with self._guard:
-            socket.send_fds(self._link, [json.dumps(command).encode()], theirs)
+            asked_for = {"command": [*command], "folder": os.getcwd(), "variables": {**os.environ}}
+            socket.send_fds(self._link, [json.dumps([self._module, asked_for]).encode()], theirs)
             pid = int(self._link.recv(32))
         for one in theirs:
             os.close(one)
         return Forked(pid, asking, saying, telling)
 
     @contextlib.contextmanager
-    def in_use(self) -> Iterator[None]:
-        """All workers of this process are forked meanwhile."""
+    def in_use(self, module: str = "") -> Iterator[None]:
+        """All workers of this process are forked meanwhile, once the template has imported a further module."""
+        self._module = module
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         subprocess.Popen = self.start  # type: ignore[assignment, misc]
         try:
@@ -103,6 +106,9 @@ def _serve(link: socket.socket) -> NoReturn:
         asked, pipes, _, _ = socket.recv_fds(link, LONGEST, 3)
         if not asked:
             os._exit(0)
+        module, wanted = json.loads(asked)
+        if module:
+            importlib.import_module(module)
         reading, writing = os.pipe()
         between = os.fork()
         if not between:
@@ -113,14 +119,14 @@ def _serve(link: socket.socket) -> NoReturn:
                 os._exit(0)
             for one in (reading, writing, link.detach()):
                 os.close(one)
-            _become(json.loads(asked), pipes, between)
+            _become(**wanted, pipes=pipes, between=between)
         os.waitpid(between, 0)  # from now on the worker is the child of whoever wants it
         link.send(os.read(reading, 32))
         for one in (reading, writing, *pipes):
             os.close(one)
 
 
-def _become(command: Sequence[str], pipes: Sequence[int], between: int) -> NoReturn:
+def _become(command: Sequence[str], folder: str, variables: dict[str, str], pipes: Sequence[int], between: int) -> NoReturn:
     """Be the worker that the command starts, as soon as the process in between has ended."""
     code: Any = 1
     try:
@@ -129,6 +135,9 @@ def _become(command: Sequence[str], pipes: Sequence[int], between: int) -> NoRet
             os.dup2(pipe, number)
             os.close(pipe)
         _show(command)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(variables)
         while os.getppid() == between:
             time.sleep(0.001)
         place = command.index(BOOT) + 1

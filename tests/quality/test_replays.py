@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,6 @@ DEMO_DRIVES, DEMO_SHRUNK = (6, 200) if SOAK else (2, 8)
 TOLERANCE = {"abs": 1e-4, "rel": 1e-5}  # degrees, or a share
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery("tests.quality.preloaded") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -21,13 +21,6 @@ from swerve.store.fingerprint import differences
 from tests.quality.campaigns import KINDS, written
 from tests.quality.children import ROOT, Nursery, assert_same, command, content, environment, finish
 
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery("tests.quality.preloaded") as made:
-        yield made
-
-
 # R15: the same seed twice.
 
 

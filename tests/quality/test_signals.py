@@ -1,10 +1,11 @@
-"""R4, R5: Ctrl-C and SIGTERM end a run, with one line that says how to go on; a second Ctrl-C at once.
+"""R4, R5: Ctrl-C and SIGTERM end a run within seconds, with one line that says how to go on; a second Ctrl-C at once.
 
-100 signals and 50 second ones with SWERVE_SOAK=1; 6 and 4 otherwise.
+100 signals and 50 second ones with SWERVE_SOAK=1, by the clock; 6 and 4 otherwise.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shlex
@@ -13,7 +14,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from tests.quality.children import (
     LONGEST,
     NEVER,
     SOAK,
+    Cradled,
+    Nursery,
     assert_each_once,
     assert_same,
     command,
@@ -37,11 +40,14 @@ from tests.quality.children import (
     until,
     workers_of,
 )
+from tests.quality.forks import fork_workers
 
 MARK = "SWERVE_TEST_MARK"
 SIGNALS = 100 if SOAK else 6
 TWICE = 50 if SOAK else 4
+PROMPT, AT_ONCE = (5.0, 2.0) if SOAK else (NEVER, NEVER)  # seconds; a busy neighbour is no fault
 STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+Process = Cradled | subprocess.Popen[str]
 # Whoever started the tests may have told its children to ignore Ctrl-C.
 HEARING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 
@@ -57,9 +63,22 @@ def whole(file: Path) -> Path:
     return file.parent / "whole"
 
 
-def under_way(file: Path, folder: Path, workers: int, size: float) -> subprocess.Popen[str]:
-    """A run whose journal has come to that size."""
-    process = start(command(file, folder, "--workers", str(workers)), code=HEARING)
+def hear() -> None:
+    """Before a command that is forked."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    fork_workers()
+
+
+@pytest.fixture
+def starting(tmp_path: Path, nursery: Nursery) -> Callable[[Sequence[str]], Process]:
+    """How a command is started: from nothing with SWERVE_SOAK=1."""
+    if SOAK:
+        return lambda words: start(words, code=HEARING)
+    return lambda words: nursery.start(words, tmp_path / "errors", f"{__name__}:hear")
+
+
+def under_way(process: Process, folder: Path, size: float) -> Process:
+    """A run, once its journal has come to that size."""
     journal = folder / "journal.jsonl"
     until(lambda: process.poll() is not None or (journal.exists() and journal.stat().st_size >= size), LONGEST)
     return process
@@ -72,46 +91,49 @@ def moments(whole: Path, count: int) -> list[tuple[int, float, float]]:
     return [(2 * (number % 2), chance.uniform(0, 0.9) * size, chance.uniform(0, 0.1)) for number in range(count)]
 
 
-def ended(process: subprocess.Popen[str]) -> str:
-    """What it wrote to stderr before it ended."""
-    _, errors = process.communicate(timeout=NEVER)
+def ended(process: Process, within: float) -> str:
+    """What it wrote to stderr before it ended, which must be soon."""
+    _, errors = process.communicate(timeout=within)
     assert "Traceback" not in errors
     return errors
 
 
-def test_signal_ends_a_run_that_goes_on(tmp_path: Path, file: Path, whole: Path) -> None:
+def test_signal_ends_a_run_that_goes_on(
+    tmp_path: Path, nursery: Nursery, starting: Callable[[Sequence[str]], Process], file: Path, whole: Path
+) -> None:
     for number, (workers, size, later) in enumerate(moments(whole, SIGNALS)):
         stop = list(STOPS)[number // 2 % 2]
         folder = tmp_path / "run"
-        process = under_way(file, folder, workers, size)
+        process = under_way(starting(command(file, folder, "--workers", str(workers))), folder, size)
         time.sleep(later)
-        process.send_signal(stop)
-        lines = ended(process).splitlines()
+        os.kill(process.pid, stop)
+        lines = ended(process, PROMPT).splitlines()
         assert process.returncode == STOPS[stop], lines
         assert len(lines) == 1, lines
         again = re.fullmatch(r"stopped; completed trials are saved\. To resume: swerve (run .*)", lines[0])
         assert again, lines
         assert not workers_of(folder)
         assert (folder / "journal.jsonl").stat().st_size >= size
-        assert finish([*shlex.split(again[1]), "--workers", "0"])[0] == 1
+        assert nursery.run([*shlex.split(again[1]), "--workers", "0"]).code == 1
         assert_same(content(folder), content(whole))
         assert_each_once(folder)
         shutil.rmtree(folder)
 
 
-def test_second_interrupt_ends_at_once(tmp_path: Path, file: Path, whole: Path) -> None:
+def test_second_interrupt_ends_at_once(tmp_path: Path, nursery: Nursery, file: Path, whole: Path) -> None:
     chance = random.Random(5)
     for workers, size, later in moments(whole, TWICE):
         folder = tmp_path / "run"
-        process = under_way(file, folder, workers, size)
+        process = start(command(file, folder, "--workers", str(workers)), code=HEARING)
+        under_way(process, folder, size)
         time.sleep(later)
         process.send_signal(signal.SIGINT)
         time.sleep(chance.choice([0, 0.005, 0.02, 0.05]))
         process.send_signal(signal.SIGINT)
-        ended(process)
+        ended(process, AT_ONCE)
         assert process.returncode in (130, -signal.SIGINT)
-        until(lambda folder=folder: not workers_of(folder))
-        assert finish(command(file, folder, "--workers", "0"))[0] == 1
+        until(lambda folder=folder: not workers_of(folder), PROMPT)
+        assert nursery.run(command(file, folder, "--workers", "0")).code == 1
         assert_same(content(folder), content(whole))
         shutil.rmtree(folder)
 

@@ -28,6 +28,7 @@ SOAK = os.environ.get("SWERVE_SOAK") == "1"
 FORKED = pytest.mark.usefixtures(*(() if SOAK else ("forked_workers",)))
 BESIDE = {"timings.json", ".lock"}
 LEAKED: list[bytearray] = []
+START, KILL = (5, 2) if SOAK else (NEVER, NEVER)  # seconds that these may take; a busy neighbour is no fault
 LOUD = 20 if SOAK else 1  # times 3 MB to each stream, for every tenth follow-up: 1 GB in all, or more
 CAMPAIGN = """
 seed = 5
@@ -244,13 +245,13 @@ def test_hanging_case_is_ended_and_recorded(tmp_path: Path, mood: str) -> None:
     assert 1 <= len(rows) < 8
     assert {row["error"] for row in rows} == {"timeout"}
     # Each is met twice at most, in its batch and alone, and every meeting costs the limit, a kill and a start.
-    assert time.monotonic() - started < NEVER + 2 * len(rows) * (1.5 + NEVER)
+    assert time.monotonic() - started < 6 * START + 2 * len(rows) * (1.5 + KILL + START)
 
 
 @FORKED
 @pytest.mark.parametrize("mood", ["hang", "busy", "deaf and hangs"])
 def test_hang_is_ended_soon(tmp_path: Path, mood: str) -> None:
-    """R24: soon after the limit, with all that the worker started; 100 times with SWERVE_SOAK=1."""
+    """R24: soon after the limit, with all that the worker started; 100 times and within two seconds with SWERVE_SOAK=1."""
     folder = run(tmp_path, f'mood = "{mood}"\nshare = 1\nonce = "/dev/null"', workers=0, count=2)
     identity = folder / "campaign.json"
     identity.write_text(identity.read_text().replace('"/dev/null"', '""'))
@@ -263,7 +264,7 @@ def test_hang_is_ended_soon(tmp_path: Path, mood: str) -> None:
         with pytest.raises(Timeout, match="no reply after 1 s"):
             hand.ask(question)
         hand.close()
-        assert time.monotonic() - started < 1 + NEVER
+        assert time.monotonic() - started < 1 + KILL
         assert not workers_of(folder)
 
 

@@ -127,6 +127,7 @@ def test_summary_tells_what_was_covered(tmp_path: Path) -> None:
     assert told["TKNC"]["untouched"] < told["TKNC"]["covered"]
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_measure_the_same(tmp_path: Path, workers: int) -> None:
     assert content(run(tmp_path, "here")) == content(run(tmp_path, "there", workers))

@@ -18,6 +18,8 @@ from swerve.core.errors import InputError
 from swerve.execution.launch import run_into
 from swerve.zoo.steering import DaveOrig
 
+pytestmark = pytest.mark.usefixtures("rendered_once")
+
 FILE = """
 seed = 3
 [source]

@@ -29,6 +29,8 @@ from swerve.transformations.photometric import Brighten, Contrast
 
 Fails = Callable[[Transformation], bool]
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 
 def shrunk(change: Transformation, fails: Fails) -> tuple[Smallest, list[Transformation]]:
     """The conversation with a system that fails where `fails` says; and all that it was asked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,10 +28,14 @@ class FakeSource:
         return [f"fake-{index:05d}" for index in range(self.count)]
 
     def __getitem__(self, key: str) -> Case:
-        if key not in self.keys():
+        if key not in self._known:
             raise KeyError(key)
         pixels = rng_for("fake", self.seed, key).integers(60, 140, (self.height, self.width, 3), dtype=np.uint8)
         return Case(key, {"camera": Image(pixels)}, (Steering(brightness(pixels)),), group=self.group(key))
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.keys())
 
     def group(self, key: str) -> str:
         """The drive of a frame."""
