@@ -173,7 +173,7 @@ def _besieged(campaign: Campaign, run: Run, siege: Attack, finding: Finding | No
     shrunk = shrunk_of(run, finding.id) or _shrink(run, finding, siege.row, region_of(case), executor)
     change = build_change((shrunk.finding if shrunk else finding).change)
     assert isinstance(change, OfferPoints)
-    points = change.placed(case)
+    points = change.to_place_points(case)
     return Besieged(siege, kind, shrunk, points, _answer_pair(campaign, case, points(case)), real)
 
 
