@@ -28,8 +28,8 @@ def section(all_tested: Sequence[LidarRuns]) -> Section:
 TEXT = (
     "Left: the frame with the detected obstacles; right: the same with the added points in yellow. The region is shaded; no "
     "added point lies in it. Cars are green, pedestrians pink, cyclists blue, all others purple. Lost obstacles are dashed "
-    "in red, moved ones in light blue, those of another type in white, also in the camera image, which is left out if it shows "
-    "none of them. Ahead is up, the triangle is the sensor."
+    "in red, moved ones in light blue, those of another type in white, also in the camera image, which is left out if it "
+    "shows none of them. Ahead is up, the triangle is the sensor."
 )
 
 
