@@ -273,7 +273,7 @@ def test_names_stand_below_their_spots() -> None:
     assert [item.text for item in named] == ["T1", "T1 and T2, in that order", "T3"]
     assert [float(item.get("x", "")) for item in named] == [x for x, _ in corners(line)]
     assert named[0].get("y") == named[2].get("y") != named[1].get("y")
-    with pytest.raises(ValueError, match="with 2 names x must lie from 0 to 1, got 0 to 2"):
+    with pytest.raises(ValueError, match="a chart with 2 categories needs x values from 0 to 1, got 0 to 2"):
         lines({"a": [Spot(0, 1), Spot(2, 2)]}, names=("T1", "T2"))
 
 

@@ -45,7 +45,7 @@ def test_sets_of_other_sizes_differ() -> None:
 
 @pytest.mark.parametrize("numbers", [[-1], [10], [3, -1, 4]])
 def test_strangers_are_refused(numbers: list[int]) -> None:
-    with pytest.raises(InputError, match="regions must be from 0 to 9, got"):
+    with pytest.raises(InputError, match="coverage bits must be numbered from 0 to 9, got"):
         bits(numbers, 10)
 
 

@@ -115,7 +115,7 @@ def test_colours_are_remembered(steps: tuple[Step, ...], colours: str) -> None:
     ],
 )
 def test_colours_of_another_order_are_refused(step: Step, before: tuple[Step, ...], told: str) -> None:
-    with pytest.raises(InputError, match=rf"^(yuv|hsv) needs uint8 in rgb, got {told}; put \1 before bgr, float, divide"):
+    with pytest.raises(InputError, match=rf"^(yuv|hsv) needs uint8 RGB, got {told}; put \1 before bgr, float, divide"):
         shown(PICTURE, *before, step)
 
 

@@ -33,7 +33,7 @@ class Bits:
         """The set of `numbers`, each below `size`."""
         members = list(numbers)
         if members and not 0 <= min(members) <= max(members) < size:
-            raise InputError(f"regions must be from 0 to {size - 1}, got {min(members)} to {max(members)}")
+            raise InputError(f"coverage bits must be numbered from 0 to {size - 1}, got {min(members)} to {max(members)}")
         flags = np.zeros(size, bool)
         flags[members] = True
         return cls.where(flags)

@@ -131,7 +131,7 @@ def _columns(header: Header) -> list[Column]:
     rows = list(zip_longest(names, header["TYPE"], header["SIZE"], counts))
     if any(None in row for row in rows):
         lengths = ", ".join(f"{len(header.get(key, counts))} in {key}" for key in ("FIELDS", "SIZE", "TYPE", "COUNT"))
-        raise UnreadableCase(f"the header has different numbers of fields: {lengths}")
+        raise UnreadableCase(f"the header lines FIELDS, SIZE, TYPE and COUNT must have equally many entries: {lengths}")
     return [_column(*row) for row in rows]
 
 

@@ -56,7 +56,7 @@ def _asked(what: str, part: System | Source) -> str:
     except (Exception, SystemExit) as error:  # somebody else's code
         raise InputError(f"the {what} cannot tell its fingerprint: {type(error).__name__}: {error}") from error
     if not isinstance(told, str):
-        raise InputError(f"the {what}'s fingerprint must be a text, got {type(told).__name__}")
+        raise InputError(f"the {what}'s fingerprint must be a string, got {type(told).__name__}")
     return told
 
 

@@ -257,7 +257,7 @@ def _margin(room: int) -> int:
 def _check_first(view: ImageView, step: object) -> None:
     if view.colours != "rgb" or view.numbers.dtype != np.uint8:
         name, given = _name(step), f"{view.numbers.dtype} in {view.colours}"
-        raise InputError(f"{name} needs uint8 in rgb, got {given}; put {name} before bgr, float, divide and normalise")
+        raise InputError(f"{name} needs uint8 RGB, got {given}; put {name} before bgr, float, divide and normalise")
 
 
 def _check_size(step: Resize | CropTo | Letterbox) -> None:
