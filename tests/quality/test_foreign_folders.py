@@ -79,6 +79,12 @@ def payloads(marker: Path) -> dict[str, Any]:
         "of no kind": {"use": "swerve.store.files:write_whole", "path": str(marker / "whole"), "data": "x"},
         "a verb": {"use": "swerve.cli.main:main", "arguments": ["world", "--out", str(marker / "world"), "--count", "1"]},
         "method": {"use": "pathlib:Path.touch", "self": str(marker / "path")},
+        "as if one's own": {"use": "swerve.config.toml:build_change", "row": {"use": f"{CANARY}:touch"}},
+        "writes": {
+            "use": "swerve.experiments.lidar.subjects:Kept",
+            "world": {"use": "lidar-world", "drives": 1},
+            "folder": str(marker / "kept"),
+        },
         "program": {"use": "process", "command": ["touch", str(marker / "process")]},
         "nested": {"use": "windows", "length": 1, "source": {"use": "os:system", "command": f"touch {marker / 'nested'}"}},
         "string": f"{CANARY}:touch",

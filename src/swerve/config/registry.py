@@ -13,7 +13,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from swerve.config.trust import OWN, PYTHON_FILE, Trust, is_ours, is_registered
+from swerve.config.trust import OWN, PYTHON_FILE, Trust, has_parts, is_ours, is_registered
 from swerve.core.encode import options
 from swerve.core.errors import SpecError, did_you_mean, printable
 from swerve.core.names import ENCODED_HERE, GIVEN_AS, all_names
@@ -43,6 +43,9 @@ def resolve(use: object, base: Path = Path(), *, trust: Trust = OWN, wanted: tup
     registered = use in known or is_registered(target)
     found = _found(module, attribute, use, base, OWN if registered else trust, registered=registered)
     certain = (is_ours(module) and not registered) or (trust.foreign and wanted == (Transformation,))
+    unnamed = trust.foreign and not registered and not trust.names_module(module)
+    if unnamed and has_parts(module) and not isinstance(found, type):
+        raise SpecError(f"use = '{use}': a run folder may name only registered functions of Swerve's")
     if wanted and not any(fits(found, kind, certain=certain) for kind in wanted):
         name = getattr(found, "__name__", type(found).__name__)
         raise SpecError(f"use = '{use}': expected {' or '.join(map(_kind_name, wanted))}, got {name}")
@@ -147,7 +150,9 @@ def _is_any_kind(hint: Any, wanted: Any, certain: bool) -> bool:
     if not (kinds and goals):
         return not certain
     pairs = [(kind, goal) for kind in kinds for goal in goals]
-    return any(_is_kind(kind, goal) or (not certain and _is_kind(goal, kind)) for kind, goal in pairs)
+    if certain:
+        return any(_is_kind(kind, goal) for kind, goal in pairs)
+    return any(_is_kind(kind, goal) or _is_kind(goal, kind) or hasattr(kind, "__getattr__") for kind, goal in pairs)
 
 
 def _classes(hint: Any) -> list[type]:
@@ -164,7 +169,7 @@ def _is_kind(kind: type, wanted: type) -> bool:
         name for base in bases for name, item in vars(base).items() if getattr(item, "__module__", "") == base.__module__
     }
     offered = {name for base in kind.__mro__ for name in vars(base)}
-    return asked <= offered or "__getattr__" in offered
+    return asked <= offered
 
 
 def _kind_name(wanted: Any) -> str:

@@ -22,6 +22,22 @@ from swerve.core.errors import SpecError, printable
 from swerve.core.names import KINDS, names
 
 OURS = "swerve"
+# The rooms whose classes any campaign may name. Those of the others write files, start processes or build campaigns.
+ROOMS = frozenset(
+    [
+        "core",
+        "coverage",
+        "methods",
+        "relations",
+        "search",
+        "sources",
+        "systems",
+        "testing",
+        "transformations",
+        "world",
+        "zoo",
+    ]
+)
 PYTHON_FILE = ".py"
 COMMAND, FOLDER = "command", "folder"  # the arguments that start a program, and the folder it starts in
 NO_FILE = ("built-in", "frozen")  # where a module of the interpreter itself comes from
@@ -64,12 +80,12 @@ class Trust:
         return cls(frozenset(data["names"]), data["files"], data["foreign"])
 
     def check_module(self, module: str, use: str) -> None:
-        """Refuse to import `module` unless it is Swerve's, allowed, or the user's own in a campaign file."""
-        if is_ours(module):
+        """Refuse to import `module` unless it has parts of Swerve's, is allowed, or is the user's own in a campaign file."""
+        if has_parts(module) or (is_ours(module) and not self.foreign):
             return
         if _home(module) == "stdlib":
             raise SpecError(f"use = '{use}': {module} is a module of Python's standard library, which has no campaign parts")
-        if self._names_module(module):
+        if self.names_module(module):
             return
         if self.foreign:
             raise SpecError(f"use = '{use}': a run folder may import {module} only with --trust {module}")
@@ -99,8 +115,8 @@ class Trust:
             if self.files.get(path) != sha:
                 raise SpecError(f"{path}: has changed since {program} was allowed; if that is right, add --trust {program}")
 
-    def _names_module(self, module: str) -> bool:
-        """Whether the module, or a package around it, is allowed."""
+    def names_module(self, module: str) -> bool:
+        """Whether the module, or a package around it, is allowed by name."""
         parts = module.split(".")
         return any(".".join(parts[:end]) in self.names for end in range(1, len(parts) + 1))
 
@@ -116,6 +132,11 @@ def is_path(word: str) -> bool:
 def is_ours(module: str) -> bool:
     """Whether a module is Swerve's own."""
     return module == OURS or module.startswith(f"{OURS}.")
+
+
+def has_parts(module: str) -> bool:
+    """Whether a module is of those of Swerve's that any campaign may name."""
+    return is_ours(module) and module.removeprefix(f"{OURS}.").partition(".")[0] in ROOMS
 
 
 def is_registered(target: str) -> bool:
@@ -137,7 +158,10 @@ def sha_of_file(path: Path) -> str:
 def named_in(described: Any, base: Path, factory: str | None = None) -> Trust:
     """All that a described campaign names and that is not registered: modules, programs, and the files given to programs."""
     modules = {text.rpartition(":")[0] for text in (*_texts(described), factory or "") if not is_registered(text)}
-    named = {name for name in modules if name and all(part.isidentifier() for part in name.split(".")) and not is_ours(name)}
+    named = {
+        name for name in modules if name and all(part.isidentifier() for part in name.split(".")) and not has_parts(name)
+    }
+    named |= {factory.rpartition(":")[0]} if factory and PYTHON_FILE not in factory else set()
     files: dict[str, str] = {}
     for table in _tables(described):
         command = table.get(COMMAND)
