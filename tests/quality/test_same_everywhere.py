@@ -212,9 +212,9 @@ def other_version() -> None:
 
 def other_code() -> None:
     """As after an edit of the package."""
-    import swerve.identity
+    import swerve.store.fingerprint
 
-    swerve.identity.package_fingerprint = lambda: "f" * 64  # type: ignore[assignment]
+    swerve.store.fingerprint.package_fingerprint = lambda: "f" * 64  # type: ignore[assignment]
 
 
 def other_library() -> None:
