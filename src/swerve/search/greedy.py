@@ -25,8 +25,8 @@ REFUSED = 100  # tries in a row of one case that cannot be made, before they cou
 class Greedy:
     """Depth first over images: two changes are made to one, and if they cover more, the new image is looked at next.
 
-    A try that a gate refuses, or that gives no answer, is drawn anew: it uses up neither tries nor budget nor script, until
-    a hundred in a row of one case were refused.
+    A try that a gate refuses, or that gives no answer, is drawn anew: it uses up neither tries nor budget nor script nor the
+    queue of kinds that worked, until a hundred in a row of one case were refused.
 
     Args:
         tries: failures after which an image is done with (`maxFailedTries`, D-7).
@@ -99,6 +99,7 @@ class _Try:
     kinds: tuple[int, int]
     change: Chain
     draw: int
+    queued: bool  # whether the first kind came from the queue
 
 
 @dataclass
@@ -164,14 +165,17 @@ class GreedySession:
         return [Trial(image.case, rule, tried.draw, tried.change) for tried in self._tried]
 
     def tell(self, records: Sequence[Record]) -> None:
+        refused = []
         for tried, record in zip(self._tried, records, strict=True):
             if not self._refusals.spends(tried.image.case, record.gain is not None):
+                refused.append(tried)
                 continue
             if self._success(tried, record):
                 self._keep(tried)
             else:
                 tried.image.failed += 1
             self._spent += 1
+        self._worked.extendleft(tried.kinds[0] for tried in reversed(refused) if tried.queued)
 
     def _push_seeds(self) -> None:
         self._stack.extend(_Image(key) for key in reversed(self._plan.keys))
@@ -205,10 +209,11 @@ class GreedySession:
     def _drawn(self, image: _Image, draw: int) -> _Try:
         rng = rng_for(self._plan.seed, "greedy", draw)
         first, second = self._pair(rng)
-        if self._worked:
+        queued = bool(self._worked)
+        if queued:
             first = self._worked.popleft()
         steps = [self._kinds[kind].propose(Case(image.case, {}), rng, None) for kind in (first, second)]  # type: ignore[arg-type]
-        return _Try(image, (first, second), Chain((*image.steps, *steps)), draw)
+        return _Try(image, (first, second), Chain((*image.steps, *steps)), draw, queued)
 
     def _pair(self, rng: np.random.Generator) -> tuple[int, int]:
         count = len(self._kinds)
