@@ -164,6 +164,25 @@ def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
         assert float(row["tries to reach"]) == np.median([one[1] for one in reached])
 
 
+def test_table_6_counts_pairs_refusals_and_seeds_visited(folder: Path) -> None:
+    (row,) = rows(folder, "table6")
+    found = []
+    for name in ("guided", "guided-1"):
+        trials = list(Run(folder / "runs" / "small" / name).trials())
+        refused = [one for one in trials if one["gain"] is None]
+        found.append((len(trials), len(refused), len({one["case"] for one in trials})))
+    assert sum(count for _, count, _ in found), "no pair was refused: the test shows nothing"
+    columns = ("pairs drawn", "pairs refused", "seeds visited")
+    assert [float(row[name]) for name in columns] == [np.median(some) for some in zip(*found, strict=True)]
+    assert float(row["pairs drawn"]) >= float(row["tries"])
+
+
+def test_answer_names_models_whose_seeds_were_not_all_visited() -> None:
+    few = table_6_row(model="deep", **{"seed images": 10, "seeds visited": 1.0})
+    text = guidance._answer([few, table_6_row(**{"seed images": 10, "seeds visited": 10.0})], [])  # type: ignore[list-item]
+    assert "Not all seeds were visited: deep 1 of 10." in text
+
+
 def test_table_6_tells_shares_and_what_guidance_adds_to_the_seeds(folder: Path) -> None:
     (row,) = rows(folder, "table6")
     neurons, seeds, cumulative, guided = (float(row[name]) for name in ("neurons", "seeds", "cumulative", "guided"))
