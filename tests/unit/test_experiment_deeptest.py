@@ -10,6 +10,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,6 +141,41 @@ def test_table_8_counts_untouched_images_too(folder: Path) -> None:
     simple = sum(int(table[name]["small"]) for name in CHANGES)
     assert "translation" not in table
     assert int(table["simple"]["small"]) == simple
+
+
+def test_tables_7_and_8_count_originals(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many images the violations come from, by the journal: an image counts once, also over all changes."""
+    monkeypatch.setattr(violations, "FACTOR", 1)  # at 5 the small network has no violations
+    monkeypatch.setattr(violations, "EPSILON", 0.05)
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    experiment(Setting(copy, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
+    runs = {name: Run(copy / "runs" / "small" / name) for name in ("simple", "weather", "guided")}
+    original, judged = mse(runs["simple"]), errors(runs["simple"])
+    means: dict[str, list[float]] = {}
+    for words, error in judged:
+        means.setdefault(words, []).append(error)
+    passed = {words for words, some in means.items() if abs(np.mean(some) - original) <= 0.05}
+    found: dict[str, set[str]] = {name: set() for name in ("simple", "fog", "rain", "guided")}
+    for row in runs["simple"].trials():
+        if row["status"] in ("held", "violated") and f"{row['rule']} {row['words']}" in passed and _squared(row) > original:
+            found["simple"].add(row["case"])
+    for row in (*runs["weather"].trials(), *kept(runs["guided"])):
+        if row["status"] in ("held", "violated") and _squared(row) > original:
+            found[row["rule"] if row["rule"] in found else "guided"].add(row["case"])
+    assert len(found["simple"]) > 1
+    table = {row["change"]: row for row in rows(copy, "table8")}
+    for name, cases in found.items():
+        assert int(table[name]["small, originals"]) == int(table[name]["all, originals"]) == len(cases)
+    together = set().union(*found.values())
+    assert int(table["all changes"]["small, originals"]) == len(together) < sum(map(len, found.values()))
+    seven = [row for row in rows(copy, "table7") if (row["reading"], row["model"]) == ("label, originals", "small")]
+    assert [int(seven[0][name]) for name in ("ε 0.05", "fog", "rain", "guided")] == [len(some) for some in found.values()]
+
+
+def _squared(row: dict[str, Any]) -> float:
+    label, after = (row[name][0]["degrees"] for name in ("truth", "after"))
+    return math.radians(label - after) ** 2
 
 
 def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
