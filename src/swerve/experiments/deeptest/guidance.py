@@ -137,9 +137,9 @@ NOTE = (
     "follow-ups; guided: by them and every trial of the search; kept: trials that covered new neurons. pairs drawn: "
     "trials and refused pairs, which are drawn again; seeds visited: seeds of which any pair was drawn. kept to reach, "
     "tries to reach: images kept and run until the search covered as much as the cumulative set (the paper counts those "
-    "kept); medians over the searches, empty if not all of them got there. ended by: the queue was empty (done) or the budget "
-    "of trials was used up (budget). A ratio to seeds or cumulative is the increase of coverage. Trials on long windows are "
-    "expensive, so these models get fewer seeds, one search and a smaller budget"
+    "kept); medians over the searches, empty if not all of them got there. ended by: the queue was empty (done) or the "
+    "budget of trials was used up (budget). A ratio to seeds or cumulative is the increase of coverage. Trials on long "
+    "windows are expensive, so these models get fewer seeds, one search and a smaller budget"
 )
 AGAINST_NOTE = (
     "random searches with as many trials and other draws. alike: keeps an image whenever the guided search did, whatever it "
