@@ -1,16 +1,16 @@
-"""Neuron coverage side by side with dnn-tip 0.1.1, on 5000 neurons x 1000 inputs in single precision.
+"""Neuron coverage compared with dnn-tip 0.1.1, on 5000 neurons x 1000 inputs in single precision.
 
-Both sides get the same numbers and must agree on how many regions are covered. The numbers are chosen so that the
-definitions do: each input runs from 0 to 1 (dnn-tip compares unscaled activations with its threshold, we scale them),
-values lie between the points of a binary grid (dnn-tip's sections are inexact off it), and none is at a bound (dnn-tip
-counts the bound itself as beyond it, and loses the upper end of the last section) or within our slack of it.
+Both sides get the same numbers and must cover the same number of regions. The numbers are chosen so that the definitions
+agree: each input ranges from 0 to 1 (dnn-tip compares unscaled activations with its threshold, we scale them), values lie
+between the points of a binary grid (dnn-tip's sections are inexact elsewhere), and none is at a bound (dnn-tip counts the
+bound itself as beyond it, and loses the upper end of the last section) or within our slack of it.
 
-Ours includes the union over the inputs and the look for numbers that are not finite, which show in the spans of a torch
-network's trace. dnn-tip leaves the union to its caller, and its time here leaves it out. Our criteria need these spans,
-the smallest and the largest number of each input, NC to scale by and the others for their slack; dnn-tip has no use for
-them. The trace takes them once for all criteria: rows "with spans" do it inside the timing, the others get them. NC looks
-no further at a neuron that is active, and here nearly all soon are; where few ever are, it takes a millisecond longer.
-dnn-tip's KMNC gets 50 inputs at a time: 1000 at once take 5 GB. CPU time, interleaved repeats, medians.
+Our time includes the union over the inputs and the check for numbers that are not finite; dnn-tip leaves the union to its
+caller, and its time here does not include it. Our criteria need the span of each input, its smallest and largest number: NC
+for scaling, the others for their slack. dnn-tip does not need it. A trace computes the spans once for all criteria: rows
+"with spans" include that in the timing, the others do not. NC does not check an active neuron again, and here nearly all
+are active soon; where few are, it takes a millisecond longer. dnn-tip's KMNC gets 50 inputs at a time, as 1000 at once take
+5 GB. CPU time, interleaved repeats, medians.
 
     python bench/coverage.py [--json] [--repeats N]
 """
@@ -40,7 +40,7 @@ from swerve.coverage.sections import KMNC
 from swerve.systems.probe import span
 
 NEURONS, INPUTS, SECTIONS = 5000, 1000, 1000
-GRID = 1 << 18  # a section is 256 steps of the grid wide, and half a step is more than our slack
+GRID = 1 << 18  # a section is 256 grid steps wide, and half a step is more than our slack
 GOALS = {"NC": 1.0, "NBC": 1.0, "KMNC": 1 / 300}
 
 Side = Callable[[], Array]
@@ -53,7 +53,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def values() -> Array:
-    """Half steps of the grid from 0 to 1, so that none is the edge of a section; the first is 0 and the second 1."""
+    """Half steps of the grid from 0 to 1, none at the edge of a section; the first neuron is 0 and the second 1."""
     steps = np.random.default_rng(7).integers(0, GRID, (INPUTS, NEURONS))
     numbers = ((steps + 0.5) / GRID).astype(np.float32)
     numbers[:, 0], numbers[:, 1] = 0, 1
@@ -61,14 +61,14 @@ def values() -> Array:
 
 
 def ranges() -> Ranges:
-    """1000 sections of 1/1024 for every neuron, some of the values below and some above."""
+    """1000 sections of 1/1024 for every neuron, with some values below and some above."""
     low = np.random.default_rng(8).integers(0, 24, NEURONS) / 1024
     low[:2] = 2 / 1024  # the two fixed values lie outside
     return Ranges(low, low + SECTIONS / 1024)
 
 
 def traced(numbers: Array) -> Traced:
-    """What a trace hands over, its spans taken as the probe does."""
+    """A trace of `numbers`, with spans computed as in the probe."""
     low, high = span(torch.from_numpy(numbers))
     return Traced([], {"dense": Spanned("dense", numbers, low.numpy(), high.numpy())})
 
@@ -81,7 +81,7 @@ def ours(criterion: Criterion, numbers: Array, known: Ranges, *, spans: bool) ->
 
 
 def theirs(name: str, numbers: Array, known: Ranges) -> tuple[Callable[[], object], Side]:
-    """The call that is timed, and the covered regions it stands for."""
+    """The call that is timed, and the covered regions."""
     bounds = [known.low.astype(np.float32)], [known.high.astype(np.float32)]
     if name == "KMNC":
         method, size = peer.KMNC(*bounds, SECTIONS), 50
@@ -96,7 +96,7 @@ def theirs(name: str, numbers: Array, known: Ranges) -> tuple[Callable[[], objec
     return call, lambda: np.logical_or.reduce([method([part])[1].any(axis=0) for part in parts])
 
 
-def compared(criterion: Criterion, repeats: int, *, spans: bool = False) -> dict[str, object]:
+def compare(criterion: Criterion, repeats: int, *, spans: bool = False) -> dict[str, object]:
     numbers, known = values(), ranges()
     mine = ours(criterion, numbers, known, spans=spans)
     call, covered = theirs(criterion.short, numbers, known)
@@ -112,11 +112,11 @@ def compared(criterion: Criterion, repeats: int, *, spans: bool = False) -> dict
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--repeats", type=int, default=21, help="of NC and NBC; KMNC takes a seventh of them")
+    parser.add_argument("--repeats", type=int, default=21, help="repeats of NC and NBC; a seventh of them for KMNC")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rows = [compared(criterion, options.repeats, spans=spans) for criterion in (NC(), NBC()) for spans in (False, True)]
-    rows.append(compared(KMNC(SECTIONS), max(1, options.repeats // 7), spans=True))
+    rows = [compare(criterion, options.repeats, spans=spans) for criterion in (NC(), NBC()) for spans in (False, True)]
+    rows.append(compare(KMNC(SECTIONS), max(1, options.repeats // 7), spans=True))
     print(json.dumps(rows) if options.json else table(rows))
     return 0
 

@@ -1,8 +1,8 @@
-"""What a campaign costs beyond its transforms and forward passes, and how its memory grows.
+"""The overhead of a campaign over its changes and forward passes, and the growth of its memory.
 
-Both sides make the same changes to the same frames, in the same batches and threads, and ask the same network. The
-campaign also proposes, checks, hashes, journals with one fsync per ask, keeps its best findings and writes its tables;
-the HTML report is left out. CPU time, interleaved repeats, medians.
+Both sides apply the same changes to the same frames, in the same batches and threads, with the same network. The campaign
+also proposes, checks, hashes, writes its journal with one fsync per ask, saves its worst findings and writes its tables; the
+HTML report is not included. CPU time, interleaved repeats, medians.
 
     python bench/overhead.py [--json] [--repeats N] [--drives N] [--only time|memory]
 """
@@ -30,15 +30,15 @@ from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign
 from swerve.core.case import Case
 from swerve.core.values import Image, Steering
+from swerve.execution.evaluator import Threads
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.launch import run_into
 from swerve.methods.demo import another_sky, demo
-from swerve.run.evaluator import Threads
-from swerve.run.executors.threads import settle_threads
-from swerve.run.launch import run_into
 from swerve.systems.torch import TorchSystem
 from swerve.world.source import World
 
 LIMIT = 1.15
-DEGREES = 15_000  # of the wheel per unit of an untrained network's answer, so that it steers about as far as a trained one
+DEGREES = 15_000  # of the wheel per unit of the untrained network's output, so that it steers about as much as a trained one
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -48,7 +48,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 class Rolled:
-    """`count` frames of the embedded world: few are rendered, the others are those shifted sideways."""
+    """`count` frames of the embedded world: a few rendered ones, shifted sideways."""
 
     def __init__(self, count: int) -> None:
         world = World(drives=8, width=320, height=180)
@@ -75,14 +75,14 @@ def campaign(drives: int) -> Campaign:
 
 
 def dave_2() -> TorchSystem:
-    """The network DeepTest's and TACTIC's subjects descend from, untrained; degrees around its answer to grey."""
+    """The untrained network on which DeepTest's and TACTIC's models are based; 0° is its output on a grey image."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         sizes = ((3, 24, 5, 2), (24, 36, 5, 2), (36, 48, 5, 2), (48, 64, 3, 1), (64, 64, 3, 1))
-        looking = [part for into, out, size, step in sizes for part in (nn.Conv2d(into, out, size, step), nn.ELU())]
+        convolutions = [part for into, out, size, step in sizes for part in (nn.Conv2d(into, out, size, step), nn.ELU())]
         widths = (1152, 100, 50, 10)
-        deciding = [part for into, out in pairwise(widths) for part in (nn.Linear(into, out), nn.ELU())]
-        net = nn.Sequential(*looking, nn.Flatten(), *deciding, nn.Linear(10, 1))
+        dense = [part for into, out in pairwise(widths) for part in (nn.Linear(into, out), nn.ELU())]
+        net = nn.Sequential(*convolutions, nn.Flatten(), *dense, nn.Linear(10, 1))
     with torch.inference_mode():
         straight = float(net(torch.zeros(1, 3, 66, 200)))
     return TorchSystem(net, read, lambda row: Steering((float(row) - straight) * DEGREES))
@@ -99,7 +99,7 @@ def whole(given: Campaign) -> None:
 
 
 def bare(given: Campaign) -> None:
-    """The same frames, changes, batches and passes, and nothing else."""
+    """Only the same frames, changes, batches and forward passes."""
     source, system, size = given.source, given.system, given.inference_batch
     cases = [source[key] for key in source.keys()]
     for start in range(0, len(cases), size):
@@ -107,20 +107,20 @@ def bare(given: Campaign) -> None:
     changes = [change for rule in given.rules for change in rule.change.grid()]
     threads = Threads()
     for case in cases:
-        again = source[case.key]  # as a campaign reads it again
+        again = source[case.key]  # a campaign reads it again too
         for start in range(0, len(changes), size):
-            made = threads.map(lambda change, of=again: change(of), changes[start : start + size])
-            system([item for item in made if given.gate is None or given.gate.admit(again, item) is None])
+            followups = threads.map(lambda change, of=again: change(of), changes[start : start + size])
+            system([item for item in followups if given.gate is None or given.gate.admit(again, item) is None])
 
 
 def peak_megabytes(drives: int) -> float:
-    """The peak memory of a campaign in a process of its own."""
+    """The peak memory of a campaign in its own process."""
     command = [sys.executable, __file__, "--peak", "--drives", str(drives)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def own_peak() -> float:
-    # Not getrusage: its figure starts from that of the process that called fork.
+    # Not getrusage, which includes the peak of the parent process.
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
@@ -139,7 +139,7 @@ def main() -> int:
         print(own_peak())
         return 0
     rows = ([] if options.only == "memory" else [timed(options.drives, options.repeats)]) + (
-        [] if options.only == "time" else [remembered()]
+        [] if options.only == "time" else [memory()]
     )
     print(json.dumps(rows) if options.json else table(rows))
     return 0
@@ -154,7 +154,7 @@ def timed(drives: int, repeats: int) -> dict[str, object]:
     return {"name": name, "ours": ours, "peer": "bare work", "peer_seconds": peer, "ratio": ours / peer}
 
 
-def remembered() -> dict[str, object]:
+def memory() -> dict[str, object]:
     small, large = peak_megabytes(8), peak_megabytes(143)
     name = "peak MB, not seconds, 20,020 trials"
     return {"name": name, "ours": large, "peer": "1,120 trials", "peer_seconds": small, "ratio": large / small}
@@ -164,7 +164,7 @@ def table(rows: list[dict[str, object]]) -> str:
     lines = [f"{'':36}{'ours':>10}{'peer':>10}{'ratio':>8}"]
     for row in rows:
         numbers = f"{row['ours']:10.2f}{row['peer_seconds']:10.2f}{row['ratio']:8.3f}"
-        lines.append(f"{row['name']:36}{numbers}  beside {row['peer']}")
+        lines.append(f"{row['name']:36}{numbers}  compared with {row['peer']}")
     return "\n".join([*lines, f"goal: campaign ≤ {LIMIT}, memory about 1"])
 
 

@@ -1,8 +1,7 @@
 """How much faster two workers finish a campaign than one: CPU-bound, one thread each for torch, OpenCV and changes.
 
-Runs take turns (one worker, two, one, two, …) so that what else the machine does hits both alike; the medians are compared.
-On a machine whose cores are busy the ratio says more about the machine than about Swerve: `idle` tells how much of two cores
-a bare loop gets at the same time.
+Runs alternate (one worker, two, one, two, …) so that other load affects both alike; the medians are compared. On a busy
+machine the ratio says more about the machine than about Swerve: `idle` measures the speed-up of a bare loop on two cores.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 
 from swerve.config.toml import load_campaign
-from swerve.run.launch import run_into
+from swerve.execution.launch import run_into
 
 ROUNDS = 5
 GOAL = 1.7
@@ -49,7 +48,7 @@ per_case = 6
 
 
 def seconds(folder: Path, workers: int) -> float:
-    """Wall seconds of one run, its workers' start included."""
+    """Wall-clock seconds of one run, including the start of its workers."""
     file = folder / "campaign.toml"
     file.write_text(CAMPAIGN)
     into = folder / f"run-{workers}"
@@ -68,7 +67,7 @@ def spin(count: int) -> float:
 
 
 def idle() -> float:
-    """How much faster two bare loops end side by side than one after the other; 2 on two idle cores."""
+    """The speed-up of two bare loops in parallel over one after the other; 2 on two idle cores."""
     count = 20_000_000
     alone = spin(count)
     with multiprocessing.get_context("fork").Pool(2) as pool:

@@ -1,9 +1,9 @@
-"""What an image change costs, beside albumentations, imaug and kornia, in one run at 1280x720 on one thread.
+"""The cost of image changes compared with albumentations, imaug and kornia, at 1280x720 on one thread.
 
-Geometric, photometric and blur operations have the peer's interpolation and border, and the outputs are held against
-each other: where a peer computes the same thing, no pixel may differ by more than one grey level. Weather has no common
-definition: there only the time is compared. Weather is drawn with a new seed in every repeat, so that no cache helps.
-kornia works on float tensors; turning bytes into them is not counted. CPU time, interleaved repeats, medians.
+Geometric, photometric and blur operations use the peer's interpolation and border, and the outputs are compared: where a
+peer computes the same thing, no pixel may differ by more than one grey level. Weather has no common definition, so only the
+time is compared, with a new seed in every repeat, so that no cache helps. kornia works on float tensors; the conversion from
+bytes is not included. CPU time, interleaved repeats, medians.
 
     python bench/transformations.py [--json] [--repeats N] [--only WORD]
 """
@@ -37,35 +37,35 @@ from swerve.transformations.photometric import Brighten, Contrast
 from swerve.transformations.weather import Fog, Rain, Snow
 from swerve.world.source import World
 
-# A script's own folder comes first: `bench/coverage.py` would be taken for the library that a peer imports.
+# A script's own folder comes first on the path: a peer would import `bench/coverage.py` instead of the library.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
 
-with warnings.catch_warnings():  # imports of the peers warn of what is theirs to mend
+with warnings.catch_warnings():  # importing the peers raises warnings of their own
     warnings.simplefilter("ignore")
     import albumentations as album
     import imgaug.augmenters as iaa
     import kornia
 
 WIDTH, HEIGHT = 1280, 720
-SLICE = 0.01  # CPU seconds: calls shorter than this are timed several at once
-FEW, HOPELESS = 3, 4  # what is this many times slower than the fastest is measured only a few times
-SLOWEST = 0.1  # CPU seconds that no change but the bilateral blur may take
+SLICE = 0.01  # CPU seconds; shorter calls are timed several at once
+FEW, HOPELESS = 3, 4  # a call 4 times slower than the fastest is measured only 3 times
+SLOWEST = 0.1  # CPU seconds; the limit of every change except the bilateral blur
 Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One operation: ours, the peers', which of them compute the same, and how we must compare."""
+    """One operation: our change, the peers' calls, which of them give the same output, and our goals."""
 
     name: str
     change: Transformation
     peers: dict[str, Call]
     same: tuple[str, ...] = ()
-    at_most: dict[str, float] = field(default_factory=dict)  # of ours ÷ that peer's; "fastest": of all
+    at_most: dict[str, float] = field(default_factory=dict)  # our time relative to that peer, or to the "fastest" peer
 
 
 def frame() -> Array:
-    """A rendered road with the fine grain of a camera."""
+    """A rendered road with camera noise."""
     world = World(drives=1)
     pixels = world[world.keys()[0]].inputs["camera"].pixels  # type: ignore[attr-defined]
     large = cv2.resize(pixels, (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC).astype(np.float32)
@@ -108,7 +108,7 @@ def photometric(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
         "kornia": lambda: kornia.enhance.adjust_contrast(tensor, 1.4),
     }
     yield Row("contrast x1.4", Contrast(1.4), peers, SAME, ALL)
-    # imaug shifts bytes of HLS and HSV, which hold hue and saturation less exactly than our tables do.
+    # imaug shifts bytes of HLS and HSV, where hue and saturation are less exact than in our tables.
     for name, change, by in (("over-exposure 0.4", OverExpose(0.4), 102), ("under-exposure 0.1", UnderExpose(0.1), -26)):
         shifted = iaa.WithColorspace("HLS", "RGB", iaa.WithChannels(1, iaa.Add(by)))
         yield Row(name, change, {"imaug": by_imaug(shifted, pixels)}, (), ALL)
@@ -117,7 +117,7 @@ def photometric(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
 
 
 def geometric(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
-    lean = {"shear": {"x": float(np.degrees(np.arctan(0.3))), "y": 0}}  # both turn the axis, not the rows
+    lean = {"shear": {"x": float(np.degrees(np.arctan(0.3))), "y": 0}}  # both peers shear the axis, not the rows
     for name, change, album_takes, imaug_takes in (
         ("rotate 9", Rotate(9), {"rotate": 9}, {"rotate": -9}),
         ("translate 30, 30", Translate(30, 30), *[{"translate_px": {"x": 30, "y": 30}}] * 2),
@@ -133,7 +133,7 @@ def geometric(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
             linear = album.Affine(**fixed, interpolation=cv2.INTER_LINEAR, border_mode=cv2.BORDER_CONSTANT, p=1)
             peers["albumentations"] = by_album(linear, pixels)
             peers["imaug"] = by_imaug(iaa.Affine(**imaug_takes, order=1, mode="constant", backend="cv2"), pixels)
-        # imaug shears about a point of its own.
+        # imaug shears about another point.
         yield Row(name, change, peers, tuple(peer for peer in peers if (name, peer) != ("shear -0.3", "imaug")), ALL)
 
 
@@ -157,13 +157,13 @@ def blurring(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
             "kornia": lambda k=size: filters.box_blur(tensor, (k, k)),
         }
         yield Row(f"average {size}", AverageBlur(size), peers, SAME, ALL)
-    sigma = 0.3 * ((5 - 1) * 0.5 - 1) + 0.8  # OpenCV's own for 5 pixels
+    sigma = 0.3 * ((5 - 1) * 0.5 - 1) + 0.8  # OpenCV's formula for 5 pixels; ours uses its table, so outputs differ
     peers = {
         "albumentations": by_album(album.GaussianBlur((5, 5), (sigma, sigma), p=1), pixels),
         "imaug": by_imaug(iaa.GaussianBlur(sigma), pixels),
         "kornia": lambda: filters.gaussian_blur2d(tensor, (5, 5), (sigma, sigma)),
     }
-    yield Row("gaussian 5", GaussianBlur(5), peers, SAME, ALL)
+    yield Row("gaussian 5", GaussianBlur(5), peers, (), ALL)
     peers = {
         "albumentations": by_album(album.MedianBlur((5, 5), p=1), pixels),
         "imaug": by_imaug(iaa.MedianBlur(5), pixels),
@@ -179,7 +179,7 @@ def blurring(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
             "imaug": by_imaug(iaa.MotionBlur(15, angle=90 - angle, direction=0), pixels),
             "kornia": lambda a=angle: filters.motion_blur(tensor, 15, float(a), 0.0),
         }
-        # Off the axes the peers draw three different lines; ours, a row of pixels that is turned, is imaug's.
+        # For other angles the peers draw three different lines; ours, a rotated row of pixels, equals imaug's.
         yield Row(f"motion 15 at {angle}", MotionBlur(15, angle), peers, SAME if angle == 0 else ("imaug",), ALL)
 
 
@@ -211,7 +211,7 @@ def _kornia_rain(tensor: torch.Tensor) -> object:
 
 
 def ours(row: Row, pixels: Array) -> Call:
-    """A call that makes the change anew each time, where it is seeded with another seed."""
+    """A call that applies the change, with another seed each time if it has one."""
     image = Image(pixels)
     if not hasattr(row.change, "seed"):
         return lambda: row.change.map(image).pixels
@@ -225,19 +225,19 @@ def as_bytes(output: object) -> Array:
     return np.asarray(output)
 
 
-def furthest(ours: Array, peer: Array) -> int:
-    """Grey levels between the two at the worst pixel."""
+def largest_difference(ours: Array, peer: Array) -> int:
+    """The largest difference in grey levels."""
     return int(cv2.absdiff(ours, peer).max())
 
 
 def check_same(row: Row, pixels: Array) -> None:
     for name in row.same:
-        apart = furthest(ours(row, pixels)(), as_bytes(row.peers[name]()))  # type: ignore[arg-type]
+        apart = largest_difference(ours(row, pixels)(), as_bytes(row.peers[name]()))  # type: ignore[arg-type]
         assert apart <= 1, f"{row.name}: {apart} grey levels from {name}"
 
 
 def measure(row: Row, pixels: Array, repeats: int) -> dict[str, object]:
-    """Medians of CPU seconds, all sides taking turns."""
+    """Medians of CPU seconds, with all sides interleaved."""
     calls = {"ours": ours(row, pixels), **row.peers}
     once = {name: max(seconds(call, 1), 1e-6) for name, call in calls.items()}
     numbers = {name: max(1, min(50, int(SLICE / cost))) for name, cost in once.items()}
@@ -254,7 +254,7 @@ def measure(row: Row, pixels: Array, repeats: int) -> dict[str, object]:
 
 
 def missed(row: Row, mine: float, medians: dict[str, float]) -> list[str]:
-    """The goals this row does not reach."""
+    """The goals that this row misses."""
     against = {**medians, "fastest": min(medians.values())}
     ratios = {name: (mine / against[name], goal) for name, goal in row.at_most.items()}
     found = [f"{ratio:.2f} of {name}, goal {goal:.2f}" for name, (ratio, goal) in ratios.items() if ratio > goal]
@@ -287,7 +287,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeats", type=int, default=21)
-    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--only", default="", help="only rows whose name contains this")
     options = parser.parse_args()
     cv2.setNumThreads(1)
     torch.set_num_threads(1)

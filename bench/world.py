@@ -1,8 +1,8 @@
-"""What a frame of the embedded world costs: CPU seconds at 640x360 with every label, beside bare ray casting.
+"""The cost of a frame of the embedded world: CPU seconds at 640x360 with all labels, compared with bare ray casting.
 
-There is no peer that renders such frames without a GPU. The yardstick is what the frame cannot do without: as many
-Embree rays as it has pixels, cast once into the same scene. The budget is 0.35 CPU s a frame under any preset; what a
-drive builds once (its scene and trees, for as many frames as it has) is left out.
+No peer renders such frames without a GPU, so the reference is the unavoidable work: one Embree ray per pixel, cast into the
+same scene. The budget is 0.35 CPU s per frame under any preset; what a drive builds once for all its frames (scene and
+trees) is not included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import cv2
 from swerve.core.values import Depth, Steering
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, conditions
-from swerve.world.labels import boxes2d, boxes3d, masks, seen
+from swerve.world.labels import boxes2d, boxes3d, masks, visible_things
 from swerve.world.render import render
 from swerve.world.source import Drive, drive
 
@@ -37,7 +37,7 @@ def cpu(function) -> float:
 def frame(way: Drive, number: int, name: str) -> None:
     pose = way.poses[number]
     picture = render(way.scene, pose, conditions(name), CAMERA)
-    items = seen(way.scene, pose, CAMERA, picture)
+    items = visible_things(way.scene, pose, CAMERA, picture)
     boxes2d(items, CAMERA), boxes3d(items), masks(items, picture), Depth(picture.depth), CAMERA.calibration(pose)
     Steering(way.driver.wheel(pose))
 
@@ -49,7 +49,7 @@ def rays(way: Drive, number: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="a list instead of a table")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--scenes", type=int, default=6, help="drives measured (default: %(default)s)")
     given = parser.parse_args()
     cv2.setNumThreads(1)
@@ -57,7 +57,7 @@ def main() -> None:
     ours: dict[str, list[float]] = {name: [] for name in PRESETS}
     bare: dict[str, list[float]] = {name: [] for name in PRESETS}
     for way in ways:
-        frame(way, 0, "rain")  # builds what a drive builds once
+        frame(way, 0, "rain")  # builds the scene and trees of the drive
         for name in PRESETS:
             for number in (10, 40):
                 ours[name].append(cpu(lambda way=way, number=number, name=name: frame(way, number, name)))
@@ -74,7 +74,7 @@ def main() -> None:
     worst = max(row["ours"] for row in rows)
     mean = statistics.mean(row["ours"] for row in rows)
     kept = worst <= BUDGET
-    print(f"mean {mean:.3f}, worst {worst:.3f} CPU s a frame; the budget of {BUDGET} is {'kept' if kept else 'missed'}")
+    print(f"mean {mean:.3f}, worst {worst:.3f} CPU s per frame; the budget of {BUDGET} is {'kept' if kept else 'missed'}")
     if not kept:
         raise SystemExit(1)
 

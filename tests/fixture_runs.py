@@ -14,8 +14,8 @@ from swerve.core.relation import Fault, Status, Verdict
 from swerve.core.seeding import digest_of, rng_for
 from swerve.core.transformation import Transformation
 from swerve.core.values import Image, Steering, Value
+from swerve.execution.summary import Summary, Tally
 from swerve.relations.steering import AngleWithin
-from swerve.run.summary import Summary, Tally
 from swerve.store.files import json_bytes, sensor_file
 from swerve.store.fingerprint import FORMAT
 from swerve.store.journal import Journal
@@ -75,8 +75,8 @@ class Made:
         tallies = {name: Tally() for name in self.rules}
         overall = Tally()
         for record in self.records:
-            overall.add(record.ended)
-            tallies[record.trial.rule].add(record.ended)
+            overall.add(record.outcome)
+            tallies[record.trial.rule].add(record.outcome)
         alone = {name: Tally() for name in tallies}
         for name, (wrong, cases) in self.untouched.items():
             alone[name].counts.update({Status.VIOLATED: wrong, Status.HELD: cases - wrong})

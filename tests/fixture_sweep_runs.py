@@ -10,7 +10,7 @@ from swerve.core.case import Case
 from swerve.core.relation import Status, Verdict
 from swerve.core.transformation import Transformation
 from swerve.core.values import Boxes3D, Value
-from swerve.run.finding_pictures import files_of
+from swerve.execution.finding_pictures import files_of
 from swerve.store.view import Run
 from tests.fixture_runs import Made, keep_file
 from tests.fixture_sweeps import sweep_case

@@ -9,7 +9,7 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Boxes3D, PointCloud, Region
-from swerve.run.shrink import Smallest, smallest
+from swerve.execution.shrink import Smallest, smallest
 
 # A road 12 m wide with a lay-by, an island (a hole) and a place apart, as a map's pieces are.
 ROAD = np.array([[-40.0, -6], [40, -6], [40, 6], [20, 6], [16, 10.3], [8, 10.3], [4, 6], [-40, 6]])

@@ -50,7 +50,7 @@ def test_page_runs_as_written(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"\d+ of 15 trials contradict the model itself", done.stdout)
+    assert re.search(r"\d+ of 15 trials violate a rule", done.stdout)
     assert "7 passed" in done.stdout
     assert (tmp_path / "runs" / "mine" / "summary.json").exists()
 

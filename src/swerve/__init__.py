@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Nothing is imported before it is used: numpy and torch take a while, and pytest loads our plugin in every run.
+# Imported on first use: numpy and torch are slow to import, and pytest loads our plugin in every run.
 _HOMES = {
     "swerve.api": "replay run",
     "swerve.core.campaign": "Campaign Observation Plan Record Search Session Trial",

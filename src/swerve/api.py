@@ -1,4 +1,4 @@
-"""Running and replaying from Python, in one call each; what they need is imported when they are called."""
+"""Run and replay campaigns from Python."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from swerve.core.campaign import Campaign
-    from swerve.run.replay import ReplayResult
+    from swerve.execution.replay import ReplayResult
 
 
 def run(campaign: Campaign, into: str | Path, *, report: bool = True, **how: Any) -> dict[str, Any]:
-    """Run or continue `campaign` in the folder `into`, with its report, and return the content of `summary.json`.
+    """Run or resume `campaign` in the folder `into`, write its report, and return the content of `summary.json`.
 
-    `how` goes to `swerve.run.launch.run_into`: workers, allowance, on, force, trusted, mend.
+    `how` is passed to `swerve.execution.launch.run_into`: workers, allowance, on, force, trusted, repair.
     """
     from swerve.config.toml import ANYWHERE, Loaded
+    from swerve.execution.launch import run_into
     from swerve.report.html import write_report
-    from swerve.run.launch import run_into
     from swerve.store.view import Run
 
     summary = run_into(Loaded(campaign, ANYWHERE), Path(into), **how)
@@ -27,9 +27,9 @@ def run(campaign: Campaign, into: str | Path, *, report: bool = True, **how: Any
 
 
 def replay(folder: str | Path, finding: str, *, campaign: Campaign | None = None) -> ReplayResult:
-    """Run one finding of a run folder again, alone; `campaign` where the folder cannot rebuild it."""
-    from swerve.run.executors.threads import settle_threads
-    from swerve.run.replay import replay as replay_alone
+    """Run one finding of a run folder again; `campaign` is needed if the folder cannot rebuild it."""
+    from swerve.execution.executors.cores import settle_threads
+    from swerve.execution.replay import replay as replay_alone
 
     settle_threads()
     return replay_alone(Path(folder), finding, campaign=campaign)

@@ -11,8 +11,8 @@ from swerve.core.relation import Rule
 from swerve.core.system import System
 from swerve.core.transformation import Chain, Transformation, Unchanged
 from swerve.core.values import Steering
+from swerve.execution.ledger import Ledger
 from swerve.relations.steering import same_angle
-from swerve.run.engine import Ledger
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.store.fingerprint import identity_of

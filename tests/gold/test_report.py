@@ -144,12 +144,12 @@ def test_stopped_run_says_so(tmp_path: Path) -> None:
     page = page_of(run)
     assert page.one(id="unfinished").text.startswith("This campaign has not finished: the numbers cover the 15 trials")
     assert counts_of(page)["trials"] == 15
-    assert "not known yet" in page.one("table", class_="rules").text
+    assert "not yet known" in page.one("table", class_="rules").text
 
 
 def test_run_stopped_in_baseline_says_so(tmp_path: Path) -> None:
     page = page_of(Made([], SEEN, finished=False).write(tmp_path / "run"))
-    assert page.one(id="headline").text == "No trial was made: this run says nothing about the system."
+    assert page.one(id="headline").text == "The run has no trials, so it says nothing about the system."
     assert counts_of(page) == dict.fromkeys(("trials", "held", "violated", "skipped", "errors"), 0)
 
 
@@ -222,7 +222,7 @@ def test_worst_of_a_group_is_shown_though_not_among_the_best(tmp_path: Path) -> 
     many, odd = page.all("li", class_="group")
     assert odd.one(class_="case").text == "odd"
     assert many.one("a", class_="filter").text == "show 200 of its 205 findings"
-    assert odd.one("a", class_="filter").text == "show it below"
+    assert odd.one("a", class_="filter").text == "show this finding"
 
 
 def write_shrunk(run: Run, record: Record, small: Record) -> None:
@@ -236,7 +236,7 @@ def test_smallest_change_is_told(tmp_path: Path) -> None:
     run = Made([large, other]).write(tmp_path / "run")
     write_shrunk(run, large, finding("a", change=Rotate(2.0), off=6.0))
     page = page_of(run)
-    told = "smallest rotated 2° counter-clockwise; degrees fails at 2°, holds at 1.9°"
+    told = "smallest failing change rotated 2° counter-clockwise; degrees fails at 2°, holds at 1.9°"
     assert [item.text for item in page.all(class_="smallest")] == [told, told]  # of the group and of the finding
     assert not page.all("article")[1].all(class_="smallest")
 
@@ -283,7 +283,12 @@ def test_torn_summary_is_no_summary(torn: str, tmp_path: Path) -> None:
 def test_reasons_are_grouped(mixed: Run) -> None:
     rows = page_of(mixed).one("table", class_="reasons").one("tbody").all("tr")
     told = [[cell.text.strip() for cell in row.all("td")] for row in rows]
-    assert told[0] == ["4", "skipped", "50.5% of the image is border fill, more than 50.0% and alike, other numbers", "s0"]
+    assert told[0] == [
+        "4",
+        "skipped",
+        "50.5% of the image is border fill, more than 50.0% and similar, with other numbers",
+        "s0",
+    ]
     assert ["1", "model error", "RuntimeError: shapes do not match", "e"] in told
     assert ["1", "timeout error", "too slow", "f"] in told
     assert ["1", "unusable case", "lost: not a PNG", "lost"] in told
@@ -310,7 +315,7 @@ def test_labels_that_a_rule_does_not_go_by_are_not_denied(tmp_path: Path) -> Non
     told = [replace(finding(case), introduced=None, truth=truth) for case, truth in truths.items()]
     run = Made(told, SEEN).write(tmp_path / "run")
     origins = {one.case: one.origin for one in run.findings()}
-    assert origins == {"a": "not told by labels", "b": "no label", "c": "no label"}
+    assert origins == {"a": "unknown origin", "b": "unlabelled", "c": "unlabelled"}
     row = page_of(run).one("table", class_="rules").one("tbody").all("tr")[0]
     cells = [cell.text.strip() for cell in row.all("td")]
     assert cells[3:6] == ["–", "–", "3"]
@@ -322,7 +327,7 @@ def test_labels_that_a_rule_does_not_go_by_are_not_denied(tmp_path: Path) -> Non
 def test_cards_go_by_margin(mixed: Run) -> None:
     cards = page_of(mixed).all("article")
     assert [card.one(class_="case").text for card in cards] == ["b", "c", "a"]
-    assert [card.one(class_="badge").text for card in cards] == ["already wrong", "no label", "introduced"]
+    assert [card.one(class_="badge").text for card in cards] == ["already wrong", "unlabelled", "introduced"]
     assert [float(card.attributes["data-m"]) for card in cards] == [45, 15, 7]
 
 
@@ -331,7 +336,7 @@ def test_card_tells_how_to_replay(mixed: Run) -> None:
     assert card.one("code").text == f"swerve replay {mixed.folder} {card.attributes['id']}"
     assert "rotated 9° counter-clockwise" in card.text
     assert "+3.0° became +53.0°" in card.one(class_="why").text
-    assert "pictures not kept; swerve report makes them again" in card.text
+    assert "pictures not kept; run swerve report to rebuild them" in card.text
 
 
 def test_folder_with_spaces_is_quoted(tmp_path: Path) -> None:
@@ -391,7 +396,7 @@ def test_answers_without_angle_have_no_arrow(tmp_path: Path) -> None:
 
 def test_parts_are_told_in_words() -> None:
     assert in_words({"use": "world", "drives": 20, "split": "test"}) == "world, drives 20, split test"
-    assert in_words({"live": "mine:model"}) == "mine:model (given in Python)"
+    assert in_words({"live": "mine:model"}) == "mine:model (a Python object)"
     assert in_words({"use": "both", "relations": [{"use": "a"}, {"use": "b", "by": 0.5}]}) == "both, a and b, by 0.5"
     assert in_words({"use": "brighten", "beta": [1, 40.5]}) == "brighten, beta 1 to 40.5"
     assert in_words({"use": "skies", "names": ["rain", "fog"]}) == "skies, names rain, fog"
@@ -409,14 +414,14 @@ def test_curve_is_drawn_with_its_sentence(tmp_path: Path) -> None:
     assert len(chart.all("circle")) == 2
     assert chart.one("text", class_="axis").text == "degrees (°)"
     assert "Held on all 40 trials up to 3°" in chart.one("figcaption").text
-    assert "Untouched: 2 of 40 already wrong." in chart.one("figcaption").text
+    assert "Untouched cases: 2 of 40 already wrong." in chart.one("figcaption").text
     assert chart.all("path", class_="untouched")
 
 
 def test_page_says_what_it_leaves_out(tmp_path: Path) -> None:
     page = page_of(Made([finding(f"c{index}", off=10 + index / 10) for index in range(205)]).write(tmp_path / "run"))
     assert len(page.all("article")) == 200
-    assert "Showing the 200 with the largest margin per rule, and the worst of each group, of 205." in page.text
+    assert "Showing, of 205 findings, the 200 with the largest margin per rule and the worst of each group." in page.text
 
 
 def test_page_stays_small(tmp_path: Path) -> None:
@@ -434,7 +439,7 @@ def test_page_of_many_rules_stays_small(tmp_path: Path, monkeypatch: pytest.Monk
     run = Made([*records, finding("odd", "rule 0", off=-6.0)]).write(tmp_path / "run")
     page = page_of(run)
     assert len(page.all("article")) == 61  # three of each rule, and the worst of the odd group
-    assert "Showing the 3 with the largest margin per rule" in page.text
+    assert "the 3 with the largest margin per rule" in page.text
 
 
 def test_page_is_the_same_twice(mixed: Run) -> None:

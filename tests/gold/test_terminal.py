@@ -58,9 +58,9 @@ def test_terminal_leads_with_groups(tmp_path: Path) -> None:
     records = [finding(f"c{index}", f"rule {index % 5}", off=10.0 + index) for index in range(25)]
     run = Made([*records, finding("odd", "rule 0", off=-50.0)]).write(tmp_path / "run")
     said = terminal(lambda console: print_summary(run, console))
-    assert "6 groups of findings; the worst of the 3 that hit most cases:" in said
+    assert "6 groups of findings; the worst of the 3 that affect most cases:" in said
     assert re.findall(r"^ (\d)  (rule \d)", said, re.MULTILINE) == [("1", "rule 4"), ("2", "rule 3"), ("3", "rule 2")]
-    assert f"all of them: swerve show {run.folder} --most 6\n" in said
+    assert f"to show all groups: swerve show {run.folder} --most 6\n" in said
     whole = terminal(lambda console: print_groups(run, console, 6))
     assert whole.startswith("6 groups of findings; the worst of each:")
     assert whole.count("swerve replay") == 6
@@ -83,8 +83,8 @@ def test_terminal_tells_errors_where_nothing_was_found(tmp_path: Path) -> None:
     run = Made([held("a"), *errors], seen).write(tmp_path / "run")
     first = next(row for row in run.trials() if row["status"] == "error")
     failures = (
-        f"3 errors (model 2, signal 1); first, x: died by signal 6; swerve replay {run.folder} {first['id']}\n"
-        "the system failed on 1 untouched case; first, mute: RuntimeError: shapes\n"
+        f"3 errors (model 2, signal 1); first: x: died by signal 6; swerve replay {run.folder} {first['id']}\n"
+        "the system failed on 1 untouched case; first: mute: RuntimeError: shapes\n"
     )
     said = terminal(lambda console: print_summary(run, console))
     assert "No findings: all 1 judged trials held (at most 79.3% may fail, 95% Wilson); 3 more ended in an error.\n" in said
@@ -123,7 +123,9 @@ def test_terminal_says_that_nothing_was_tried(tmp_path: Path) -> None:
     run = Made([], SEEN, finished=False).write(tmp_path)
     for show in (print_groups, print_findings):
         said = terminal(lambda console, show=show: show(run, console, 3))  # type: ignore[misc]
-        assert said.replace("\n", " ").startswith("No findings: the run has not come to its trials. Run the campaign again")
+        assert said.replace("\n", " ").startswith(
+            "No findings: the run stopped before its first trial. Run the campaign again"
+        )
 
 
 def test_terminal_never_cuts_a_number() -> None:

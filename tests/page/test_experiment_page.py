@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from swerve.analysis.statistics import box_plot
-from swerve.report.charts import Bar, Spot, bars, box_plots, lines, points, stacked
+from swerve.report.charts import Bar, Spot, bars, box_plots, stacked
 from swerve.report.experiment_page import ChartPanel, Page, PicturePanel, Section, TablePanel, write_page
+from swerve.report.plane import lines, points
 
 if TYPE_CHECKING:
     from tests.page.conftest import Opener
@@ -181,7 +182,7 @@ def test_nav_leads_to_sections(page: Path, visit: Opener) -> None:
 
 def test_hostile_names_are_text(tmp_path: Path, visit: Opener) -> None:
     sheet = TablePanel(HOSTILE, (HOSTILE,), ((HOSTILE,),), HOSTILE)
-    chart = ChartPanel(HOSTILE, bars({HOSTILE: {HOSTILE: Bar(1.0, told=HOSTILE), "b": Bar(2.0)}}, axis=HOSTILE), HOSTILE)
+    chart = ChartPanel(HOSTILE, bars({HOSTILE: {HOSTILE: Bar(1.0, tooltip=HOSTILE), "b": Bar(2.0)}}, axis=HOSTILE), HOSTILE)
     pictures = PicturePanel(HOSTILE, ((HOSTILE, np.zeros((4, 4, 3), np.uint8)),))
     section = Section(HOSTILE, (HOSTILE,), (sheet, chart, pictures), HOSTILE)
     seen = visit(write_page(Page(HOSTILE, (HOSTILE,), (section, section), {HOSTILE: HOSTILE}), tmp_path))

@@ -137,7 +137,7 @@ def test_slow_pictures_hold_up_nothing(run: Run, reviewing: Reviewing, monkeypat
         png = png_bytes(noise(7, (64, 32)).pixels)
         return FindingPictures((Shot("camera", png, png),))
 
-    monkeypatch.setattr(ReviewPictures, "_made", slow)
+    monkeypatch.setattr(ReviewPictures, "_build", slow)
     try:
         seen = reviewing(run)
         pressed(seen, *["ArrowRight"] * 4)
@@ -281,7 +281,7 @@ def test_unsaved_mark_is_shown(run: Run, reviewing: Reviewing) -> None:
     seen = reviewing(run)
     seen.page.route("**/mark", lambda route: route.abort())
     pressed(seen, "1")
-    assert "Not saved: swerve review does not answer any more" in str(seen.page.text_content("#notice"))
+    assert "Not saved: the swerve review server does not answer" in str(seen.page.text_content("#notice"))
     assert case(seen) == "e"
     assert seen.texts(".mark[aria-pressed=true]") == []
     assert "Saved" not in str(seen.page.text_content("#status"))
@@ -399,5 +399,5 @@ def test_sent_page_asks_for_a_name(alone: Path, visit: Opener) -> None:
     seen = painted(visit(alone))
     pressed(seen, "1")
     seen.page.click("#download")
-    assert str(seen.page.text_content("#notice")).startswith("Give your name first")
+    assert str(seen.page.text_content("#notice")).startswith("Enter your name first")
     assert seen.page.evaluate("document.activeElement.id") == "reviewer"

@@ -5,25 +5,30 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from swerve.core.names import all_names
 from swerve.core.seeding import rng_for
+from swerve.execution.supervise import supervised as supervise
 from swerve.store.fingerprint import package_fingerprint
 from swerve.store.view import Run
+from tests.quality.forks import ROOM
 
 ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 BESIDE = {"timings.json", ".lock"}  # when and where a run took place is told here alone
 LONGEST = 300  # seconds that any of these campaigns may take
+NEVER = 120  # seconds after which what should happen soon never will: a busy machine is no fault
 
 
 def command(file: Path, folder: Path, *words: str, verb: str = "run") -> list[str]:
@@ -32,7 +37,7 @@ def command(file: Path, folder: Path, *words: str, verb: str = "run") -> list[st
 
 def start(words: Sequence[str], *, code: str = "", **how: Any) -> subprocess.Popen[str]:
     """The command in a process group of its own; `code` is run before."""
-    script = f"{code}\nimport sys; from swerve.cli.main import main; sys.exit(main())"
+    script = f"{code}\nimport sys; from swerve.cli.main import console; sys.exit(console())"
     return subprocess.Popen(
         [sys.executable, "-c", script, *words] if code else [sys.executable, "-m", "swerve.cli.main", *words],
         stdout=subprocess.DEVNULL,
@@ -80,10 +85,8 @@ def assert_each_once(folder: Path) -> None:
 def workers_of(folder: Path) -> list[int]:
     """The ids of the worker processes of a run."""
     told = str(folder.resolve()).encode()
-    found = [
-        path for path in Path("/proc").glob("[0-9]*/cmdline") if told in (line := _line(path)) and b"swerve.execute" in line
-    ]
-    return [int(path.parent.name) for path in found]
+    lines = ((path, _line(path)) for path in Path("/proc").glob("[0-9]*/cmdline"))
+    return [int(path.parent.name) for path, line in lines if told in line and b"swerve.execution.executors" in line]
 
 
 def _line(path: Path) -> bytes:
@@ -93,12 +96,12 @@ def _line(path: Path) -> bytes:
         return b""
 
 
-def until(done: Any, seconds: float = 60.0) -> float:
+def until(done: Any, seconds: float = NEVER, pause: float = 0.002) -> float:
     """Wait for `done()`; the seconds that took."""
     started = time.monotonic()
     while not done():
         assert time.monotonic() - started < seconds, "it never happened"
-        time.sleep(0.002)
+        time.sleep(pause)
     return time.monotonic() - started
 
 
@@ -110,12 +113,32 @@ class Ended:
     errors: str
 
 
+class Cradled:
+    """A command that a nursery has started: as a `Popen` in a process group of its own."""
+
+    def __init__(self, pid: int, errors: Path, wait: Callable[[int], int]) -> None:
+        self.pid, self.returncode = pid, None
+        self._errors, self._wait, self._watch = errors, wait, os.pidfd_open(pid)
+
+    def poll(self, seconds: float = 0) -> int | None:
+        """Its exit code once it has ended, for which it has so long."""
+        if self.returncode is None and select.select([self._watch], [], [], seconds)[0]:
+            os.close(self._watch)
+            self.returncode: int | None = self._wait(self.pid)
+        return self.returncode
+
+    def communicate(self, timeout: float = LONGEST) -> tuple[str, str]:
+        if self.poll(timeout) is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        return "", self._errors.read_text()
+
+
 class Nursery:
     """A process that has imported everything, `more` too, and forks for each command: a start costs next to nothing."""
 
     def __init__(self, *more: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.quality.children", *more],
+            [sys.executable, "-m", "tests.quality.children", ROOM, *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -129,36 +152,71 @@ class Nursery:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._process.communicate()
 
-    def run(self, words: Sequence[str], arm: str = "", *given: Any) -> Ended:
-        """Carry a command out; before, call the function `module:name` with what is given."""
+    def run(self, words: Sequence[str], arm: str = "", *given: Any, supervised: bool = False) -> Ended:
+        """Carry a command out, `supervised` as in a shell; before, call the function `module:name` with what is given."""
+        return Ended(**self._asked("run", list(words), arm, given, supervised))
+
+    def start(self, words: Sequence[str], errors: Path, arm: str = "", *given: Any) -> Cradled:
+        """Have a command begin, which writes its errors to a file."""
+        return Cradled(self._asked("start", list(words), arm, given, str(errors)), errors, self._wait)
+
+    def _wait(self, pid: int) -> int:
+        return int(self._asked("wait", pid))
+
+    def _asked(self, *question: Any) -> Any:
         assert self._process.stdin
         assert self._process.stdout
-        print(json.dumps([list(words), arm, given]), file=self._process.stdin, flush=True)
-        return Ended(**json.loads(self._process.stdout.readline()))
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
 
 
 def _nurse() -> None:
-    parts = ("cli.main", "cli.execute", "run.launch", "report.html", "report.terminal", "search.sweep", "testing")
-    for name in (*(f"swerve.{part}" for part in parts), *sys.argv[1:]):
+    parts = (
+        "cli.main",
+        "cli.run",
+        "cli.shrink",
+        "execution.launch",
+        "report.html",
+        "report.terminal",
+        "search.sweep",
+        "testing",
+    )
+    for name in (*(f"swerve.{part}" for part in parts), *sys.argv[2:]):
         importlib.import_module(name)
     # What every process finds out for itself and then remembers.
     all_names()
     package_fingerprint()
     rng_for(0).random()
+    tasks: dict[str, Callable[..., Any]] = {"run": _run, "start": _start, "wait": _waited}
     for line in sys.stdin:
-        words, arm, given = json.loads(line)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            _born(writing, words, arm, given)
-        os.close(writing)
-        with open(reading, encoding="utf-8") as errors:
-            told = errors.read()
-        _, status = os.waitpid(child, 0)
-        print(json.dumps({"code": os.waitstatus_to_exitcode(status), "errors": told}), flush=True)
+        task, *given = json.loads(line)
+        print(json.dumps(tasks[task](*given)), flush=True)
 
 
-def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> None:
+def _run(words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool) -> dict[str, Any]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        _born(writing, words, arm, given, supervised)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as errors:
+        told = errors.read()
+    return {"code": _waited(child), "errors": told}
+
+
+def _start(words: Sequence[str], arm: str, given: Sequence[Any], errors: str) -> int:
+    child = os.fork()
+    if not child:
+        os.setsid()
+        _born(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), words, arm, given, supervised=False)
+    return child
+
+
+def _waited(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool) -> None:
     code = 99
     try:
         signal.alarm(LONGEST)
@@ -168,8 +226,11 @@ def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any]) -> 
         if arm:
             module, _, name = arm.partition(":")
             getattr(importlib.import_module(module), name)(*given)
-        code = sys.modules["swerve.cli.main"].main(words)
+        main = partial(sys.modules["swerve.cli.main"].main, words)
+        code = supervise(main) if supervised else main()
         sys.stderr.flush()
+    except SystemExit as ended:  # of the process below the one that supervises it
+        code = int(ended.code or 0)
     finally:
         os._exit(code)
 

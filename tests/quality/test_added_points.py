@@ -13,7 +13,7 @@ import pytest
 from swerve.core.case import Case
 from swerve.core.region import CELL, Bitmap, bounds, distance, inside
 from swerve.core.values import Array, PointCloud, Region
-from swerve.transformations.scatter import DISC, AddPoints
+from swerve.transformations.scatter import DISC_RADIUS, AddPoints
 from tests.fixture_sweeps import points_of, road
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
@@ -65,7 +65,7 @@ def faults(before: Array, after: Array, region: Region, change: AddPoints) -> di
         "inside": int(inside(region, xy).sum()),
         "in the bitmap": int(bitmap(region).holds(xy).sum()),
         "beyond the range": int((~((new[:, first:] >= low) & (new[:, first:] <= high)).all(axis=1)).sum()),
-        "beyond the disc": int((np.hypot(*xy.T) > DISC).sum()) if first else 0,
+        "beyond the disc": int((np.hypot(*xy.T) > DISC_RADIUS).sum()) if first else 0,
         "not near": 0 if change.near is None else int((distance(region, xy[::50]) > change.near).sum()),
     }
 

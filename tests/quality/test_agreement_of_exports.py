@@ -15,11 +15,11 @@ from safetensors.torch import save_file
 from swerve.config.toml import Loaded, load_campaign
 from swerve.core.errors import SpecError
 from swerve.core.values import Group, Steering
-from swerve.run.launch import run_into
+from swerve.execution.launch import run_into
 from swerve.store.view import Run
+from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.onnx import Onnx
-from swerve.systems.quantise import quantised
-from swerve.systems.saying import SaySteering
+from swerve.systems.quantise import quantise_model
 from swerve.systems.steps import Divide
 from swerve.testing import FakeSource
 
@@ -79,8 +79,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             net, (torch.zeros(2, 3, 12, 24),), place / "pilot.onnx",
             dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "n"}},
         )  # fmt: skip
-    say = (SaySteering(unit="radians", positive="left", kind="wheel"),)
-    quantised(Onnx(model=place / "pilot.onnx", read=(Divide(255.0),), say=say), place / "int8.onnx", FakeSource(6))
+    say = (SteeringDecoder(unit="radians", positive="left", kind="wheel"),)
+    quantise_model(Onnx(model=place / "pilot.onnx", read=(Divide(255.0),), say=say), place / "int8.onnx", FakeSource(6))
     return place
 
 

@@ -19,16 +19,16 @@ from swerve.core.relation import Fault, Status, Verdict
 from swerve.core.seeding import rng_for
 from swerve.core.system import Answer
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, Value
-from swerve.run.evaluator import answer_all
-from swerve.systems.detections import Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
+from swerve.execution.answers import answer_all
+from swerve.systems.decoders import SteeringDecoder
+from swerve.systems.detections import EndToEnd, SeparateOutputs, Ssd, YoloV5, YoloV8, Yolox
 from swerve.systems.detector import Detector
 from swerve.systems.function import FunctionSystem
-from swerve.systems.reading import Sight
-from swerve.systems.saying import SaySteering
+from swerve.systems.preprocessing import ImageView
 
 SETS = 100_000 if os.environ.get("SWERVE_SOAK") == "1" else 2_000
 SETS_AT_ONCE = 100
-HEADS: tuple[type[Detector], ...] = (EndToEnd, Dicts, YoloV5, YoloV8, Ssd, Yolox)
+HEADS: tuple[type[Detector], ...] = (EndToEnd, SeparateOutputs, YoloV5, YoloV8, Ssd, Yolox)
 ROUNDS = math.ceil(SETS / len(HEADS) / SETS_AT_ONCE)
 BAD = (
     *("nan", "inf", "minus inf", "none", "string", "wrong shape", "empty", "complex", "1e308", "object"),
@@ -37,7 +37,7 @@ BAD = (
 NUMBERS = {"nan": math.nan, "inf": math.inf, "minus inf": -math.inf, "1e308": 1e308}
 NAMES = ("car", "light")
 CASES = [Case(f"case {number}", {"speed": Signal("speed", number)}) for number in range(3)]
-SIGHT = Sight(np.zeros((32, 64, 3), np.uint8), (64, 32))
+VIEW = ImageView(np.zeros((32, 64, 3), np.uint8), (64, 32))
 # The warnings of a system's own code are not errors outside of tests.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -75,14 +75,18 @@ def head(rows: int, width: int) -> Array:
 
 
 DECODERS: Mapping[str, tuple[Any, Mapping[str, Array], str]] = {
-    "steering": (SaySteering(unit="radians", positive="left", kind="wheel"), {"out": np.array([0.5])}, "out"),
+    "steering": (SteeringDecoder(unit="radians", positive="left", kind="wheel"), {"out": np.array([0.5])}, "out"),
     "yolox": (Yolox(kinds=NAMES), {"out": head(42, 7)}, "out"),
     "yolov5": (YoloV5(kinds=NAMES), {"out": head(9, 7)}, "out"),
     "yolov8": (YoloV8(kinds=NAMES), {"out": head(9, 6)}, "out"),
     "ssd": (Ssd(kinds=NAMES, normalised=False), {"b": head(9, 4), "s": np.full((9, 3), 0.5)}, "b"),
     "ssd scores": (Ssd(kinds=NAMES, normalised=False), {"b": head(9, 4), "s": np.full((9, 3), 0.5)}, "s"),
-    "dicts": (Dicts(kinds=NAMES), {"boxes": head(9, 4), "labels": np.ones(9), "scores": np.full(9, 0.5)}, "boxes"),
-    "dicts scores": (Dicts(kinds=NAMES), {"boxes": head(9, 4), "labels": np.ones(9), "scores": np.full(9, 0.5)}, "scores"),
+    "dicts": (SeparateOutputs(kinds=NAMES), {"boxes": head(9, 4), "labels": np.ones(9), "scores": np.full(9, 0.5)}, "boxes"),
+    "dicts scores": (
+        SeparateOutputs(kinds=NAMES),
+        {"boxes": head(9, 4), "labels": np.ones(9), "scores": np.full(9, 0.5)},
+        "scores",
+    ),
     "end to end": (EndToEnd(kinds=NAMES), {"out": np.array([[1, 1, 9, 9, 0.5, 1.0]] * 3)}, "out"),
 }
 # A head whose rows nobody counts may have any number of them.
@@ -128,7 +132,7 @@ def test_bare_outputs_are_errors(task: str, kind: str) -> None:
     sound, make = TASKS[task]
     for wrap in (lambda raw: raw, lambda raw: (raw,), lambda raw: (make(sound), raw)):
         why = check_error(among_good(lambda wrap=wrap: wrap(spoiled(sound, kind)), (make(sound),)))
-        assert "pilot must answer with a Value" in why
+        assert "pilot must return a Value" in why
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -163,7 +167,7 @@ def test_whole_answers_of_other_types_are_errors(said: Any) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 def test_sound_outputs_are_worded(name: str) -> None:
     decoder, outputs, _ = DECODERS[name]
-    said = among_good(lambda: decoder(outputs, SIGHT), (Steering(1.0),))
+    said = among_good(lambda: decoder(outputs, VIEW), (Steering(1.0),))
     assert isinstance(said, tuple)
     assert isinstance(said[0], Steering) or said[0].kinds  # type: ignore[attr-defined]
 
@@ -174,15 +178,21 @@ def test_sound_outputs_are_worded(name: str) -> None:
 def test_bad_outputs_are_errors(name: str, kind: str) -> None:
     decoder, outputs, which = DECODERS[name]
     raw = spoiled(outputs[which], kind)
-    why = check_error(among_good(lambda: decoder({**outputs, which: raw}, SIGHT), (Steering(1.0),)))
-    told = ("InputError: output", "InputError: a score is", "InputError: the outputs do not fit", "boxes2d", "steering")
+    why = check_error(among_good(lambda: decoder({**outputs, which: raw}, VIEW), (Steering(1.0),)))
+    told = (
+        "InputError: output",
+        "InputError: a score is",
+        "InputError: the outputs have different lengths",
+        "boxes2d",
+        "steering",
+    )
     assert why.startswith(told)
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_missing_outputs_are_errors(name: str) -> None:
     decoder, _, _ = DECODERS[name]
-    assert "the model has no output" in check_error(among_good(lambda: decoder({}, SIGHT), (Steering(1.0),)))
+    assert "the model has no output" in check_error(among_good(lambda: decoder({}, VIEW), (Steering(1.0),)))
 
 
 @pytest.mark.parametrize(
@@ -242,7 +252,7 @@ def outputs_of(rows: Array, kind: type[Detector]) -> dict[str, Array]:
     by_kind = np.column_stack([np.where(labels == number, scores, 0.0) for number in range(2)])
     return {
         EndToEnd: {"out": rows},
-        Dicts: {"boxes": boxes, "labels": labels, "scores": scores},
+        SeparateOutputs: {"boxes": boxes, "labels": labels, "scores": scores},
         YoloV5: {"out": np.column_stack([centred, scores, by_kind])},
         YoloV8: {"out": np.column_stack([centred, by_kind]).T},
         Ssd: {"boxes": boxes / (64, 32, 64, 32), "scores": np.column_stack([1 - scores, by_kind])},
@@ -278,7 +288,7 @@ def random_answer(kind: type[Detector], rng: np.random.Generator) -> Answer | Ve
     iou, across = float(rng.choice([0.0, 0.45, 1.0])), bool(rng.integers(2))
     detector = kind(kinds=NAMES, score=0.1, iou=iou, across=across, most=40)
     outputs = outputs_of(drawn(rng), kind)
-    return answer_all(FunctionSystem(lambda case: detector(outputs, SIGHT), "head"), CASES[:1])[0]
+    return answer_all(FunctionSystem(lambda case: detector(outputs, VIEW), "head"), CASES[:1])[0]
 
 
 def random_truth(rng: np.random.Generator) -> Boxes2D:
@@ -312,7 +322,7 @@ def test_every_set_is_drawn() -> None:
 
 def test_gridded_boxes_are_the_drawn_ones() -> None:
     rows = np.array([[20.0, 10, 12, 6, 0.9, 0.0, 0.9], [40, 20, 5, 7, 0.8, 0.9, 0.0]])
-    said = Yolox(kinds=NAMES)({"out": gridded(rows)}, SIGHT)
+    said = Yolox(kinds=NAMES)({"out": gridded(rows)}, VIEW)
     assert said.kinds == ("light", "car")
     assert np.allclose(said.xyxy, [[14, 7, 26, 13], [37.5, 16.5, 42.5, 23.5]])
 
@@ -324,13 +334,13 @@ def test_gridded_boxes_are_the_drawn_ones() -> None:
 def test_endless_sizes_of_yolox_are_errors(size: float, column: int, dtype: type, score: float) -> None:
     raw = gridded(np.array([[20.0, 10, 12, 6, score, 0.0, score]])).astype(dtype)
     raw[0, column] = size
-    check_error(among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, SIGHT), (Steering(1.0),)))
+    check_error(among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, VIEW), (Steering(1.0),)))
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(15.0, [[0, 7, 64, 13]]), (-700.0, []), (-1e9, [])])
 def test_extreme_sizes_of_yolox_are_said(size: float, wanted: list[list[float]]) -> None:
     raw = gridded(np.array([[20.0, 10, 12, 6, 1.0, 0.0, 0.9]]))
     raw[0, 2] = size
-    said = among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, SIGHT), (Steering(1.0),))
+    said = among_good(lambda: Yolox(kinds=NAMES)({"out": raw}, VIEW), (Steering(1.0),))
     assert isinstance(said, tuple)
     assert said[0].xyxy.tolist() == wanted  # type: ignore[attr-defined]

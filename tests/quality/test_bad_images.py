@@ -21,7 +21,7 @@ import pytest
 from swerve.core.errors import LONGEST_MESSAGE, UnreadableCase
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
-from swerve.sources.images import decoded
+from swerve.sources.images import decode_image
 from tests.picture_files import CMYK, JPEG, KINDS, RGB, assembled, chunk, png, saved, with_thumbnail
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
@@ -92,7 +92,7 @@ def outcome(data: bytes) -> str:
     """Read or refused; anything else is a fault of the reader."""
     begin, said = time.process_time(), ""
     try:
-        pixels = decoded(data, "x.png").pixels
+        pixels = decode_image(data, "x.png").pixels
     except UnreadableCase as error:
         said = str(error)
     assert time.process_time() - begin < SECONDS
@@ -233,14 +233,14 @@ BOMBS: tuple[Callable[[], bytes], ...] = (
 MEASURE = """
 import pathlib, sys, time
 from swerve.core.errors import UnreadableCase
-from swerve.sources.images import decoded
-decoded(open(sys.argv[1], "rb").read(), "small")
+from swerve.sources.images import decode_image
+decode_image(open(sys.argv[1], "rb").read(), "small")
 data = open(sys.argv[2], "rb").read()
 # Not from getrusage: there a child starts at the peak of its parent.
 peak = lambda: int(pathlib.Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 before, begin = peak(), time.process_time()
 try:
-    decoded(data, "bomb")
+    decode_image(data, "bomb")
     said = "it was read"
 except UnreadableCase as error:
     said = str(error)

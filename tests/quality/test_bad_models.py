@@ -25,12 +25,12 @@ from onnx import TensorProto, helper
 from torch import nn
 
 from swerve.core.errors import InputError
+from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.keras import Keras
 from swerve.systems.onnx import Onnx
-from swerve.systems.saying import SaySteering
 from swerve.systems.torch import Torch
 
-SAY = (SaySteering(unit="degrees", positive="left", kind="wheel", index=0),)
+SAY = (SteeringDecoder(unit="degrees", positive="left", kind="wheel", index=0),)
 
 
 def net() -> nn.Module:
@@ -240,11 +240,11 @@ PAYLOADS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], bytes]]] = {
     "pickled weights.keras": (as_keras, zipped(config_dot_json=lambda canary: b"{}", model_dot_weights_dot_h5=pickled())),
     "pickle.json": (as_keras, pickled()),
 }
-SAFE_WAY = "save the state dict alone|net = 'module:factory'|export it with ONNX's own operators"
+SAFE_WAY = "save only the state dict|net = 'module:factory'|export the model with ONNX's own operators"
 # Something else under a name that it has no right to: that it is something else is all there is to say.
 MISNAMED = {
-    **{"pickle.safetensors": "no weights for", "pickle.onnx": "not an ONNX model", "pickle.h5": "not a sound HDF5 file"},
-    **{"pickle.keras": "not a sound archive", "pickled weights.keras": "not a sound HDF5 file", "pickle.json": "not UTF-8"},
+    **{"pickle.safetensors": "no weights for", "pickle.onnx": "not an ONNX model", "pickle.h5": "invalid HDF5 file"},
+    **{"pickle.keras": "invalid archive", "pickled weights.keras": "invalid HDF5 file", "pickle.json": "not UTF-8"},
 }
 
 

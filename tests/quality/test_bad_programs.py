@@ -29,16 +29,16 @@ from swerve.core.seeding import rng_for
 from swerve.core.space import Over, Range
 from swerve.core.system import System
 from swerve.core.values import Boxes2D, Signal, Steering
+from swerve.execution.answers import answer_all
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
-from swerve.run.evaluator import answer_all
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.view import Run
 from swerve.systems.process import Process
-from swerve.systems.wire import packed
+from swerve.systems.wire import pack_frame
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
-from tests.quality.children import ROOT, environment, until
+from tests.quality.children import NEVER, ROOT, environment, until
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 REPLIES = 1000 if SOAK else 200
@@ -47,9 +47,9 @@ STARTS = 4  # the first and three restarts
 SOURCE = FakeSource(6)
 CASES = [SOURCE[key] for key in SOURCE.keys()]
 
-HELLO = packed({"number": 0, "protocol": 1, "name": "fuzz", "fingerprint": ""})
+HELLO = pack_frame({"number": 0, "protocol": 1, "name": "fuzz", "fingerprint": ""})
 ANSWER = [Steering(1.5), Signal("brake", 0.5), Boxes2D(np.array([[1, 2, 3, 4]]), ("car",))]
-GOOD = packed({"number": 1, "answers": [ANSWER]})
+GOOD = pack_frame({"number": 1, "answers": [ANSWER]})
 
 
 def framed(header: Any, body: bytes = b"", number: int = 1) -> bytes:
@@ -137,7 +137,15 @@ MAY_PASS = (flipped, spliced, misplaced)
 
 @pytest.mark.parametrize("fuzz", FUZZ, ids=lambda fuzz: fuzz.__name__)
 def test_fuzzed_reply_is_a_typed_error(fuzz: Callable[[np.random.Generator], bytes], tmp_path: Path) -> None:
-    """The reply lies in a file that `cat` writes out; the number of starts stands in another."""
+    """The reply lies in a file that `cat` writes out; the number of starts stands in another.
+
+    They are started from a thread, which costs a sixth: from the main thread this whole process is forked each time.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(ask_fuzzed, fuzz, tmp_path).result()
+
+
+def ask_fuzzed(fuzz: Callable[[np.random.Generator], bytes], tmp_path: Path) -> None:
     reply, starts = tmp_path / "reply", tmp_path / "starts"
     for count in range(REPLIES // len(FUZZ) + 1):
         reply.write_bytes(HELLO + fuzz(rng_for("fuzzed reply", fuzz.__name__, count)))
@@ -160,12 +168,12 @@ def test_fuzz_would_notice_a_good_reply(tmp_path: Path) -> None:
 def test_gigabyte_of_one_line_is_refused_at_once(tmp_path: Path) -> None:
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     endless = Process((sys.executable, "-I", "-S", "-c", "while True: print('x' * 10**6, end='')"))
-    with pytest.raises(ModelError, match="it wrote 'xxxxxxxxxxxxxxxx' where a frame should start"):
+    with pytest.raises(ModelError, match="it wrote 'xxxxxxxxxxxxxxxx' instead of a frame"):
         endless(CASES)
     promising = "import sys; sys.stdout.buffer.write(b'SWRV' + bytes(4) + (10**9).to_bytes(8, 'little'))"
-    with pytest.raises(ModelError, match="ended with code 0"):
+    with pytest.raises(ModelError, match="exited with code 0"):
         Process((sys.executable, "-I", "-S", "-c", promising))(CASES)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < NEVER
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
 
 
@@ -190,15 +198,15 @@ while True:
         exec(sys.argv[1])
     say(number=question["number"], answers=[[{"slot": "steering", "degrees": 1}] for _ in question["cases"]])
 """
-LIMIT = 0.8
+LIMIT = 1.5  # seconds
 HANGS = {
-    "sleeps": "time.sleep(99)",
+    "sleeps": "time.sleep(999)",
     "loops": "while True: pass",
     "waits for more": "sys.stdin.buffer.read(1)",
     "stops itself": "os.kill(os.getpid(), signal.SIGSTOP)",
-    "will not be told": "[signal.signal(number, signal.SIG_IGN) for number in (2, 3, 15)]; time.sleep(99)",
+    "will not be told": "[signal.signal(number, signal.SIG_IGN) for number in (2, 3, 15)]; time.sleep(999)",
     "trickles": "for byte in b'SWRV' + bytes(99): time.sleep(0.1); os.write(1, bytes([byte]))",
-    "forks": "os.fork() and time.sleep(99); time.sleep(99)",
+    "forks": "os.fork() and time.sleep(999); time.sleep(999)",
 }
 ENDINGS = {
     "allocates": (Fault.OOM, "bytearray(64 * 10**9)"),
@@ -230,7 +238,7 @@ def test_hang_costs_its_case_alone(how: str) -> None:
         started = time.monotonic()
         with pytest.raises(Timeout):
             system(CASES[1:2])
-        assert time.monotonic() - started < LIMIT + 2
+        assert time.monotonic() - started < LIMIT + NEVER
         assert isinstance(answer_all(system, CASES[2:3])[0], tuple)
         system.close()
 
@@ -332,7 +340,7 @@ def test_program_ends_with_a_process_that_was_killed(tmp_path: Path) -> None:
     assert running(program)
     asking.kill()
     asking.wait()
-    until(lambda: not running(program), 5)
+    until(lambda: not running(program))
 
 
 def test_program_outlives_the_thread_that_started_it() -> None:

@@ -7,8 +7,8 @@ import pytest
 from swerve.core.campaign import Campaign
 from swerve.core.relation import Relation, Rule
 from swerve.core.transformation import Chain, Transformation, Unchanged, params_of
+from swerve.execution.engine import run
 from swerve.relations.steering import lambda_mse, same_angle
-from swerve.run.engine import run
 from swerve.search.sweep import Sweep
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate

@@ -24,15 +24,15 @@ from swerve.core.space import Over
 from swerve.core.system import Answer
 from swerve.core.transformation import Chain, Transformation, Unchanged
 from swerve.core.values import Array, Boxes3D, PointCloud, Region
+from swerve.execution.engine import run
 from swerve.relations.sets import NoFewer, Superset
-from swerve.run.engine import run
 from swerve.search.sweep import Sweep
 from swerve.store.artifacts import shrunk_of
 from swerve.store.view import Run
 from swerve.testing import MemoryLedger
 from swerve.transformations.dropout import DropBeams, DropPoints, DropSector, Jitter
-from swerve.transformations.lidar import MirrorScene, Shift, Yaw
 from swerve.transformations.scatter import AddPoints, PlacePoints
+from swerve.transformations.sensor_pose import MirrorScene, Shift, Yaw
 from swerve.transformations.weather import Fog, Rain, Snow
 from tests.fixture_sweeps import points_of, shrunk
 

@@ -18,18 +18,27 @@ import pytest
 from swerve.cli.main import main
 from swerve.config import limits
 from swerve.config.toml import load_campaign
+from swerve.config.trust import Trust
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
 from swerve.core.system import Answer
-from swerve.run import launch
-from swerve.run.executors.processes import Allowance, Pace
-from swerve.run.executors.ray import RayActor, RayWorker, connected
+from swerve.execution import launch
+from swerve.execution.executors.processes import Allowance, Pace
+from swerve.execution.executors.ray import RayActor, RayWorker, connected
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
 from tests.quality.children import command, finish, workers_of
 from tests.quality.test_workers import CAMPAIGN, Moody, content, counts
 
 JOURNAL = "journal.jsonl"
+NOTING = """
+import tempfile
+def noting(*given, make=tempfile.mkdtemp, **named):
+    made = make(*given, **named)
+    print(made, file=open({path!r}, "a"))
+    return made
+tempfile.mkdtemp = noting
+"""
 NEEDS_RAY = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (swerve[ray])")
 
 
@@ -102,19 +111,16 @@ def test_command_starts_a_cluster_and_ends_it(tmp_path: Path) -> None:
     marks.mkdir()
     whole = content(run(tmp_path, "whole", f'seen = "{tmp_path / "nowhere"}"\nshare = 60', count=3))
     file = written(tmp_path, "there", f'seen = "{marks}"\nshare = 60', count=3)
-    before = clusters()
-    assert finish(command(file, tmp_path / "there", "--on", "ray", "--workers", "2")) == (1, "")
+    watch = NOTING.format(path=str(tmp_path / "made"))
+    assert finish(command(file, tmp_path / "there", "--on", "ray", "--workers", "2"), code=watch) == (1, "")
     assert list(marks.iterdir())
     there = content(tmp_path / "there")
     assert {name for name in whole if whole[name] != there.get(name)} == {"campaign.json"}
     assert whole.keys() == there.keys()
-    assert clusters() == before
+    clusters = [made for made in (tmp_path / "made").read_text().splitlines() if "swerve-ray-" in made]
+    assert len(clusters) == 1
+    assert not Path(clusters[0]).exists()
     assert not workers_of(tmp_path / "there")
-
-
-def clusters() -> set[Path]:
-    """The folders of clusters that Swerve started and has not ended."""
-    return set(Path("/tmp").glob("swerve-ray-*"))
 
 
 @NEEDS_RAY
@@ -128,14 +134,15 @@ def test_findings_shrink_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
 
 
 def test_seat_tells_how_its_worker_failed(tmp_path: Path) -> None:
-    seat = RayActor(str(tmp_path), [], 60.0, limits.MEMORY)
+    seat = RayActor(str(tmp_path), Trust().as_json(), 60.0, limits.MEMORY)
     assert not seat.sees_folder()
-    with pytest.raises(EnvironmentFault, match="a worker cannot start: ended with code 1"):
+    with pytest.raises(EnvironmentFault, match="a worker cannot start: exited with code 1"):
         seat.ask({"ask": "observe", "items": ["a"]})
 
 
 def test_seat_answers_for_its_worker(tmp_path: Path) -> None:
-    seat = RayActor(str(run(tmp_path, "run", "")), [], 60.0, limits.MEMORY)
+    folder = run(tmp_path, "run", "")
+    seat = RayActor(str(folder), Run(folder).trust().as_json(), 60.0, limits.MEMORY)
     assert seat.sees_folder()
     rows = seat.ask({"ask": "observe", "items": ["fake-00001"]})["reply"]["rows"]
     assert [row["case"] for row in rows] == ["fake-00001"]
@@ -172,7 +179,7 @@ ERRORS = SimpleNamespace(RayError=RayError, **{name: type(name, (RayError,), {})
 
 def hand(said: Any) -> tuple[RayWorker, Dead]:
     ray = Dead(said, ERRORS, [])
-    made = RayWorker(ray, Path("run"), (), Allowance(), Pace(1.0))
+    made = RayWorker(ray, Path("run"), Trust(), Allowance(), Pace(1.0))
     made._seated = True
     return made, ray
 

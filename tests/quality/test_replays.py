@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from swerve.config.toml import ANYWHERE, Loaded, build_change
 from swerve.core.encode import close, encode
 from swerve.core.relation import Status
 from swerve.core.transformation import Chain, Transformation, params_of
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.launch import run_into
+from swerve.execution.replay import rebuild, replay
+from swerve.execution.shrink import shrink
 from swerve.methods.demo import demo
-from swerve.run.executors.in_process import InProcess
-from swerve.run.launch import run_into
-from swerve.run.replay import rebuild, replay
-from swerve.run.shrink import shrink
 from swerve.store.artifacts import Shrunk
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -40,12 +40,6 @@ DEMO_DRIVES, DEMO_SHRUNK = (6, 200) if SOAK else (2, 8)
 TOLERANCE = {"abs": 1e-4, "rel": 1e-5}  # degrees, or a share
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery("swerve.systems.torch", "torch", "tests.unit.test_fuzz", "tests.quality.test_lidar_identity") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -21,13 +21,6 @@ from swerve.store.fingerprint import differences
 from tests.quality.campaigns import KINDS, written
 from tests.quality.children import ROOT, Nursery, assert_same, command, content, environment, finish
 
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery("swerve.systems.torch") as made:
-        yield made
-
-
 # R15: the same seed twice.
 
 
@@ -212,9 +205,9 @@ def other_version() -> None:
 
 def other_code() -> None:
     """As after an edit of the package."""
-    import swerve.identity
+    import swerve.store.fingerprint
 
-    swerve.identity.package_fingerprint = lambda: "f" * 64  # type: ignore[assignment]
+    swerve.store.fingerprint.package_fingerprint = lambda: "f" * 64  # type: ignore[assignment]
 
 
 def other_library() -> None:
@@ -238,10 +231,14 @@ EDITS = {
     "reading": Edit(_edited("by = 255.0", "by = 127.5"), "system.read[0].by: 255.0 then, 127.5 now"),
     "gate": Edit(_edited("[search]", '[gate]\nuse = "max-fill"\nshare = 0.5\n[search]'), "gate.share: absent then, 0.5 now"),
     "order": Edit(_swapped, "rule[0].name: brighter then, fog now"),
-    "pixel": Edit(_one_pixel, "data differ: sha"),
-    "picture gone": Edit(lambda place: (place / "pictures" / "3.png").unlink(), "data differ: sha"),
-    "picture more": Edit(lambda place: shutil.copy(place / "pictures/3.png", place / "pictures/7.png"), "data differ: sha"),
-    "picture renamed": Edit(lambda place: (place / "pictures/3.png").rename(place / "pictures/9.png"), "data differ: sha"),
+    "pixel": Edit(_one_pixel, "data differ: 3.png changed"),
+    "picture gone": Edit(lambda place: (place / "pictures" / "3.png").unlink(), "data differ: 3.png is gone"),
+    "picture more": Edit(
+        lambda place: shutil.copy(place / "pictures/3.png", place / "pictures/7.png"), "data differ: 7.png is new"
+    ),
+    "picture renamed": Edit(
+        lambda place: (place / "pictures/3.png").rename(place / "pictures/9.png"), "data differ: 3.png is gone, 9.png is new"
+    ),
     "weight": Edit(_one_weight, "weights differ: sha"),
     "version": Edit(nothing, "swerve: 0.1.0 then, 9.9.9 now", "other_version"),
     "code": Edit(nothing, "swerve's code differ: sha", "other_code"),

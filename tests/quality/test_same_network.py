@@ -16,12 +16,11 @@ from swerve.core.case import Case
 from swerve.core.system import Activations
 from swerve.core.values import Array, Image
 from swerve.coverage.layers import DEFAULT
+from swerve.systems.decoders import SignalDecoder, SteeringDecoder
 from swerve.systems.keras import Keras, KerasEngine
 from swerve.systems.keras_structure import keras_library
-from swerve.systems.network import Engine
+from swerve.systems.network import INPUT, Engine
 from swerve.systems.onnx import Onnx, OnnxEngine
-from swerve.systems.passes import INPUT
-from swerve.systems.saying import SaySignal, SaySteering
 from swerve.systems.steps import Divide
 from swerve.systems.torch import Torch, TorchEngine
 
@@ -274,7 +273,7 @@ def test_other_order_looks_otherwise(pictures: Array) -> None:
 def test_systems_give_the_same_answers(onnx_file: Callable[[bool], Path]) -> None:
     pixels = np.random.default_rng(5).integers(0, 256, (4, 16, 16, 3), dtype=np.uint8)
     cases = [Case(str(number), {"camera": Image(frame)}) for number, frame in enumerate(pixels)]
-    say = (SaySteering(unit="radians", positive="left", kind="wheel"), SaySignal(name="speed", output=1, index=1))
+    say = (SteeringDecoder(unit="radians", positive="left", kind="wheel"), SignalDecoder(name="speed", output=1, index=1))
     shared = {"read": (Divide(255.0),), "say": say}
     systems = [Torch(net=steered, **shared), Onnx(model=onnx_file(True), **shared), Keras(net=in_keras, **shared)]
     turned, fast = zip(

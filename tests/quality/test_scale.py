@@ -121,12 +121,12 @@ def test_page_stays_small(watched: Watched) -> None:
 
 CLOCKED = """
 import time
-import swerve.run.engine
-evaluate = swerve.run.executors.in_process.InProcess.evaluate
+import swerve.execution.engine
+evaluate = swerve.execution.executors.in_process.InProcess.evaluate
 def clocked(here, batches):
     open({path!r}, "a").write(f"{{time.process_time()}}\\n")
     return evaluate(here, batches)
-swerve.run.executors.in_process.InProcess.evaluate = clocked
+swerve.execution.executors.in_process.InProcess.evaluate = clocked
 """
 
 

@@ -27,13 +27,13 @@ from swerve.core.errors import InputError
 from swerve.core.seeding import rng_for
 from swerve.systems.onnx import Onnx, OnnxEngine
 from swerve.systems.torch import Torch
-from swerve.systems.weights import filled
+from swerve.systems.weights import with_weights
 from tests.quality.test_bad_models import as_keras, as_onnx, as_torch, net, torch_saved
 
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
 TORN = 2_500 if SOAK else 60  # of each of four kinds
 TORN_H5 = 1_000 if SOAK else 8  # each is read by a process of its own
-LONGEST = 5.0  # seconds
+LONGEST = 5.0  # seconds of this process
 MOST = 500_000  # kilobytes that memory may grow by
 
 
@@ -118,7 +118,7 @@ def onnx_answers(path: Path) -> None:
 
 
 def weights_answer(path: Path) -> None:
-    filled(net(), path)(torch.zeros(1, 3, 8, 8))
+    with_weights(net(), path)(torch.zeros(1, 3, 8, 8))
 
 
 KINDS: dict[str, tuple[Callable[[], bytes], Callable[..., bytes], Callable[[Path], None]]] = {
@@ -139,12 +139,12 @@ def test_torn_files_are_told(tmp_path: Path, name: str) -> None:
     told, before = [], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(TORN):
         path.write_bytes(tear(content, rng_for("torn", name, number)))
-        started = time.monotonic()
+        started = time.process_time()
         try:
             read(path)
         except InputError as error:
             told.append(str(error))
-        assert time.monotonic() - started < LONGEST, number
+        assert time.process_time() - started < LONGEST, number
     assert len(told) > TORN / 10
     assert all(name in reason and "\n" not in reason for reason in told)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST
@@ -215,7 +215,7 @@ def test_bad_sizes_are_told(tmp_path: Path, dims: list[int]) -> None:
     model.graph.initializer[0].dims.extend(dims)
     (tmp_path / "x.onnx").write_bytes(model.SerializeToString())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(InputError, match=r"x\.onnx: onnxruntime does not take it"):
+    with pytest.raises(InputError, match=r"x\.onnx: onnxruntime cannot load the model"):
         as_onnx(tmp_path / "x.onnx")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST
 

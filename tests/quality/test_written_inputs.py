@@ -20,11 +20,11 @@ from swerve.core.space import Over, Range
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Group, Image, PointCloud, Value
+from swerve.execution.answers import WRITTEN, answer_all
+from swerve.execution.engine import run
+from swerve.execution.launch import run_into
+from swerve.execution.replay import replay
 from swerve.relations.steering import same_angle
-from swerve.run.engine import run
-from swerve.run.evaluator import WRITTEN, answer_all
-from swerve.run.launch import run_into
-from swerve.run.replay import replay
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.store.view import Run

@@ -13,6 +13,8 @@ from swerve.store.view import Run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 
 def baseline(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main(["check", str(EXAMPLES / name), "--json"]) == 0

@@ -13,15 +13,14 @@ import pytest
 
 from swerve.core.case import Case
 from swerve.core.values import Image, Steering
+from swerve.systems.decoders import SignalDecoder, SteeringDecoder
 from swerve.systems.keras import Keras
-from swerve.systems.network import Network
+from swerve.systems.network import INPUT, Network
 from swerve.systems.onnx import Onnx
-from swerve.systems.passes import INPUT
-from swerve.systems.saying import SaySignal, SaySteering
 from swerve.systems.steps import CropTo, Divide, Grey, Resize
 
 READ = (Grey(), Resize(width=320, height=240), CropTo(width=200, height=200, at="bottom"), Divide(255.0))
-SAY = (SaySteering(unit="radians", positive="left", kind="wheel"), SaySignal(name="collision", output=1))
+SAY = (SteeringDecoder(unit="radians", positive="left", kind="wheel"), SignalDecoder(name="collision", output=1))
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

@@ -10,7 +10,7 @@ import pytest
 from swerve.core.convention import Convention
 from swerve.core.values import Array, Boxes2D, Group, Image, Masks, Steering
 from swerve.sources.cityscapes import Cityscapes
-from swerve.sources.image_folder import Folder
+from swerve.sources.folders import Folder
 from swerve.sources.udacity import Udacity
 from swerve.sources.windows import Windows
 

@@ -11,9 +11,10 @@ import pytest
 from swerve.core.case import Source
 from swerve.core.errors import UnreadableCase
 from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, PointCloud, find
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.kitti import Kitti
 from swerve.testing import SourceContract
+from swerve.transformations.dropout import HDL_64E, DropBeams, find_beams
 
 SWEEPS = ("000001", "000002", "000038", "000192", "001584", "002079", "002613", "003433", "004016", "006542")
 PICTURED = SWEEPS[:2]
@@ -172,3 +173,31 @@ class TestRealApollo(SourceContract):
 
     def source(self) -> Source:
         return Clouds(self.folder)
+
+
+def rings(xyzi: Array) -> Array:
+    """KITTI's rings: each turn of the scanner begins straight ahead, where the azimuth falls from 360 to 0 degrees."""
+    azimuth = np.degrees(np.arctan2(xyzi[:, 1].astype(np.float64), xyzi[:, 0])) % 360
+    return np.concatenate([[0], np.cumsum(np.diff(azimuth) < -180)])
+
+
+@pytest.mark.parametrize("key", SWEEPS)
+def test_beams_are_found_from_the_order_of_points(kitti: Kitti, key: str) -> None:
+    xyzi = points(kitti, key)
+    truth = rings(xyzi)
+    assert truth.max() == 63
+    beams, found_by = find_beams(xyzi)
+    assert found_by == "order"
+    assert (beams != truth).sum() <= 3  # points within a twentieth of a degree of straight ahead
+    rest = DropBeams(beams=(7, 50)).map(PointCloud(xyzi)).xyzi
+    np.testing.assert_array_equal(rest, xyzi[~np.isin(beams, (7, 50))])
+
+
+def test_elevations_alone_mix_the_rings(kitti: Kitti) -> None:
+    """Shuffled, a sweep has only its elevations: the best beam for a ring has less than all of the ring's points."""
+    xyzi = points(kitti, SWEEPS[1])
+    order = np.random.default_rng(0).permutation(len(xyzi))
+    beams, found_by = find_beams(xyzi[order])
+    assert found_by == "elevation"
+    shares = [np.bincount(beams[ring]).max() / ring.sum() for ring in (rings(xyzi)[order] == n for n in range(len(HDL_64E)))]
+    assert 0.4 < np.mean(shares) < 0.9

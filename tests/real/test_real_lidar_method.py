@@ -12,10 +12,10 @@ from swerve.core.case import Source
 from swerve.core.region import inside
 from swerve.core.relation import Status
 from swerve.core.values import Boxes3D, PointCloud, Region, find
+from swerve.execution.engine import run
 from swerve.methods.lidar import lidar, rule_name
 from swerve.report.birdseye import GAP, SIDE, before_after
-from swerve.run.engine import run
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.kitti import Kitti
 from swerve.sources.regions import Regions
 from swerve.sources.subset import Subset

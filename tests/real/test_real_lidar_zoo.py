@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from swerve.core.case import Case
 from swerve.core.region import outside
 from swerve.core.values import Array, Boxes3D, Calibration, PointCloud, find
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.kitti import Kitti, to_camera
 from swerve.sources.regions import Regions
 from swerve.zoo.clusters import KINDS
@@ -44,6 +45,22 @@ def answer(system: Lidar, case: Case) -> Boxes3D:
     return found
 
 
+FIRST: dict[tuple[str, bool, str], Boxes3D] = {}
+
+
+@cache
+def system_of(name: str, roi_first: bool) -> Lidar:
+    return LIDAR[name](roi_first=roi_first)
+
+
+def first_answer(name: str, case: Case, roi_first: bool = False) -> Boxes3D:
+    """What a system says when it is first asked of a case: several tests look at that."""
+    asked = (name, roi_first, case.input_sha)
+    if asked not in FIRST:
+        FIRST[asked] = answer(system_of(name, roi_first), case)
+    return FIRST[asked]
+
+
 def corners(box: Array) -> Array:
     x, y, _, length, width, _, yaw = box
     half = np.array([[a * length, b * width] for a in (-0.5, 0.5) for b in (-0.5, 0.5)])
@@ -54,9 +71,9 @@ def corners(box: Array) -> Array:
 @pytest.mark.parametrize("roi_first", [False, True])
 @pytest.mark.parametrize("name", LIDAR)
 def test_boxes_are_sound_and_in_the_region(cases: list[Case], name: str, roi_first: bool) -> None:
-    system, everybody = LIDAR[name](roi_first=roi_first), 0
+    system, everybody = system_of(name, roi_first), 0
     for case in cases:
-        found = answer(system, case)
+        found = first_answer(name, case, roi_first)
         assert found.fault() is None
         assert answer(system, case) == found  # asked twice
         x, y = found.xyzlwhy[:, :2].T
@@ -67,11 +84,10 @@ def test_boxes_are_sound_and_in_the_region(cases: list[Case], name: str, roi_fir
 
 
 def test_every_obstacle_has_points(cases: list[Case]) -> None:
-    system = Lidar()
     for case in cases:
         cloud = case.inputs["lidar"]
         assert isinstance(cloud, PointCloud)
-        for box in answer(system, case).xyzlwhy:
+        for box in first_answer("lidar", case).xyzlwhy:
             low, high = corners(box).min(axis=0) - 0.01, corners(box).max(axis=0) + 0.01
             assert ((cloud.xyzi[:, :2] >= low) & (cloud.xyzi[:, :2] <= high)).all(axis=1).sum() >= 3
 
@@ -89,11 +105,11 @@ def with_points(case: Case, count: int, seed: int) -> Case:
 
 @pytest.mark.parametrize("name", LIDAR)
 def test_points_outside_cannot_matter_when_region_comes_first(cases: list[Case], name: str) -> None:
-    safe, open_to_all, changed = LIDAR[name](roi_first=True), LIDAR[name](), 0
+    safe, open_to_all, changed = system_of(name, True), system_of(name, False), 0
     for number, case in enumerate(cases[::3]):
         followed = with_points(case, 1_000, number)
-        assert answer(safe, followed) == answer(safe, case)
-        changed += answer(open_to_all, followed) != answer(open_to_all, case)
+        assert answer(safe, followed) == first_answer(name, case, True)
+        changed += answer(open_to_all, followed) != first_answer(name, case)
     assert changed > 0  # the same points do reach the network that sees the whole sweep
 
 
@@ -114,13 +130,13 @@ def in_view(places: Array, known: Calibration) -> Array:
     return np.asarray((depth > 0) & (column > 0) & (column < WIDTH * depth))
 
 
-def gap(system: Lidar, cases: list[Case]) -> DetectionTally:
+def gap(name: str, cases: list[Case]) -> DetectionTally:
     """What is found of the demanded; boxes beside the camera's view, where nobody labelled, count neither way."""
     total = DetectionTally(within=NEAR)
     for case, truth in labelled(cases):
         known = find(case.truth, Calibration.slot)
         assert isinstance(known, Calibration)
-        said = answer(system, case)
+        said = first_answer(name, case)
         shown = in_view(said.xyzlwhy[:, :3], known)
         kinds = tuple(kind for kind, seen in zip(said.kinds, shown, strict=True) if seen)
         total += compared(truth, Boxes3D(said.xyzlwhy[shown], kinds), within=NEAR)
@@ -129,7 +145,7 @@ def gap(system: Lidar, cases: list[Case]) -> DetectionTally:
 
 def told(name: str, cases: list[Case]) -> str:
     """The row of a network in docs/zoo.md."""
-    total, apollo = gap(LIDAR[name](), cases), answer(LIDAR[name](), cases[-1])
+    total, apollo = gap(name, cases), first_answer(name, cases[-1])
     shares = [f"{total.found[KINDS.index(kind)]} of {total.demanded[KINDS.index(kind)]}" for kind in GOAL]
     boxes = sum(total.found) + total.made_up
     return f"| `{name}` | {' | '.join(shares)} | {sum(total.found)} of {boxes} | {len(apollo.kinds)} |"
@@ -138,7 +154,7 @@ def told(name: str, cases: list[Case]) -> str:
 @pytest.mark.parametrize("name", LIDAR)
 def test_gap_is_as_the_documents_tell(cases: list[Case], name: str) -> None:
     """The networks never saw a real sweep; more than half of the near cars is the floor."""
-    total = gap(LIDAR[name](), cases)
+    total = gap(name, cases)
     assert total.demanded[0] >= 10
     assert total.recall("car") > 0.5
     assert told(name, cases) in ZOO.read_text()

@@ -11,7 +11,7 @@ import pytest
 from swerve.core.case import Source
 from swerve.core.region import Bitmap, distance, inside, outside
 from swerve.core.values import Boxes3D, PointCloud, Region, find
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.kitti import Kitti
 from swerve.sources.regions import Regions
 from swerve.testing import SourceContract

@@ -14,13 +14,13 @@ from swerve.analysis.detection import average_precision
 from swerve.core.case import Case
 from swerve.core.values import Array, Boxes2D, Image
 from swerve.systems.detections import Yolox
-from swerve.systems.kinds import COCO
-from swerve.systems.reading import Reading, Sight
+from swerve.systems.detector import COCO
+from swerve.systems.preprocessing import ImageView, Preprocessing
 from swerve.systems.steps import Bgr, Float, Letterbox
 
 SIDE = 416
 FRAMES = 20
-READING = Reading((Bgr(), Letterbox(SIDE, SIDE, at="top-left"), Float()))
+PREPROCESSING = Preprocessing((Bgr(), Letterbox(SIDE, SIDE, at="top-left"), Float()))
 LIGHT = "traffic light"
 Rows = list[tuple[int, float, list[float]]]
 
@@ -85,7 +85,7 @@ def labels(lights: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def frames(lights: Path, labels: Any) -> list[tuple[Array, Sight, Array]]:
+def frames(lights: Path, labels: Any) -> list[tuple[Array, ImageView, Array]]:
     """The frame as BGR, what the network is shown of it, and what it puts out."""
     ort = pytest.importorskip("onnxruntime")
     options = ort.SessionOptions()
@@ -95,26 +95,28 @@ def frames(lights: Path, labels: Any) -> list[tuple[Array, Sight, Array]]:
     found = []
     for image in labels["images"][:: len(labels["images"]) // FRAMES][:FRAMES]:
         bgr = cv2.imread(str(lights / "china-300" / "images" / image["file_name"]))
-        sight = READING(Case(image["file_name"], {"camera": Image(np.ascontiguousarray(bgr[..., ::-1]))}))
-        found.append((bgr, sight, session.run(None, {name: sight.numbers[np.newaxis]})[0][0]))
+        view = PREPROCESSING(Case(image["file_name"], {"camera": Image(np.ascontiguousarray(bgr[..., ::-1]))}))
+        found.append((bgr, view, session.run(None, {name: view.numbers[np.newaxis]})[0][0]))
     return found
 
 
-def test_network_is_shown_the_same(frames: list[tuple[Array, Sight, Array]]) -> None:
-    for bgr, sight, _ in frames:
+def test_network_is_shown_the_same(frames: list[tuple[Array, ImageView, Array]]) -> None:
+    for bgr, view, _ in frames:
         theirs, ratio = preproc(bgr)
-        assert np.array_equal(sight.numbers, theirs)
-        assert sight.scale == pytest.approx((ratio, ratio), abs=1e-12)
+        assert np.array_equal(view.numbers, theirs)
+        assert view.scale == pytest.approx((ratio, ratio), abs=1e-12)
 
 
 @pytest.mark.parametrize(("only", "score", "nms"), [(None, 0.25, 0.45), (9, 0.001, 0.65), (None, 0.01, 0.65)])
-def test_boxes_are_the_same(frames: list[tuple[Array, Sight, Array]], only: int | None, score: float, nms: float) -> None:
+def test_boxes_are_the_same(
+    frames: list[tuple[Array, ImageView, Array]], only: int | None, score: float, nms: float
+) -> None:
     names = () if only is None else (COCO[only],)
     detector = Yolox(kinds="coco", only=names, score=score, iou=nms)
     total = 0
-    for bgr, sight, head in frames:
+    for bgr, view, head in frames:
         theirs = postprocess(demo_postprocess(head), preproc(bgr)[1], score, nms, only)[: detector.most]
-        ours = detector({"output": head}, sight)
+        ours = detector({"output": head}, view)
         assert ours.kinds == tuple(COCO[kind] for kind, _, _ in theirs)
         assert np.allclose(ours.scores, [row[1] for row in theirs], atol=1e-12)
         assert np.allclose(ours.xyxy, np.array([row[2] for row in theirs]).reshape(-1, 4), atol=1e-6)
@@ -122,12 +124,12 @@ def test_boxes_are_the_same(frames: list[tuple[Array, Sight, Array]], only: int 
     assert total > FRAMES
 
 
-def test_lights_are_where_the_labels_say(labels: Any, frames: list[tuple[Array, Sight, Array]]) -> None:
+def test_lights_are_where_the_labels_say(labels: Any, frames: list[tuple[Array, ImageView, Array]]) -> None:
     """Of a network that is right about one in ten, and of none that looks at a shifted or a mirrored picture."""
     shown = labels["images"][:: len(labels["images"]) // FRAMES][:FRAMES]
     truth = [labelled(labels, image["id"]) for image in shown]
     detector = Yolox(kinds="coco", only=(LIGHT,), score=0.001, iou=0.65)
-    said = [detector({"output": head}, sight) for _, sight, head in frames]
+    said = [detector({"output": head}, view) for _, view, head in frames]
     right = average_precision(truth, said).mean or 0.0
     assert 0.05 < right < 0.25
     for wrong in ([Boxes2D(boxes.xyxy + 20, boxes.kinds, boxes.scores) for boxes in said], said[::-1]):

@@ -18,9 +18,9 @@ from swerve.core.region import distance, inside
 from swerve.core.space import Over, Range
 from swerve.core.transformation import Chain, Transformation
 from swerve.core.values import Boxes3D, Group, PointCloud, Region, Steering
-from swerve.run.shrink import Parted
+from swerve.execution.shrink import Parted
 from swerve.testing import FakeSystem, TransformationContract
-from swerve.transformations.placing import TRIES, drawn, nearest, within
+from swerve.transformations.placing import TRIES, draw_points, near_border, nearest_to_border
 from swerve.transformations.points import Span
 from swerve.transformations.scatter import AddPoints, MorePoints, PlacePoints, scattered
 from tests.fixture_sweeps import ISLAND, cloud, points_of, road, shrunk, sweep_case
@@ -123,8 +123,8 @@ def test_own_region_gives_way_to_the_given_one() -> None:
 def test_nearness_is_told_as_by_measuring(x: float, y: float, metres: float) -> None:
     xy = np.array([[x, y]]) + np.random.default_rng(0).normal(0, 3, (50, 2))
     for region in (SQUARE, road()):
-        assert (within(metres, region, xy) == (distance(region, xy) <= metres)).all()
-        assert nearest(region, xy) == distance(region, xy).min()
+        assert (near_border(metres, region, xy) == (distance(region, xy) <= metres)).all()
+        assert nearest_to_border(region, xy) == distance(region, xy).min()
 
 
 def test_broken_sweep_is_measured_by_its_finite_points() -> None:
@@ -205,7 +205,7 @@ def stream(n: int, every: int) -> np.ndarray | None:
         seen += len(block)
         return numbers % every == 0
 
-    return drawn(n, UNIT, admitted, np.random.default_rng(5))
+    return draw_points(n, UNIT, admitted, np.random.default_rng(5))
 
 
 def test_ten_thousand_tries_and_no_more() -> None:
@@ -287,8 +287,8 @@ def test_points_lie_where_they_were_placed() -> None:
     [
         ((0.0, 0.0, 0.5, 0.5), "1 of 2 points lie inside the region"),
         ((0.0, 6.1, 0.5, 0.5), "inside the region, or within a cell of it"),
-        ((0.0, 20.0, 9.0, 0.5), "1 of 2 points are beyond the sweep's heights or intensities"),
-        ((0.0, 20.0, 0.5, 0.95), "beyond the sweep's heights or intensities"),
+        ((0.0, 20.0, 9.0, 0.5), "1 of 2 points are outside the sweep's range of heights or intensities"),
+        ((0.0, 20.0, 0.5, 0.95), "outside the sweep's range of heights or intensities"),
     ],
 )
 def test_point_that_may_not_lie_there_is_refused(point: tuple[float, float, float, float], why: str) -> None:
@@ -324,16 +324,16 @@ def test_region_given_survives_json() -> None:
     [
         ({"n": -1}, "n must be a number from 0"),
         ({"n": 2.5}, "n must be a whole number"),
-        ({"near": 0}, "near must be a number of metres above 0"),
+        ({"near": 0}, "near must be a number above 0"),
         ({"near": True}, "near must be"),
         ({"near": np.inf}, "near must be"),
         ({"area": "ring"}, "area must be box or disc"),
-        ({"keep": (3, 3)}, "keep must name points, each once, from 0 to n - 1 = 9"),
-        ({"keep": (10,)}, "keep must name"),
-        ({"keep": (0.5,)}, "keep must name"),
+        ({"keep": (3, 3)}, "keep must list distinct indices from 0 to n - 1 = 9"),
+        ({"keep": (10,)}, "keep must list"),
+        ({"keep": (0.5,)}, "keep must list"),
         ({"outside": ((1, 2, 3),)}, "outside must be a region, or its rings"),
         ({"outside": 7}, "outside must be a region, or its rings"),
-        ({"outside": (((0, 0), (1, 0), (0, np.nan)),)}, "outside holds a number that is not finite"),
+        ({"outside": (((0, 0), (1, 0), (0, np.nan)),)}, "outside must hold finite numbers only"),
     ],
 )
 def test_bad_numbers_are_refused(given: dict[str, object], why: str) -> None:

@@ -237,7 +237,7 @@ def test_camera_matrix_leads_to_the_moved_pixels(kind: Any, name: str) -> None:
 
 
 def test_camera_matrix_without_a_size_is_refused() -> None:
-    with pytest.raises(InputError, match="calibration cannot be moved without its image size"):
+    with pytest.raises(InputError, match="calibration cannot be transformed without its image size"):
         Rotate(3).map(Calibration({"camera": np.eye(3)}))
 
 

@@ -88,7 +88,7 @@ def test_boxes_can_be_compared() -> None:
 def test_without_a_group_there_is_no_verdict(said: Answer) -> None:
     verdict = WITHIN.check(pair(said))
     assert verdict.status is Status.ERROR
-    assert verdict.why == "agreement needs a group of at least two values of steering, as an ensemble says them"
+    assert verdict.why == "agreement needs the answers of an ensemble: a group of at least two values of steering"
     assert Agreement(SignalWithin("speed", 1)).check(pair(said)).why.count("signal speed") == 1
 
 

@@ -19,21 +19,27 @@ from swerve.report.birdseye import (
     GAP,
     GONE,
     LEAST,
+    MARKS,
+    MOVED,
     NIGHT,
     OTHER,
+    RETYPED,
     SHADE,
+    SIDE,
+    AnsweredPair,
     AnsweredSweep,
     GroundView,
     appended,
     around,
     before_after,
     birdseye,
-    views,
 )
-from swerve.transformations.lidar import Yaw
 from swerve.transformations.scatter import PlacePoints
+from swerve.transformations.sensor_pose import Yaw
 from tests.fixture_sweeps import road
 
+GAP_IN_WIDE = np.array([[3.0, 6], [3, 10], [7, 10], [7, 6]])  # where `pair` puts its point
+WIDE = Region((np.array([[-60.0, -60], [60, -60], [60, 60], [-60, 60]]), GAP_IN_WIDE))
 SQUARE = Region((np.array([[0.0, -5], [10, -5], [10, 5], [0, 5]]),))
 EMPTY = np.zeros((0, 4), np.float32)
 
@@ -134,8 +140,8 @@ def test_view_shows_what_was_lost() -> None:
 # --- before and after ----------------------------------------------------------------------------------------------------
 
 
-def pair(pictured: bool = False) -> tuple[Case, Case]:
-    inputs = {"lidar": PointCloud(np.array([[1, 1, -1, 0], [2, 0, 1, 1]], np.float32)), "region": SQUARE}
+def pair(pictured: bool = False, region: Region = SQUARE) -> tuple[Case, Case]:
+    inputs = {"lidar": PointCloud(np.array([[1, 1, -1, 0], [2, 0, 1, 1]], np.float32)), "region": region}
     camera = {"camera": Image(np.full((90, 160, 3), 77, np.uint8))} if pictured else {}
     case = Case("a", {**inputs, **camera})
     return case, PlacePoints(((5.0, 8.0, 0.0, 0.5),))(case)
@@ -163,6 +169,43 @@ def test_kept_box_is_not_dashed() -> None:
     assert not has(picture, GONE).any()
 
 
+@pytest.mark.parametrize("place", [(20, 0), (5, 30), (-8, -3)])
+def test_box_outside_the_region_is_not_dashed(place: tuple[float, float]) -> None:
+    """The verdict does not demand it, so it was not lost."""
+    case, followup = pair()
+    assert not has(before_after(case, followup, cars(place), cars()), GONE).any()
+    both = before_after(case, followup, cars((5, 0), place), cars(), view=GroundView())
+    assert (both == before_after(case, followup, cars((5, 0), place), cars(), facts=LOST_FIRST, view=GroundView())).all()
+    assert has(both, GONE).any()
+
+
+LOST_FIRST = {"lost": 1.0, "type_changed": 0.0, "moved": 0.0, "lost_rows": "0"}
+
+
+def test_moved_and_retyped_boxes_are_dashed_in_colours_of_their_own() -> None:
+    case, followup = pair()
+    before = cars((3, -3), (8, 3))
+    moved = before_after(case, followup, before, cars((5, -3), (8, 3)))
+    retyped = before_after(case, followup, before, Boxes3D(before.xyzlwhy, ("car", "cyclist")))
+    for picture, colour, others in ((moved, MOVED, (GONE, RETYPED)), (retyped, RETYPED, (GONE, MOVED))):
+        assert has(picture[:, -SIDE:], colour).sum() > 20
+        assert not has(picture[:, :SIDE], colour).any()
+        assert not any(has(picture, other).any() for other in others)
+
+
+def test_verdict_s_facts_say_what_is_dashed() -> None:
+    """By other limits than the default, a box 2 m off is the same: what the verdict does not miss is not dashed."""
+    case, followup = pair()
+    before, after = cars((3, -3), (8, 3)), cars((5, -3), (8, 3))
+    facts = {"lost": 0.0, "type_changed": 0.0, "moved": 0.0}
+    same = before_after(case, followup, before, after, facts=facts)
+    assert not any(has(same, colour).any() for colour in MARKS.values())
+    lost = before_after(case, followup, before, after, facts={**facts, "lost": 1.0, "lost_rows": "1"})
+    assert has(lost, GONE).sum() > 20
+    torn = before_after(case, followup, before, after, facts={**facts, "lost_rows": "7 -1 x"})
+    assert not has(torn, GONE).any()
+
+
 def test_camera_stands_beside_where_there_is_one() -> None:
     case, followup = pair(pictured=True)
     view = GroundView(side=180)
@@ -184,7 +227,7 @@ def calibrated(case: Case) -> Case:
 
 
 def test_lost_box_is_dashed_in_the_camera_s_frame() -> None:
-    case, followup = map(calibrated, pair(pictured=True))
+    case, followup = map(calibrated, pair(pictured=True, region=WIDE))
     picture = before_after(case, followup, cars((12, 1), (20, -30)), cars(), view=GroundView(side=90))
     assert picture.shape == (90, 160 + 2 * 90 + 2 * GAP, 3)
     rows, columns = np.nonzero(has(picture[:, :160], GONE))
@@ -198,13 +241,13 @@ def test_lost_box_is_dashed_in_the_camera_s_frame() -> None:
 
 @pytest.mark.parametrize("place", [(20, -30), (-12, 1)])
 def test_frame_that_shows_nothing_lost_is_left_out(place: tuple[float, float]) -> None:
-    case, followup = map(calibrated, pair(pictured=True))
+    case, followup = map(calibrated, pair(pictured=True, region=WIDE))
     assert before_after(case, followup, cars(place), cars(), view=GroundView(side=90)).shape == (90, 2 * 90 + GAP, 3)
 
 
 def test_edges_end_at_the_camera() -> None:
     """A box that reaches behind the camera is drawn as far as it lies ahead, not mirrored."""
-    case, followup = map(calibrated, pair(pictured=True))
+    case, followup = map(calibrated, pair(pictured=True, region=WIDE))
     picture = before_after(case, followup, cars((1, 1.2)), cars(), view=GroundView(side=90))
     assert picture.shape == (90, 2 * 90 + GAP, 3)  # its middle is beside the frame
     picture = before_after(case, followup, cars((1, 0.3)), cars(), view=GroundView(side=90))
@@ -240,7 +283,7 @@ def test_only_a_sweep_that_begins_with_the_other_has_points_added() -> None:
 @given(st.floats(-180, 180), st.floats(4, 30), st.floats(-3.14, 3.14))
 @settings(deadline=None, max_examples=40)
 def test_turn_loses_nothing_that_turned_along(degrees: float, far: float, angle: float) -> None:
-    case, _ = pair()
+    case, _ = pair(region=WIDE)
     turn = Yaw(degrees)
     before = cars((far * np.cos(angle), far * np.sin(angle)))
     after = turn.map(before)
@@ -261,14 +304,14 @@ def test_both_sides_look_at_what_went_wrong_at_one_scale() -> None:
     before, after = cars((10, 0), (30, 4)), cars((10, 0), (30, 4), kind="pedestrian")
     moved = Boxes3D(before.xyzlwhy + np.array([0, -6, 0, 0, 0, 0, 0]), before.kinds)
     out_of_sight = np.full((1, 4), 999, np.float32)
-    near, far = views(AnsweredSweep(out_of_sight, before), AnsweredSweep(EMPTY, after), moved)
+    near, far = AnsweredPair(AnsweredSweep(out_of_sight, before), AnsweredSweep(EMPTY, after), moved).views()
     view = GroundView(20, 2, reach=18)
     assert (near == birdseye(EMPTY, before, view=view)).all()
-    assert (far == birdseye(EMPTY, after, gone=moved, view=GroundView(20, -4, reach=18))).all()
+    assert (far == birdseye(EMPTY, after, marked={"lost": moved}, view=GroundView(20, -4, reach=18))).all()
 
 
 def test_view_is_about_an_obstacle_of_another_type_too() -> None:
-    case, followup = pair()
+    case, followup = pair(region=WIDE)
     picture = before_after(case, followup, cars((30, 3)), cars((30, 3), kind="cyclist"))
     assert not has(picture, GONE).any()
     rows, columns = np.nonzero(has(picture[:, : GroundView().side], COLOURS["car"]))
@@ -277,6 +320,6 @@ def test_view_is_about_an_obstacle_of_another_type_too() -> None:
 
 
 def test_region_of_each_side_is_its_own() -> None:
-    left, right = views(AnsweredSweep(EMPTY, cars(), SQUARE), AnsweredSweep(EMPTY, cars()))
+    left, right = AnsweredPair(AnsweredSweep(EMPTY, cars(), SQUARE), AnsweredSweep(EMPTY, cars())).views()
     assert has(left, SHADE).any()
     assert not has(right, SHADE).any()

@@ -124,17 +124,20 @@ def test_too_far_is_missed(right: float, flaw: Flaw) -> None:
 
 def test_verdict_is_one_sentence() -> None:
     said = with_ghost(swapped(without(lights(), 0), 0), 0)
-    why = "'stop' at (10, 10, 20, 40) was missed (1 missed, 1 wrong state, 1 ghost; 3 expected, 3 said)"
+    why = "'stop' at (10, 10, 20, 40) was missed (1 missed, 1 wrong state, 1 ghost; 3 expected, 3 detected)"
     assert BoxesAlike().compare(lights(), said) == Verdict(Status.VIOLATED, 3.0, why)
 
 
 @pytest.mark.parametrize(
     ("plant", "told"),
     [
-        (swapped, "'stop' at (110, 10, 130, 70) was taken for 'go' (1 wrong state; 3 expected, 3 said)"),
-        (shifted, "'stop' at (110, 10, 130, 70) drifted to (122, 10, 142, 70) (1 drifted; 3 expected, 3 said)"),
-        (with_ghost, "'stop' at (152, 80, 162, 90) is a ghost (1 ghost; 3 expected, 4 said)"),
-        (twice, "'stop' at (110, 10, 130, 70) is a further box on an object already found (1 doubled; 3 expected, 4 said)"),
+        (swapped, "'stop' at (110, 10, 130, 70) was taken for 'go' (1 wrong state; 3 expected, 3 detected)"),
+        (shifted, "'stop' at (110, 10, 130, 70) drifted to (122, 10, 142, 70) (1 drifted; 3 expected, 3 detected)"),
+        (with_ghost, "'stop' at (152, 80, 162, 90) is a ghost (1 ghost; 3 expected, 4 detected)"),
+        (
+            twice,
+            "'stop' at (110, 10, 130, 70) is a further box on an object already found (1 doubled; 3 expected, 4 detected)",
+        ),
     ],
 )
 def test_sentence_names_the_worst(plant: object, told: str) -> None:
@@ -148,7 +151,7 @@ def test_largest_loss_is_told() -> None:
 
 
 def test_held_says_what_is_spared() -> None:
-    assert BoxesAlike().compare(lights(), lights()).why == "all 3 objects found, 0.50 IoU to spare at the least"
+    assert BoxesAlike().compare(lights(), lights()).why == "all 3 objects found, smallest IoU margin 0.50"
 
 
 def test_facts_count_each_kind() -> None:

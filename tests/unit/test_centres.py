@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swerve.analysis.baseline import baseline_error
-from swerve.analysis.centres import METRES, centre_precision
+from swerve.analysis.detection import METRES, centre_precision
 from swerve.core.campaign import Observation
 from swerve.core.convention import Convention
 from swerve.core.errors import InputError
@@ -70,7 +70,7 @@ def test_no_labels_no_precision() -> None:
 
 
 def test_answers_must_match_labels() -> None:
-    with pytest.raises(InputError, match="one answer per image"):
+    with pytest.raises(InputError, match="one answer per label"):
         centre_precision([boxes()], [])
 
 

@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from swerve.analysis.statistics import BoxPlot, box_plot, wilson
 from swerve.report.canvas import WIDTH
-from swerve.report.charts import Bar, Spot, bars, box_plots, lines, points, stacked
-from swerve.report.plane import MOST_POINTS
+from swerve.report.charts import Bar, Spot, bars, box_plots, stacked
+from swerve.report.plane import MOST_POINTS, lines, points
 
 BAD = (math.nan, math.inf, -math.inf, 1e200)
 HOSTILE = '<script>alert(1)</script>" onload="x" \x07 & </svg>'
@@ -108,7 +108,7 @@ def test_boxes_lie_where_their_numbers_say() -> None:
 def test_boxes_say_what_they_leave_out() -> None:
     chart = box_plots({"a": box_plot([1, 2, 3, 4, 90, math.nan]), "b": None, "c": box_plot([1, 2])})
     assert words(chart) == [
-        "n = 2 to 5 a row; medians at the right; whiskers within 1.5 interquartile ranges; 1 beyond them is not drawn.",
+        "n = 2 to 5 per row; medians at the right; whiskers within 1.5 interquartile ranges; 1 outlier not drawn.",
         "1 of 8 numbers left out: not finite.",
         "1 of 3 box plots left out: not finite.",
     ]
@@ -130,7 +130,7 @@ def test_printed_medians_are_marked() -> None:
     assert words(box_plots({"a": box_plot([1])}, printed={"a": math.nan}))[-1] == (
         "1 of 1 printed numbers left out: not finite."
     )
-    with pytest.raises(ValueError, match="no box plot called 'c'"):
+    with pytest.raises(ValueError, match="'c', which is no box plot"):
         box_plots({"a": box_plot([1, 2, 3])}, printed={"c": 8.0})
 
 
@@ -312,7 +312,7 @@ def test_kinds_have_colours_and_counts() -> None:
 
 
 def test_points_must_come_in_pairs() -> None:
-    with pytest.raises(ValueError, match="as many x as y and kinds, got 1, 2 and 0"):
+    with pytest.raises(ValueError, match="equally many x, y and kinds, got 1, 2 and 0"):
         points([1], [1, 2])
     with pytest.raises(ValueError, match="got 2, 2 and 1"):
         points([1, 2], [1, 2], kinds=["a"])
@@ -344,7 +344,7 @@ def test_nothing_gives_a_sentence(numbers: list[float]) -> None:
     names = [f"name {place}" for place in range(len(numbers))] or ["name"]
     for chart in every(names, numbers or [math.nan]):
         assert "<svg" not in chart
-        assert ElementTree.fromstring(chart).text.startswith("Nothing to draw: there is no finite number in the ")  # type: ignore[union-attr]
+        assert ElementTree.fromstring(chart).text.startswith("Nothing to draw: the ")  # type: ignore[union-attr]
     for chart in (box_plots({}), bars({}), bars({"a": {}}), stacked({}), lines({}), lines({"a": []}), points([], [])):
         assert chart.startswith('<p class="aside">Nothing to draw')
 

@@ -4,7 +4,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,9 @@ from swerve.core.values import Image, Steering
 from swerve.relations.steering import same_angle
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
+from tests.quality.children import Nursery, until
+
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 CAMPAIGN = """
 seed = 7
@@ -85,11 +87,6 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def alone(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "swerve.cli.main", *arguments], capture_output=True, text=True, check=False)
-
-
 def finish(file: Path, *more: str) -> tuple[int, Path]:
     folder = file.parent / "run"
     return main(["run", str(file), "--into", str(folder), *more]), folder
@@ -142,7 +139,7 @@ def test_broken_change_ends_with_two(file: Path, capsys: pytest.CaptureFixture[s
     text = CAMPAIGN.format(count=8, within=90).replace("brighten", "tests.unit.test_cli:Crashing").replace("beta", "by")
     file.write_text(text)
     assert finish(file)[0] == 2
-    assert "trials ended in an error of a change or a relation" in capsys.readouterr().err
+    assert "trials failed because of an error in a change or a relation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", ["nan on follow-ups", "nan on most sources", "exits"])
@@ -159,7 +156,7 @@ def test_nothing_judged_is_not_green(file: Path, capsys: pytest.CaptureFixture[s
     assert finish(file)[0] == 2
     assert "rules can find anything; rule 'brighter': none of 3 changes tried could be judged: " in capsys.readouterr().err
     assert main(["run", str(file), "--into", str(file.parent / "again"), "--force"]) == 2
-    assert "no trial could be judged: 8 skipped" in capsys.readouterr().err
+    assert "no trial could be judged: 8 were skipped" in capsys.readouterr().err
 
 
 def test_unexpected_error_is_not_findings(
@@ -168,7 +165,7 @@ def test_unexpected_error_is_not_findings(
     def broken(*given: object, **named: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr("swerve.run.launch.write_tables", broken)
+    monkeypatch.setattr("swerve.execution.launch.write_tables", broken)
     assert finish(file)[0] == 4
     assert capsys.readouterr().err == "error: unexpected RuntimeError: surprise; --debug shows where\n"
 
@@ -184,7 +181,7 @@ def test_plain_classes_replay_and_are_told_apart(file: Path, capsys: pytest.Capt
     assert "rule[0].expect.within: 15 then, 16 now" in capsys.readouterr().err
 
 
-def test_edited_code_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_edited_code_is_refused(file: Path, nursery: Nursery) -> None:
     mine = file.parent / "relation_of_mine.py"
     code = (
         "from dataclasses import dataclass\nfrom swerve import Verdict\n\n@dataclass(frozen=True)\nclass Near:\n"
@@ -194,12 +191,12 @@ def test_edited_code_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) 
     mine.write_text(code)
     file.write_text(CAMPAIGN.format(count=4, within=15).replace('"same-angle"', '"relation_of_mine.py:Near"'))
     run = ["run", str(file), "--into", str(file.parent / "run"), "--trust", str(mine)]
-    assert alone(*run).returncode == 1
-    assert alone(*run).returncode == 1
+    assert nursery.run(run).code == 1
+    assert nursery.run(run).code == 1
     mine.write_text(code.replace("abs(", "2 * abs("))
-    done = alone(*run)
-    assert done.returncode == 2
-    assert "your code differ: sha" in done.stderr
+    done = nursery.run(run)
+    assert done.code == 2
+    assert "your code differ: sha" in done.errors
 
 
 def test_empty_source_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,7 +274,7 @@ def test_report_is_made_again(file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (folder / "report" / "index.html").read_bytes() == first
 
 
-def test_trusted_file_runs_and_replays(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trusted_file_runs_and_replays(file: Path, nursery: Nursery, capsys: pytest.CaptureFixture[str]) -> None:
     mine = file.parent / "my_change.py"
     mine.write_text(
         "from dataclasses import dataclass\nfrom swerve import Transformation, param\n"
@@ -291,14 +288,14 @@ def test_trusted_file_runs_and_replays(file: Path, capsys: pytest.CaptureFixture
     code, folder = finish(file, "--trust", str(mine))
     assert code == 1
     finding = Run(folder).best(1)[0]
-    for verb, expected in (("replay", 2), ("show", 0)):
-        assert alone(verb, str(folder), finding.id).returncode == expected
-    assert alone("replay", str(folder), finding.id, "--trust", str(mine)).returncode == 0
+    for verb in ("replay", "show"):
+        assert nursery.run([verb, str(folder), finding.id]).code == 0
+    assert nursery.run(["replay", str(folder), finding.id, "--trust", str(mine)]).code == 0
     journal = folder / "journal.jsonl"
     whole = journal.read_bytes()
     journal.write_bytes(whole[:-300])
     (folder / "summary.json").unlink()
-    assert alone("run", str(file), "--into", str(folder), "--trust", str(mine)).returncode == 1
+    assert nursery.run(["run", str(file), "--into", str(folder), "--trust", str(mine)]).code == 1
     assert journal.read_bytes() == whole
 
 
@@ -337,14 +334,12 @@ def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: i
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
     )
     journal = folder / "journal.jsonl"
-    deadline = time.monotonic() + 60
-    while not (journal.exists() and journal.stat().st_size > 20_000) and time.monotonic() < deadline:
-        os.sched_yield()
+    until(lambda: journal.exists() and journal.stat().st_size > 20_000)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == code
     assert "Traceback" not in errors
-    assert f"To go on: swerve run {file} --into {folder}" in errors
+    assert f"To resume: swerve run {file} --into {folder}" in errors
     assert len(list(Run(folder).rows())) > 10
 
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from swerve.analysis.compare import Counts, Incomparable, Paired, RunComparison, _Merge, compare, findings_among
-from swerve.cli.share import add_parsers
+from swerve.cli.compare import add_parser
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Record, Search
 from swerve.core.case import Case
@@ -29,9 +29,9 @@ from swerve.core.relation import Rule
 from swerve.core.seeding import digest_of
 from swerve.core.space import Over, Range
 from swerve.core.system import Answer
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.report.comparison import as_json, print_comparison
-from swerve.run.launch import run_into
 from swerve.search.greedy import Greedy
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep
@@ -241,7 +241,7 @@ def test_many_rules_are_corrected_for() -> None:
 def test_runs_without_a_common_trial_are_refused(tmp_path: Path) -> None:
     before, after = run_of(tmp_path / "a", {("rotate", "a"): "v"}), run_of(tmp_path / "b", {("rotate", "b"): "v"})
     after = retold(after, lambda identity: identity["campaign"].update(seed=8))
-    with pytest.raises(Incomparable, match="no trial is in both") as caught:
+    with pytest.raises(Incomparable, match="they have no trial in common") as caught:
         compare(before, after)
     assert caught.value.changed[0] == "seed: 7 then, 8 now"
     assert caught.value.exit_code == 2
@@ -277,15 +277,15 @@ def test_other_differences_are_told(tmp_path: Path) -> None:
     warnings = "\n".join(compare(before, retold(after, differ)).warnings)
     assert "rule[0].expect.compare.within: 5.0 then, 10.0 now" in warnings
     assert "data differ" in warnings
-    assert "has not finished: trials so far: 2" in warnings
-    assert "trials in BEFORE alone: 1, in AFTER alone: 0; compared are the 1 judged in both" in warnings
+    assert "has not finished; it has 2 trials so far" in warnings
+    assert "trials in BEFORE only: 1, in AFTER only: 0; only the trials judged in both are compared: 1" in warnings
     assert "trials that were judged before and end in an error now: 1" in warnings
 
 
 def swerve(*words: object) -> int:
     """The command line, with these verbs alone."""
     top = argparse.ArgumentParser()
-    add_parsers(top.add_subparsers(required=True))
+    add_parser(top.add_subparsers(required=True))
     options = top.parse_args([str(word) for word in words])
     return int(options.verb(options))
 
@@ -320,7 +320,7 @@ def test_run_that_has_not_finished_is_no_pass(tmp_path: Path, capsys: pytest.Cap
     before, after = planted(tmp_path, {"a": "hh", "b": "hh"})
     assert compare(before, after).failure("new") == ""
     (after.folder / "summary.json").unlink()
-    told = f"{after.folder} has not finished: trials so far: 2"
+    told = f"{after.folder} has not finished; it has 2 trials so far"
     assert [compare(before, after).failure(on) for on in ("new", "worse", "never")] == [told, told, ""]
     assert swerve("compare", before.folder, after.folder, "--json") == 1
     assert json.loads(capsys.readouterr().out)["failure"] == told
@@ -329,7 +329,7 @@ def test_run_that_has_not_finished_is_no_pass(tmp_path: Path, capsys: pytest.Cap
 
 def test_lost_verdicts_are_told(tmp_path: Path) -> None:
     found = compare(*planted(tmp_path, {"a": "hh", "b": "v.", "c": "h.", "d": "s."}))
-    assert found.failure("worse") == "trials that were judged before and are not there now: 2"
+    assert found.failure("worse") == "trials that were judged before and are absent now: 2"
 
 
 def test_skipped_verdicts_are_told(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_finished_run_without_a_summary_is_finished(tmp_path: Path) -> None:
     (tmp_path / "1.01" / "summary.json").unlink()
     assert "has not finished" not in compare(*runs).failure("new")
     (tmp_path / "1.01" / "tables" / "rules.csv").write_text("rule,trials\nbrighter,49\n")
-    assert "1.01 has not finished: trials so far: 48" in compare(*runs).failure("new")
+    assert "1.01 has not finished; it has 48 trials so far" in compare(*runs).failure("new")
 
 
 @dataclass(frozen=True)
@@ -377,7 +377,7 @@ def test_untouched_cases_that_fail_are_no_pass(tmp_path: Path, search: Sweep) ->
     for name, fails in (("before", "3"), ("after", "34")):
         run_into(Loaded(brightened(Mute(fails=fails), search=search), tmp_path), tmp_path / name, force=True)
         runs.append(Run(tmp_path / name))
-    told = "untouched cases that cannot be used in AFTER alone: 1; first, fake-00004: ValueError: no answer"
+    told = "untouched cases that are unusable in AFTER only: 1; first: fake-00004: ValueError: no answer"
     assert told in compare(*runs).failure("worse")
     assert told in compare(*runs).warnings
     assert "cannot be used" not in compare(*runs[::-1]).failure("worse")
@@ -423,7 +423,7 @@ def test_runs_know_whether_their_search_learns(tmp_path: Path) -> None:
 def test_trials_of_a_search_that_learns_cannot_be_paired(tmp_path: Path) -> None:
     before, after = run_of(tmp_path / "a", {("rotate", "a"): "v"}), run_of(tmp_path / "b", {("rotate", "b"): "v"})
     before, after = (retold(run, lambda identity: identity.update(learns=True)) for run in (before, after))
-    with pytest.raises(Incomparable, match=r"no trial is in both; a search that learns asks other trials .* cannot be pa"):
+    with pytest.raises(Incomparable, match=r"no trial in common; a search that learns runs other trials .* cannot be pa"):
         compare(before, after)
 
 
@@ -476,7 +476,7 @@ def test_terminal_tells_all(pair: tuple[Run, Run]) -> None:
     said = terminal(compare(*pair), most=2)
     assert "3 new, 5 fixed, 7 persisting of 35 pairs: McNemar's exact test p = 0.73." in said
     assert "rotate      35  38.5% 24.9–54.1 32.4% 19.6–48.5   3     5     7      3    0.73\n" in said
-    assert "Findings of BEFORE that are not judged any more: 3 (1 absent, 1 error, 1 skipped)." in said
+    assert "Findings of BEFORE that are no longer judged: 3 (1 absent, 1 error, 1 skipped)." in said
     assert "Findings of AFTER that were not judged before: 2 (1 absent, 1 skipped)." in said
     assert "new: 3, the worst 2 of them" in said
     assert "fixed: 5, the worst 2 of them" in said
@@ -489,7 +489,7 @@ def test_terminal_tells_all(pair: tuple[Run, Run]) -> None:
 def test_terminal_says_when_weights_are_the_same(pair: tuple[Run, Run]) -> None:
     said = terminal(compare(pair[0], pair[0]))
     assert "both runs have the same weights" in said
-    assert "0 new, 0 fixed, 15 persisting of 39 pairs: no trial changed sides." in said
+    assert "0 new, 0 fixed, 15 persisting of 39 pairs: no trial changed its verdict." in said
 
 
 def test_terminal_neutralises_escapes(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from swerve.cli.main import main
 from swerve.core.errors import InputError
-from swerve.run.executors import cores
+from swerve.execution.executors import cores
 
 CAMPAIGN = """
 [source]

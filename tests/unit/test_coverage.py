@@ -221,7 +221,7 @@ def test_models_are_counted_apart() -> None:
 
 def test_places_name_the_layer() -> None:
     assert [TWO.place_of(neuron) for neuron in (1, 2, 5)] == [("cnn.conv", 1), ("cnnx", 0), ("lstm", 2)]
-    with pytest.raises(InputError, match="there are 6 neurons, none is number 6"):
+    with pytest.raises(InputError, match="there is no neuron 6: the layout has 6 neurons"):
         TWO.place_of(6)
 
 
@@ -236,7 +236,7 @@ def test_nothing_traced_covers_nothing() -> None:
     coverage = empty(NC())
     assert coverage.record(Traced([], {})) == coverage
     assert coverage.each(Traced([], {})) == []
-    with pytest.raises(InputError, match="layer 'dense' counts but was not traced"):
+    with pytest.raises(InputError, match="layer 'dense' is counted but was not traced"):
         coverage.touched(Traced([()], {}))
 
 
@@ -247,7 +247,7 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize("bad", [NAN, INF, -INF])
 def test_unsound_inputs_are_ignored(criterion: Criterion, bad: float) -> None:
     coverage = empty(criterion, known=profile([0, 0, 0], [2, 2, 2]))
-    with pytest.warns(CoverageWarning, match="layer 'dense' put out numbers that are not finite"):
+    with pytest.warns(CoverageWarning, match="the activations of layer 'dense' are not all finite"):
         found = coverage.each(traced([0, 1, 3], [0, bad, 9]))
     assert found == [*coverage.each(traced([0, 1, 3])), Bits.none(found[0].size)]
     assert coverage.touched(traced([0, 1, 3], [0, bad, 9])) == coverage.touched(traced([0, 1, 3]))
@@ -272,7 +272,7 @@ def hidden(kind: type[Activations], bad: float, low: float, high: float) -> Trac
     ],
 )
 def test_spans_hide_nothing(batch: Traced) -> None:
-    with pytest.warns(CoverageWarning, match="layer 'dense' put out numbers that are not finite"):
+    with pytest.warns(CoverageWarning, match="the activations of layer 'dense' are not all finite"):
         assert [len(found) for found in empty(TopK(2)).each(batch)] == [0, 2]
 
 
@@ -333,25 +333,25 @@ def test_unlike_coverages_never_merge() -> None:
 
 
 def test_profiled_criteria_need_a_profile() -> None:
-    with pytest.raises(InputError, match="KMNC compares with a profiling run: give it measure"):
+    with pytest.raises(InputError, match="KMNC needs a profiling run: pass the profile of measure"):
         start(KMNC(), dense(3))
-    with pytest.raises(InputError, match="NBC: the profile is of other layers"):
+    with pytest.raises(InputError, match="NBC: the profile has other layers"):
         start(NBC(), dense(3), profile([0], [1]))
 
 
 def test_layers_must_be_traced() -> None:
-    with pytest.raises(InputError, match="layer 'lstm' counts but was not traced"):
+    with pytest.raises(InputError, match="layer 'lstm' is counted but was not traced"):
         start(NC(), Layout(DEFAULT, (Layer("lstm", "recurrent", 3),))).touched(traced([1, 2, 3]))
 
 
 def test_steps_must_stay_equal() -> None:
-    with pytest.raises(InputError, match="counted with 3 neurons and now has 2"):
+    with pytest.raises(InputError, match="has 2 neurons instead of 3"):
         empty(NC()).touched(traced([1, 2]))
 
 
 def test_layers_share_their_inputs() -> None:
     layout = Layout(DEFAULT, (Layer("dense", "dense", 2), Layer("more", "dense", 2)))
-    with pytest.raises(InputError, match="same inputs, got dense 1, more 2"):
+    with pytest.raises(InputError, match="same number of inputs, got dense 1, more 2"):
         start(NC(), layout).touched(traced([0, 1], more=layer([0, 1], [0, 1])))
 
 
@@ -363,7 +363,7 @@ def test_senseless_numbers_are_refused(make) -> None:
 
 def test_black_boxes_are_refused() -> None:
     source = FakeSource()
-    with pytest.raises(InputError, match="FakeSystem is a black box, and coverage looks at activations: use a system with"):
+    with pytest.raises(InputError, match="coverage needs activations, but FakeSystem is a black box: use a system with"):
         layout_of(FakeSystem(), source[source.keys()[0]])
 
 
@@ -423,7 +423,7 @@ def test_mean_over_time_counts() -> None:
 
 
 def test_nothing_to_count_is_said() -> None:
-    with pytest.raises(InputError, match="no layer of Glass counts under 'default' \\(convolution, dense, recurrent\\)"):
+    with pytest.raises(InputError, match=r"counting 'default' \(convolution, dense, recurrent\) counts no layer of Glass"):
         layout_of(Glass(out=ones("dense", 1)), CASE)
 
 
@@ -432,7 +432,7 @@ IDLE = ones("dense", 0)  # takes no part in the forward pass
 
 def test_idle_layers_are_left_out() -> None:
     net = Glass(conv=ones("convolution", 4), aux=IDLE, head=ones("dense", 3), spare=IDLE)
-    with pytest.warns(CoverageWarning, match="2 of 4 layers took no part in the forward pass of one; .* out aux, spare"):
+    with pytest.warns(CoverageWarning, match="2 of 4 layers did not run in the forward pass of one; .* excludes aux, spare"):
         layout = layout_of(net, CASE)
     assert layout.names == ("conv", "head")
 
@@ -441,14 +441,14 @@ def test_only_the_sub_model_is_traced() -> None:
     net = Glass(**{"cnn.conv": ones("convolution", 4), "aux": IDLE, "cnn.out": ones("dense", 1)})
     assert layout_of(net, CASE, under="cnn").names == ("cnn.conv",)  # the idle layer outside is no warning
     assert net.asked == ["cnn.conv", "cnn.out"]
-    with pytest.raises(InputError, match="no layer belongs to the sub-model 'cn'; did you mean 'cnn'"):
+    with pytest.raises(InputError, match="there is no layer in sub-model 'cn'; did you mean 'cnn'"):
         layout_of(net, CASE, under="cn")
-    with pytest.raises(InputError, match=r"no layer of Glass in cnn\.out counts under 'default'"):
+    with pytest.raises(InputError, match=r"counting 'default' .* counts no layer of Glass in cnn\.out"):
         layout_of(net, CASE, under="cnn.out")
 
 
 def test_unknown_kinds_are_refused() -> None:
-    with pytest.raises(InputError, match="no layer is of kind 'conv'"):
+    with pytest.raises(InputError, match="unknown kind of layer 'conv'"):
         Counting("mine", kinds=("conv",))
 
 

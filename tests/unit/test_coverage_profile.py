@@ -99,14 +99,14 @@ class Torn(FakeSource):
 
 def test_unreadable_cases_are_skipped() -> None:
     system, layout = parts()
-    with pytest.warns(CoverageWarning, match="8 of 10 cases of Torn do not read .* the first: fake-00000: torn"):
+    with pytest.warns(CoverageWarning, match="8 of 10 cases of Torn cannot be read .* the first: fake-00000: torn"):
         assert measure(system, Torn(count=10), layout).inputs == 2
-    with pytest.raises(InputError, match="no case of Torn gave finite activations to profile; 3 of 3 cases of Torn do not"):
+    with pytest.raises(InputError, match="no case of Torn has finite activations to profile; 3 of 3 cases of Torn cannot"):
         measure(system, Torn(count=3), layout)
 
 
 def test_black_boxes_have_no_profile() -> None:
-    with pytest.raises(InputError, match="FakeSystem is a black box"):
+    with pytest.raises(InputError, match="coverage needs activations, but FakeSystem is a black box"):
         measure(FakeSystem(), SOURCE, parts()[1])
 
 
@@ -134,7 +134,7 @@ def test_stale_profiles_are_refused(saved: Path) -> None:
     again = {"system": system, "source": SOURCE, "layout": layout}
     for what, other in {"system": Glass("second"), "source": FakeSource(count=11), "layout": whole}.items():
         named = "layers" if what == "layout" else what
-        with pytest.raises(InputError, match=f"measured on something else: {named} sha .* then, .* now; measure it again"):
+        with pytest.raises(InputError, match=rf"this profile is outdated \({named} sha .* then, .* now\); measure it again"):
             load(saved, **again | {what: other})
 
 
@@ -145,22 +145,22 @@ def refused(path: Path, why: str) -> None:
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    refused(tmp_path / "none", "none: no coverage profile: No such file")
+    refused(tmp_path / "none", "none: not a coverage profile: No such file")
     (tmp_path / "text").write_text("low = 0")
-    refused(tmp_path / "text", "text: no coverage profile")
+    refused(tmp_path / "text", "text: not a coverage profile")
     save_file({"weight": np.zeros(3)}, tmp_path / "net")
     refused(tmp_path / "net", "expected a safetensors file of format 'swerve coverage profile 1'")
 
 
 def test_torn_files_are_refused(saved: Path) -> None:
     saved.write_bytes(saved.read_bytes()[:-9])
-    refused(saved, "no coverage profile")
+    refused(saved, "not a coverage profile")
 
 
 def test_wrong_lengths_are_refused(saved: Path) -> None:
     system, layout = parts()
     Profile(layout, Ranges.none(2), 1, system.fingerprint(), SOURCE.fingerprint()).save(saved)
-    refused(saved, "holds 2 neurons, expected 9")
+    refused(saved, "expected 9 neurons, got 2")
 
 
 @pytest.mark.parametrize(("low", "high"), [(float("nan"), 1), (0, float("nan")), (-float("inf"), 1), (2, 1)])
@@ -168,7 +168,7 @@ def test_senseless_bounds_are_refused(saved: Path, low: float, high: float) -> N
     system, layout = parts()
     ranges = Ranges(np.full(layout.neurons, float(low)), np.full(layout.neurons, float(high)))
     Profile(layout, ranges, 1, system.fingerprint(), SOURCE.fingerprint()).save(saved)
-    refused(saved, "a bound is not finite, or a low one above its high one")
+    refused(saved, "a bound is not finite, or low is above high")
 
 
 @pytest.mark.parametrize("inputs", [{}, {"inputs": "many"}, {"inputs": 0}, {"inputs": None}])
@@ -178,7 +178,7 @@ def test_profiles_know_their_inputs(saved: Path, inputs: dict[str, object]) -> N
     prints = {"system": system.fingerprint(), "source": SOURCE.fingerprint(), "layers": layout.fingerprint()}
     told = {"format": "swerve coverage profile 1"} | prints | inputs
     save_file({"low": ranges.low, "high": ranges.high}, saved, {"swerve": json.dumps(told)})
-    refused(saved, "'inputs' must say over how many it was measured")
+    refused(saved, "'inputs' must be a whole number of at least 1")
 
 
 def test_missing_folders_are_said(tmp_path: Path) -> None:

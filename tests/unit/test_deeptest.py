@@ -12,16 +12,15 @@ from swerve.core.campaign import Campaign
 from swerve.core.case import Case
 from swerve.core.errors import InputError, SpecError
 from swerve.core.relation import Correct, Equivariant
+from swerve.execution.engine import run
 from swerve.methods.deeptest import deeptest, published_ranges, table_4, table_4_of_2018, weather
 from swerve.relations.steering import AngleWithin, SquaredError
-from swerve.run.engine import run
 from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
-from swerve.transformations.affine import Rotate, Shear, Translate
+from swerve.transformations.affine import Enlarge, Rotate, Shear, Translate
 from swerve.transformations.photometric import Brighten, Contrast
-from swerve.transformations.resize import Enlarge
 from tests.unit.test_meter import network
 
 
@@ -74,7 +73,7 @@ def test_guided_search_is_of_pairs_under_coverage() -> None:
     assert chance.search == Greedy(budget=50, follow="chance", chance=0.25)
     capped = deeptest(FakeSource(2), network(), search="guided", reset=True, images=7, depth=6, width=2)
     assert capped.search == Greedy(reset=True, images=7, depth=6, width=2)  # D-7
-    with pytest.raises(InputError, match="give it a budget"):
+    with pytest.raises(ValueError, match="a random search needs `budget`"):
         deeptest(FakeSource(2), network(), search="random")
 
 
@@ -117,14 +116,14 @@ def test_profile_of_the_code_has_its_ranges_and_its_search() -> None:
 @pytest.mark.parametrize(
     ("unused", "why"),
     [
-        ({"budget": 5}, "budget = 5 is for search = 'guided' or 'random', and here it is 'cumulative'"),
-        ({"reset": False}, "reset = False is for search = 'guided' or 'random'"),
-        ({"chance": 0.0, "search": "guided"}, "chance = 0.0 is for search = 'random', and here it is 'guided'"),
-        ({"changes": "all", "search": "guided"}, "changes = 'all' is for search = 'cumulative'"),
-        ({"coverage": True, "search": "random", "budget": 4}, "coverage = True is for search = 'cumulative'"),
-        ({"within": 3.0}, "within = 3.0 is for against = 'own answer', and here it is 'label'"),
-        ({"factor": 5.0, "against": "own answer"}, "factor = 5.0 is for against = 'label', and here it is 'own answer'"),
-        ({"reset": True, "search": "guided", "profile": "deeptest-code"}, "reset is for the paper's reading"),
+        ({"budget": 5}, "budget = 5 needs search = 'guided' or 'random', but search is 'cumulative'"),
+        ({"reset": False}, "reset = False needs search = 'guided' or 'random'"),
+        ({"chance": 0.0, "search": "guided"}, "chance = 0.0 needs search = 'random', but search is 'guided'"),
+        ({"changes": "all", "search": "guided"}, "changes = 'all' needs search = 'cumulative'"),
+        ({"coverage": True, "search": "random", "budget": 4}, "coverage = True needs search = 'cumulative'"),
+        ({"within": 3.0}, "within = 3.0 needs against = 'own answer', but against is 'label'"),
+        ({"factor": 5.0, "against": "own answer"}, "factor = 5.0 needs against = 'label', but against is 'own answer'"),
+        ({"reset": True, "search": "guided", "profile": "deeptest-code"}, "profile 'deeptest-code' does not take reset"),
     ],
 )
 def test_key_that_nothing_uses_is_refused(unused: dict[str, Any], why: str) -> None:
@@ -140,7 +139,7 @@ def test_key_that_nothing_uses_is_refused(unused: dict[str, Any], why: str) -> N
         ({"against": "lable"}, "did you mean 'label'"),
         ({"profile": "deeptest-2019"}, "did you mean 'deeptest-2018'"),
         ({"factor": 0}, "factor must be a number above 0"),
-        ({"threshold": 1.0}, "from 0 to below 1"),
+        ({"threshold": 1.0}, "at least 0 and below 1"),
     ],
 )
 def test_misspelt_words_are_refused(wrong: dict[str, Any], why: str) -> None:

@@ -20,16 +20,14 @@ from swerve.config.toml import Builder
 from swerve.core.encode import encode
 from swerve.core.errors import InputError
 from swerve.core.values import Array, Boxes2D
-from swerve.systems.detections import COLUMNS, Dicts, EndToEnd, Ssd, YoloV5, YoloV8, Yolox
-from swerve.systems.detector import Detector
-from swerve.systems.kinds import COCO, COCO_91
-from swerve.systems.nms import apart
-from swerve.systems.reading import Sight
-from swerve.systems.saying import Decoder
+from swerve.systems.decoders import Decoder
+from swerve.systems.detections import COLUMNS, EndToEnd, SeparateOutputs, Ssd, YoloV5, YoloV8, Yolox
+from swerve.systems.detector import COCO, COCO_91, Detector, suppress_overlaps
+from swerve.systems.preprocessing import ImageView
 
 NAMES = ("car", "light", "sign")
-SIGHT = Sight(np.zeros((64, 96, 3), np.uint8), (192, 100), (0.5, 0.5), (0.0, 7.0))  # 192x100, halved, 7 pixels above
-PLAIN = Sight(np.zeros((64, 96, 3), np.uint8), (96, 64))
+VIEW = ImageView(np.zeros((64, 96, 3), np.uint8), (192, 100), (0.5, 0.5), (0.0, 7.0))  # 192x100, halved, 7 pixels above
+PLAIN = ImageView(np.zeros((64, 96, 3), np.uint8), (96, 64))
 
 
 def iou_of(one: Array, other: Array) -> float:
@@ -60,14 +58,16 @@ def centred(xyxy: Array) -> Array:
     return np.hstack([(xyxy[:, :2] + xyxy[:, 2:]) / 2, xyxy[:, 2:] - xyxy[:, :2]])
 
 
-def plainly(rows: list[tuple[Array, float, int]], sight: Sight, detector: Detector) -> list[tuple[str, float, list[float]]]:
+def plainly(
+    rows: list[tuple[Array, float, int]], view: ImageView, detector: Detector
+) -> list[tuple[str, float, list[float]]]:
     """Box, score and label of each row, said one after the other."""
     rows = [row for row in rows if row[1] > detector.score]
     boxes, scores, labels = (np.array([row[part] for row in rows]) for part in range(3))
     said = []
     for place in plain_nms(boxes, scores, None if detector.across else labels, detector.iou, detector.most):
         left, top, right, bottom = boxes[place]
-        (sx, sy), (ox, oy), (width, height) = sight.scale, sight.shift, sight.size
+        (sx, sy), (ox, oy), (width, height) = view.scale, view.shift, view.size
         ends = [(left - ox) / sx, (top - oy) / sy, (right - ox) / sx, (bottom - oy) / sy]
         box = [min(max(end, 0), most) for end, most in zip(ends, (width, height, width, height), strict=True)]
         if box[2] > box[0] and box[3] > box[1]:
@@ -92,13 +92,25 @@ def check(made: Boxes2D, wanted: list[tuple[str, float, list[float]]]) -> None:
             "strides": [8, 16],
             "iou": 0.65,
         },
-        {"use": "swerve.systems.detections:Dicts", "kinds": list(NAMES), "rename": {"light": "lamp"}, "boxes": 0},
-        {"use": "swerve.systems.detections:Dicts", "kinds": "coco-91", "count": "num", "order": "yxyx", "normalised": True},
-        {"use": "swerve.systems.detections:Dicts", "kinds": "coco", "first": 1},
+        {"use": "swerve.systems.detections:SeparateOutputs", "kinds": list(NAMES), "rename": {"light": "lamp"}, "boxes": 0},
+        {
+            "use": "swerve.systems.detections:SeparateOutputs",
+            "kinds": "coco-91",
+            "count": "num",
+            "order": "yxyx",
+            "normalised": True,
+        },
+        {"use": "swerve.systems.detections:SeparateOutputs", "kinds": "coco", "first": 1},
         {"use": "swerve.systems.detections:Ssd", "kinds": "coco-91"},
         {"use": "swerve.systems.detections:EndToEnd", "kinds": "coco", "columns": ["batch", *COLUMNS], "first": 0},
         {"use": "swerve.systems.steps:Normalise", "mean": [123.0, 116.0, 103.0], "std": [58.0]},
-        {"use": "swerve.systems.saying:SaySteering", "unit": 40, "positive": "left", "kind": "wheel", "output": "angle"},
+        {
+            "use": "swerve.systems.decoders:SteeringDecoder",
+            "unit": 40,
+            "positive": "left",
+            "kind": "wheel",
+            "output": "angle",
+        },
     ],
     ids=lambda table: table["use"],
 )
@@ -137,7 +149,7 @@ def test_coco_has_its_own_numbers() -> None:
 
 
 def test_heads_are_decoders() -> None:
-    for kind in (Yolox, YoloV5, YoloV8, Ssd, Dicts, EndToEnd):
+    for kind in (Yolox, YoloV5, YoloV8, Ssd, SeparateOutputs, EndToEnd):
         assert isinstance(kind(kinds=NAMES), Decoder)
         assert encode(kind(kinds="coco-91", rename={"car": "vehicle"}))["rename"] == {"car": "vehicle"}
 
@@ -155,9 +167,9 @@ def test_yolox_by_its_definition(seed: int, across: bool) -> None:
         w, h = math.exp(numbers[2]) * stride, math.exp(numbers[3]) * stride
         label = max(range(3), key=lambda kind: numbers[5 + kind])
         rows.append((np.array([x - w / 2, y - h / 2, x + w / 2, y + h / 2]), numbers[4] * numbers[5 + label], label))
-    wanted = plainly(rows, SIGHT, detector)
+    wanted = plainly(rows, VIEW, detector)
     assert 3 < len(wanted) < len([row for row in rows if row[1] > 0.3])
-    check(detector({"out": raw}, SIGHT), wanted)
+    check(detector({"out": raw}, VIEW), wanted)
 
 
 def test_yolox_cell_lies_in_its_row() -> None:
@@ -176,7 +188,7 @@ def test_yolov5_by_its_definition(seed: int) -> None:
     detector = YoloV5(kinds=NAMES, output="out", score=0.2)
     boxes, scores = random_boxes(rng, 60), rng.random((60, 4))
     rows = [(box, row[0] * max(row[1:]), int(np.argmax(row[1:]))) for box, row in zip(boxes, scores, strict=True)]
-    check(detector({"aux": np.zeros(3), "out": np.hstack([centred(boxes), scores])}, SIGHT), plainly(rows, SIGHT, detector))
+    check(detector({"aux": np.zeros(3), "out": np.hstack([centred(boxes), scores])}, VIEW), plainly(rows, VIEW, detector))
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -187,7 +199,7 @@ def test_yolov8_by_its_definition(count: int, turned: bool) -> None:
     boxes, scores = random_boxes(rng, count), rng.random((count, 3))
     rows = [(box, max(row), int(np.argmax(row))) for box, row in zip(boxes, scores, strict=True)]
     head = np.hstack([centred(boxes), scores])
-    check(detector({"out": head if turned and count != 7 else head.T}, SIGHT), plainly(rows, SIGHT, detector))
+    check(detector({"out": head if turned and count != 7 else head.T}, VIEW), plainly(rows, VIEW, detector))
 
 
 @pytest.mark.parametrize(("order", "columns"), [("xyxy", [0, 1, 2, 3]), ("yxyx", [1, 0, 3, 2])])
@@ -200,7 +212,7 @@ def test_ssd_by_its_definition(order: str, columns: list[int], background: bool)
         (boxes[place], scores[place, background + label], label) for place in range(30) for label in range(3)
     ]  # a box counts once for each kind
     outputs = {"boxes": (boxes / (96, 64, 96, 64))[:, columns], "scores": scores}
-    check(detector(outputs, SIGHT), plainly(rows, SIGHT, detector))
+    check(detector(outputs, VIEW), plainly(rows, VIEW, detector))
 
 
 @pytest.mark.parametrize(
@@ -215,14 +227,14 @@ def test_ssd_orders_mean_one_box(order: str, box: list[float]) -> None:
 def test_dicts_say_what_they_hold() -> None:
     rng = np.random.default_rng(1)
     boxes, labels, scores = random_boxes(rng, 40), rng.integers(0, 3, 40), np.round(rng.random(40), 1)
-    detector = Dicts(kinds=NAMES, score=0.3, most=25)
+    detector = SeparateOutputs(kinds=NAMES, score=0.3, most=25)
     outputs = {"scores": scores, "boxes": boxes, "labels": labels}
-    wanted = plainly(list(zip(boxes, scores, labels, strict=True)), SIGHT, detector)
-    check(detector(outputs, SIGHT), wanted)
+    wanted = plainly(list(zip(boxes, scores, labels, strict=True)), VIEW, detector)
+    check(detector(outputs, VIEW), wanted)
     rows = np.column_stack([boxes, scores, labels])
-    check(EndToEnd(kinds=NAMES, score=0.3, most=25)({"out": rows}, SIGHT), wanted)
+    check(EndToEnd(kinds=NAMES, score=0.3, most=25)({"out": rows}, VIEW), wanted)
     shares = np.column_stack([boxes / (96, 64, 96, 64), scores, labels])
-    check(EndToEnd(kinds=NAMES, score=0.3, most=25, normalised=True)({"out": shares}, SIGHT), wanted)
+    check(EndToEnd(kinds=NAMES, score=0.3, most=25, normalised=True)({"out": shares}, VIEW), wanted)
 
 
 @pytest.mark.parametrize("outputs", [{"out": np.zeros((0, 6))}, {"out": np.array([[1, 1, 9, 9, 0.1, 2]])}])
@@ -230,7 +242,7 @@ def test_nothing_found_is_an_answer(outputs: dict[str, Array]) -> None:
     made = EndToEnd(kinds=NAMES)(outputs, PLAIN)
     assert (made.kinds, made.xyxy.shape, made.size, made.fault()) == ((), (0, 4), (96, 64), None)
     none = {"boxes": np.zeros((0, 4)), "labels": np.zeros(0), "scores": np.zeros(0)}
-    assert Dicts(kinds=NAMES)(none, PLAIN) == made
+    assert SeparateOutputs(kinds=NAMES)(none, PLAIN) == made
 
 
 def said(*rows: tuple[float, ...], **options: Any) -> Boxes2D:
@@ -242,7 +254,7 @@ def listed(boxes: Any, labels: Any, scores: Any = 0.9, count: Any = None, **opti
     if count is not None:
         given["num"] = np.array(count, float)
         options["count"] = "num"
-    return Dicts(**{"kinds": NAMES, **options})(given, PLAIN)
+    return SeparateOutputs(**{"kinds": NAMES, **options})(given, PLAIN)
 
 
 BOX = [10, 20, 40, 36]
@@ -268,21 +280,21 @@ def test_labels_count_as_told(options: dict[str, Any], light: int) -> None:
 
 
 def test_coco_labels_must_say_how_they_count() -> None:
-    with pytest.raises(InputError, match=r"say kinds = 'coco-91' .* first = 1 .* or first = 0$") as told:
-        Dicts(kinds="coco")
+    with pytest.raises(InputError, match=r"set kinds = 'coco-91' .* first = 1 .* or first = 0$") as told:
+        SeparateOutputs(kinds="coco")
     assert len(str(told.value)) <= 300
 
 
 @pytest.mark.parametrize(("label", "name"), [(0, "__background__"), (12, "N/A"), (83, "N/A")])
 def test_gaps_are_no_kinds(label: int, name: str) -> None:
-    with pytest.raises(InputError, match=f"^a box is of kind {label}, which is '{name}'"):
+    with pytest.raises(InputError, match=f"^a box has kind {label}, which is '{name}'"):
         listed([BOX, BOX], [1, label], kinds="coco-91", only=("car",))
     assert listed([BOX, BOX], [1, label], [0.9, 0.2], kinds="coco-91").kinds == ("person",)
 
 
 @pytest.mark.parametrize("label", [0, 4, 91])
 def test_numbers_are_told_as_the_network_counts(label: int) -> None:
-    with pytest.raises(InputError, match=f"^a box is of kind {label}, there are names for 1 to 3$"):
+    with pytest.raises(InputError, match=f"^a box has kind {label}, but kinds names only 1 to 3$"):
         listed([BOX], [label], first=1)
 
 
@@ -294,7 +306,7 @@ def test_ssd_reads_the_background_in_kinds(background: bool) -> None:
     if background:
         assert Ssd(kinds="coco-91")(outputs, PLAIN).kinds == ("traffic light",)
     else:
-        with pytest.raises(InputError, match="a box is of kind 0, which is '__background__'"):
+        with pytest.raises(InputError, match="a box has kind 0, which is '__background__'"):
             Ssd(kinds="coco-91", background=False)(outputs, PLAIN)
 
 
@@ -304,11 +316,11 @@ def test_lists_of_shares_by_their_definition(order: str, columns: list[int], cou
     rng = np.random.default_rng(1)
     boxes, labels, scores = random_boxes(rng, 40), rng.integers(0, 3, 40), rng.random(40)
     options = {"order": order, "normalised": True, "first": 1, "count": None if count is None else "num"}
-    detector = Dicts(kinds=NAMES, score=0.3, **options)  # type: ignore[arg-type]
+    detector = SeparateOutputs(kinds=NAMES, score=0.3, **options)  # type: ignore[arg-type]
     shares = (boxes / (96, 64, 96, 64))[:, columns]
     outputs = {"num": np.array(count or 0), "scores": scores, "labels": labels + 1.0, "boxes": shares}
     rows = list(zip(boxes, scores, labels, strict=True))[: 40 if count is None else int(np.sum(count))]
-    check(detector(outputs, SIGHT), plainly(rows, SIGHT, detector))
+    check(detector(outputs, VIEW), plainly(rows, VIEW, detector))
 
 
 def test_rows_beyond_the_count_are_not_looked_at() -> None:
@@ -320,7 +332,7 @@ def test_rows_beyond_the_count_are_not_looked_at() -> None:
 
 @pytest.mark.parametrize("count", [-1, 3, 1.5, math.nan, [1, 1], []])
 def test_counts_that_cannot_be_are_refused(count: Any) -> None:
-    with pytest.raises(InputError, match=r"^output 'num' must be a count of 0 to 2 rows, it is "):
+    with pytest.raises(InputError, match=r"^output 'num' must be a count of 0 to 2 rows, got "):
         listed([BOX, BOX], [1, 1], 0.9, count)
 
 
@@ -329,7 +341,7 @@ SHARE = [0.1, 0.3, 0.4, 0.55]
 
 @pytest.mark.parametrize("rest", [SHARE, [-0.02, 0.5, 1.04, 1.0]])
 def test_shares_are_no_pixels(rest: list[float]) -> None:
-    told = "^all 2 boxes lie in the first pixel, they are shares of the picture: normalised = true$"
+    told = "^all 2 boxes lie within the first pixel, so they must be fractions; set normalised = true$"
     with pytest.raises(InputError, match=told):
         listed([SHARE, rest], [1, 1])
     with pytest.raises(InputError, match=told):
@@ -436,13 +448,13 @@ def test_broken_scores_are_found(kind: Any, column: int) -> None:
 
 
 @pytest.mark.parametrize("place", range(3))
-@pytest.mark.parametrize("kind", [Ssd, Dicts, EndToEnd])
+@pytest.mark.parametrize("kind", [Ssd, SeparateOutputs, EndToEnd])
 def test_broken_lists_are_found(kind: Any, place: int) -> None:
     boxes, labels, scores = np.ones((5, 4)), np.ones(5), np.zeros(5)
     (boxes[3], labels[3:4], scores[3:4])[place][...] = math.nan
     outputs = {
         Ssd: {"b": boxes, "s": np.column_stack([labels * 0, scores, scores, scores])},
-        Dicts: {"boxes": boxes, "labels": labels, "scores": scores},
+        SeparateOutputs: {"boxes": boxes, "labels": labels, "scores": scores},
         EndToEnd: {"out": np.column_stack([boxes, scores, labels])},
     }[kind]
     assert kind(kinds=NAMES)(outputs, PLAIN).fault()
@@ -454,7 +466,7 @@ def test_scores_are_rounded_into_range() -> None:
 
 @pytest.mark.parametrize("kind", [-2, 3, 1.5, 90])
 def test_kinds_without_names_are_refused(kind: float) -> None:
-    with pytest.raises(InputError, match=rf"^a box is of kind {kind:g}, there are names for 0 to 2$"):
+    with pytest.raises(InputError, match=rf"^a box has kind {kind:g}, but kinds names only 0 to 2$"):
         said((0, 0, 9, 9, 0.9, kind))
     assert said((0, 0, 9, 9, 0.0, kind)).kinds == ()  # a row that only fills up
 
@@ -462,16 +474,16 @@ def test_kinds_without_names_are_refused(kind: float) -> None:
 @pytest.mark.parametrize(
     ("detector", "outputs", "why"),
     [
-        (Yolox(kinds=NAMES), {"o": np.zeros((125, 8))}, "output 0 has 125 rows, 96x64 shown have 126 cells"),
+        (Yolox(kinds=NAMES), {"o": np.zeros((125, 8))}, "output 0 has 125 rows, but an input of 96x64 has 126 cells"),
         (Yolox(kinds=NAMES), {"o": np.zeros((126, 85))}, "output 0 must be rows of 8 numbers .* it is 126x85"),
         (YoloV5(kinds=NAMES), {"o": np.zeros((0, 8))}, "must be rows of 8 numbers .* it is 0x8"),
         (YoloV5(kinds=NAMES), {"o": np.zeros((1, 9, 8))}, "it is 1x9x8"),
         (YoloV8(kinds=NAMES), {"o": np.zeros((8, 9))}, "must be rows of 7 numbers"),
         (YoloV8(kinds=NAMES), {"o": np.float64(3)}, "it is one number"),
-        (Ssd(kinds=NAMES), {"b": np.zeros((5, 4)), "s": np.zeros((4, 4))}, "do not fit: 5 boxes, 4 scores"),
+        (Ssd(kinds=NAMES), {"b": np.zeros((5, 4)), "s": np.zeros((4, 4))}, "different lengths: 5 boxes, 4 scores"),
         (Ssd(kinds=NAMES), {"b": np.zeros((5, 4))}, "the model has no output 1"),
         (
-            Dicts(kinds=NAMES),
+            SeparateOutputs(kinds=NAMES),
             {"boxes": np.zeros((2, 4)), "labels": np.zeros(3), "scores": np.zeros(2)},
             "2 boxes, 3 labels, 2 scores",
         ),
@@ -502,18 +514,18 @@ def test_wrong_options_are_refused(options: dict[str, Any], why: str) -> None:
         YoloV8(**{"kinds": NAMES, **options})
 
 
-@pytest.mark.parametrize("kind", [Ssd, Dicts])
+@pytest.mark.parametrize("kind", [Ssd, SeparateOutputs])
 def test_unknown_orders_are_refused(kind: Any) -> None:
     with pytest.raises(InputError, match="did you mean 'cxcywh'"):
         kind(kinds=NAMES, order="cxywh")
 
 
-@pytest.mark.parametrize("kind", [Dicts, EndToEnd])
+@pytest.mark.parametrize("kind", [SeparateOutputs, EndToEnd])
 def test_wrong_firsts_are_refused(kind: Any) -> None:
     for first in (True, 1.0, "1"):
         with pytest.raises(InputError, match=r"^first must be a whole number, got"):
             kind(kinds=NAMES, first=first)
-    with pytest.raises(InputError, match=r"^kinds begin with '__background__', so they count from 0; leave first = 1 out$"):
+    with pytest.raises(InputError, match=r"^kinds start with '__background__', so they count from 0; remove first = 1$"):
         kind(kinds="coco-91", first=1)
 
 
@@ -526,7 +538,7 @@ sets = st.lists(
 def test_suppression_is_the_plain_one(rows: list[tuple[int, ...]], iou: float, across: bool, most: int) -> None:
     numbers = np.array(rows, float).reshape(-1, 6)
     boxes, scores, labels = numbers[:, :4], numbers[:, 4] / 4, numbers[:, 5] * (not across)
-    made = apart(boxes, scores, labels, iou=iou, most=most).tolist()
+    made = suppress_overlaps(boxes, scores, labels, iou=iou, most=most).tolist()
     assert made == plain_nms(boxes, scores, labels, iou, most)
 
 
@@ -535,7 +547,7 @@ def test_blocks_leave_no_seam(count: int) -> None:
     rng = np.random.default_rng(count)
     boxes, scores, labels = random_boxes(rng, count, 300, 300), np.round(rng.random(count), 1), rng.integers(0, 3, count)
     for most in (5, count):
-        made = apart(boxes, scores, labels, iou=0.3, most=most).tolist()
+        made = suppress_overlaps(boxes, scores, labels, iou=0.3, most=most).tolist()
         assert made == plain_nms(boxes, scores, labels, 0.3, most)
 
 
@@ -544,12 +556,12 @@ def test_suppression_agrees_with_opencv() -> None:
     boxes, scores = random_boxes(rng, 300).round(), (rng.permutation(300) + 1) / 300
     sized = np.hstack([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]])
     theirs = cv2.dnn.NMSBoxes(sized.tolist(), scores.tolist(), 0.0, 0.4)
-    assert apart(boxes, scores, np.zeros(300), iou=0.4, most=300).tolist() == list(theirs)
+    assert suppress_overlaps(boxes, scores, np.zeros(300), iou=0.4, most=300).tolist() == list(theirs)
 
 
 def test_equal_scores_keep_their_order() -> None:
     boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 9], [50, 50, 60, 60], [0, 0, 10, 10]], float)
-    assert apart(boxes, np.full(4, 0.5), np.zeros(4), iou=0.5, most=9).tolist() == [0, 2]
+    assert suppress_overlaps(boxes, np.full(4, 0.5), np.zeros(4), iou=0.5, most=9).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("spread", [0.0, 3000.0])  # all on one place, and hardly two that touch
@@ -557,10 +569,10 @@ def test_100000_boxes_are_no_burden(spread: float) -> None:
     rng = np.random.default_rng(4)
     corner = rng.uniform(0, spread, (100_000, 2)) if spread else np.zeros((100_000, 2))
     head = np.hstack([corner + 5, np.full((100_000, 2), 10.0), rng.random((100_000, 4))]).astype(np.float32)
-    sight = Sight(np.zeros((1, 1, 3), np.uint8), (4000, 4000), laid_out=(4000, 4000))
+    view = ImageView(np.zeros((1, 1, 3), np.uint8), (4000, 4000), laid_out=(4000, 4000))
     tracemalloc.start()
     begin = time.process_time()
-    made = YoloV5(kinds=NAMES, score=0.0)({"out": head}, sight)
+    made = YoloV5(kinds=NAMES, score=0.0)({"out": head}, view)
     spent, (_, most) = time.process_time() - begin, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(made.kinds) == (300 if spread else 3)

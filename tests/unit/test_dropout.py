@@ -14,8 +14,11 @@ from swerve.core.errors import NotApplicable
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Boxes3D, PointCloud, Steering
 from swerve.testing import TransformationContract
-from swerve.transformations.bearing import bearings, meet, wrapped
-from swerve.transformations.dropout import HDL_64E, DropBeams, DropPoints, DropSector, Jitter, beams_of
+from swerve.transformations.dropout import HDL_64E, DropBeams, DropPoints, DropSector, Jitter, find_beams
+from swerve.transformations.points import bearings, spans_overlap, wrap_angle
+from swerve.transformations.sensor_pose import MirrorScene, Yaw
+from swerve.transformations.weather import Fog
+from swerve.world.lidar_source import LidarWorld
 from tests.fixture_sweeps import points_of, shrunk, sweep_case
 
 ANGLES = st.floats(-400, 400)
@@ -48,7 +51,75 @@ def ray_cloud() -> PointCloud:
 
 @pytest.mark.parametrize("elevations", [HDL_64E, (15.0, 5.0, -5.0, -15.0), (3.0,)], ids=len)
 def test_beam_is_told_by_its_elevation(elevations: tuple[float, ...]) -> None:
-    assert (beams_of(rays(elevations), elevations) == np.repeat(np.arange(len(elevations)), 90)).all()
+    beams, found_by = find_beams(rays(elevations), elevations)
+    assert found_by == "elevation"  # these points are in no order
+    assert (beams == np.repeat(np.arange(len(elevations)), 90)).all()
+
+
+@pytest.fixture(scope="module")
+def scan() -> tuple[Array, Array]:
+    """A sweep of the embedded world with its beams, its lasers up to 10 cm above or below the middle of the sensor."""
+    source = LidarWorld(drives=1)
+    xyzi = points_of(source[source.keys()[0]]).copy()
+    beams = nominal_beams(xyzi)  # exact: in the world all beams leave from one point
+    xyzi[:, 2] += np.linspace(0.1, -0.1, 64, dtype=np.float32)[beams]
+    return xyzi, beams
+
+
+def nominal_beams(xyzi: Array) -> Array:
+    up = np.degrees(np.arctan2(xyzi[:, 2], np.hypot(xyzi[:, 0], xyzi[:, 1])))
+    return np.abs(up[:, None] - np.array(HDL_64E)).argmin(axis=1)
+
+
+@pytest.mark.parametrize("change", [Yaw(0), Yaw(-77), Yaw(180), MirrorScene(), DropPoints(0.5, 1), Fog(100)], ids=repr)
+def test_beam_is_found_from_the_order_of_points(scan: tuple[Array, Array], change: Transformation) -> None:
+    xyzi, beams = scan
+    assert (nominal_beams(xyzi) == beams).mean() < 0.6  # the elevation of a near point says little of its beam
+    numbered = np.column_stack([xyzi[:, :3], beams]).astype(np.float32)
+    kept = change.map(PointCloud(xyzi)).xyzi
+    truth = beams if len(kept) == len(xyzi) else DropPoints(0.5, 1).map(PointCloud(numbered)).xyzi[:, 3]
+    found, found_by = find_beams(kept)
+    assert found_by == "order"
+    if not isinstance(change, Fog):  # which also removes points, by chance
+        assert (found == truth).all()
+
+
+def test_order_from_the_bottom_up_is_found(scan: tuple[Array, Array]) -> None:
+    xyzi, beams = scan
+    found, found_by = find_beams(xyzi[::-1])
+    assert found_by == "order"
+    assert (found == beams[::-1]).all()
+
+
+def test_whole_rings_are_dropped_where_beams_are_missing(scan: tuple[Array, Array]) -> None:
+    xyzi, beams = scan
+    rest = ~np.isin(beams, (0, 1, 20, 21, 22, 63))
+    found, found_by = find_beams(xyzi[rest])
+    assert found_by == "order"
+    for beam in np.unique(beams[rest]):
+        assert len(np.unique(found[beams[rest] == beam])) == 1
+    assert len(np.unique(found)) == 58
+
+
+def test_order_that_is_not_ring_by_ring_is_not_used(scan: tuple[Array, Array]) -> None:
+    xyzi, _ = scan
+    azimuth = np.arctan2(xyzi[:, 1], xyzi[:, 0])
+    shuffled = xyzi[np.random.default_rng(3).permutation(len(xyzi))]
+    for other in (shuffled, xyzi[np.argsort(azimuth, kind="stable")], Jitter(0.1).map(PointCloud(xyzi)).xyzi):
+        found, found_by = find_beams(other)
+        assert found_by == "elevation"
+        assert (found == nominal_beams(other)).mean() > 0.9999  # but for ties
+    assert find_beams(xyzi, (2.0, -10.0, -20.0))[1] == "elevation"  # more rings than beams
+
+
+def test_record_says_how_beams_were_found(scan: tuple[Array, Array]) -> None:
+    xyzi, beams = scan
+    case = Case("k", {"lidar": PointCloud(xyzi)})
+    after = DropBeams(beams=(5, 40))(case)
+    assert after.facts["beams_by"] == "order"
+    np.testing.assert_array_equal(points_of(after), xyzi[~np.isin(beams, (5, 40))])
+    assert DropBeams(0.5)(sweep_case()).facts["beams_by"] == "elevation"
+    assert "beams_by" not in DropBeams(0.0)(case).facts
 
 
 def test_named_beams_go_and_the_others_stay() -> None:
@@ -75,19 +146,19 @@ def test_fewest_dead_beams_are_found() -> None:
 
 
 def test_dead_beams_read_well() -> None:
-    assert DropBeams(0.25).words() == "25% of the beams dead"
-    assert DropBeams(beams=(7,)).words() == "beam 7 dead"
-    assert DropBeams(beams=tuple(range(12))).words() == "beams 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more dead"
+    assert DropBeams(0.25).words() == "25% of the beams dropped"
+    assert DropBeams(beams=(7,)).words() == "beam 7 dropped"
+    assert DropBeams(beams=tuple(range(12))).words() == "beams 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more dropped"
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"beams": (64,)}, "numbers from 0 to 63"),
-        ({"beams": (1, 1)}, "each once"),
-        ({"beams": (1.5,)}, "numbers from 0"),
+        ({"beams": (64,)}, "distinct numbers from 0 to 63"),
+        ({"beams": (1, 1)}, "distinct"),
+        ({"beams": (1.5,)}, "distinct numbers from 0"),
         ({"beams": (1,), "share": 0.5}, "not both"),
-        ({"elevations": (1.0, 2.0)}, "elevations must fall"),
+        ({"elevations": (1.0, 2.0)}, "elevations must decrease"),
         ({"share": 1.5}, "share must be"),
     ],
 )
@@ -106,7 +177,7 @@ def box(degrees: float, *, far: float = 20.0, yaw: float = 0.0, length: float = 
 
 @given(ANGLES, st.floats(1, 359))
 def test_sector_is_empty_and_all_else_there(centre: float, width: float) -> None:
-    cloud, middle = ray_cloud(), float(np.degrees(wrapped(np.radians(centre))))
+    cloud, middle = ray_cloud(), float(np.degrees(wrap_angle(np.radians(centre))))
     change = DropSector(middle, width)
     off = np.abs((np.degrees(np.arctan2(cloud.xyzi[:, 1], cloud.xyzi[:, 0])) - middle + 180) % 360 - 180)
     sure = np.abs(off - width / 2) > 1e-3  # on the edge either will do
@@ -138,7 +209,7 @@ def test_spans_meet_as_on_a_dial(spans: list[tuple[float, float]], low: float, w
     """Compared with every hundredth of a degree of the dial, but for touches that rounding decides."""
     least = np.radians([start for start, _ in spans])
     most = least + np.radians([long for _, long in spans])
-    found = meet(least, most, np.radians(low), np.radians(low + width))
+    found = spans_overlap(least, most, np.radians(low), np.radians(low + width))
     for (start, long), met in zip(spans, found, strict=True):
         gap = min((start - low - width) % 360, (low - start - long) % 360)
         apart = (start - low) % 360 > width and (low - start) % 360 > long
@@ -153,7 +224,7 @@ def test_bearings_hold_every_corner_and_no_more(degrees: float, far: float, yaw:
     along, aside = np.meshgrid(across * length, across * width)
     x = row[0, 0] + along * np.cos(yaw) - aside * np.sin(yaw)
     y = row[0, 1] + along * np.sin(yaw) + aside * np.cos(yaw)
-    seen = wrapped(np.arctan2(y, x) - (least + most) / 2)
+    seen = wrap_angle(np.arctan2(y, x) - (least + most) / 2)
     around = (np.hypot(x, y) < 0.3).any() or far < np.hypot(length, width) / 2
     if not around:
         half = (most - least)[0] / 2

@@ -14,9 +14,9 @@ from swerve.core.errors import InputError
 from swerve.core.relation import Status, Verdict
 from swerve.core.system import Answer, System
 from swerve.core.values import Group, Signal, Steering
-from swerve.run.evaluator import answer_all
-from swerve.run.launch import run_into
-from swerve.run.replay import replay
+from swerve.execution.answers import answer_all
+from swerve.execution.launch import run_into
+from swerve.execution.replay import replay
 from swerve.store.view import Run
 from swerve.systems.ensemble import Ensemble
 from swerve.systems.function import FunctionSystem
@@ -100,7 +100,7 @@ def test_missing_answers_are_named() -> None:
 
     verdict = answer_all(Ensemble((FakeSystem(), Short((Steering(1),)))), CASES)[0]
     assert isinstance(verdict, Verdict)
-    assert verdict.why == "member 2 of the ensemble gave 0 answers to 1 cases"
+    assert verdict.why == "member 2 of the ensemble returned 0 answers for 1 cases"
 
 
 def test_fingerprint_follows_members_and_order() -> None:
@@ -116,7 +116,7 @@ def test_fingerprint_follows_members_and_order() -> None:
         ((), "an ensemble needs at least two members, got 0"),
         ((FakeSystem(),), "an ensemble needs at least two members, got 1"),
         ((FakeSystem(), 3), "member 2 of the ensemble must be a system, got int"),
-        ((Ensemble((FakeSystem(), FakeSystem())), FakeSystem()), "member 1 of the ensemble is one itself"),
+        ((Ensemble((FakeSystem(), FakeSystem())), FakeSystem()), "member 1 of the ensemble is an ensemble itself"),
     ],
 )
 def test_bad_members_are_named(members: tuple[object, ...], why: str) -> None:

@@ -520,7 +520,7 @@ def test_black_box_gets_what_needs_no_look_inside(tmp_path: Path, monkeypatch: p
 
 def test_system_that_steers_the_wrong_way_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=FrameCounts(30, 8, 8)))
-    with pytest.raises(InputError, match="turned round"):
+    with pytest.raises(InputError, match="with the other sign"):
         experiment(Setting(tmp_path, QUICK), FakeSystem(gain=-1.0), FakeSource(30), "wrong")
 
 
@@ -844,7 +844,7 @@ def test_command_refuses_what_it_does_not_know(tmp_path: Path, capsys: pytest.Ca
     assert main(["experiment", "deptest", "--into", str(tmp_path / "x")]) == 2
     assert "did you mean 'deeptest'" in capsys.readouterr().err
     assert main(["experiment", "deeptest", "--source", "a.toml", "--into", str(tmp_path / "x")]) == 2
-    assert "--source goes with --system" in capsys.readouterr().err
+    assert "--source needs --system" in capsys.readouterr().err
 
 
 def test_eq_3_takes_roots_where_asked(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from swerve.core.transformation import Unchanged
 from swerve.core.values import Boxes3D, Image, PointCloud, Value
 from swerve.experiments.lidar.examples import chosen
 from swerve.experiments.lidar.experiment import SIZES, LidarSize, estimate, experiment
-from swerve.experiments.lidar.fewest import AnsweredPair, Besieged, Hunt, shown
+from swerve.experiments.lidar.fewest import Besieged, Hunt, RepeatedAnswers, shown
 from swerve.experiments.lidar.field import REACHES
 from swerve.experiments.lidar.paper_values import TABLE
 from swerve.experiments.lidar.retraining import ARMS, Lessons, Twice, learn, retrained
@@ -36,10 +36,10 @@ from swerve.experiments.lidar.subject_runs import Frame
 from swerve.experiments.lidar.subjects import CachedSweeps, cached_sweeps
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject
-from swerve.relations.obstacles import changes, counted
+from swerve.relations.obstacles import changes, count_obstacles
 from swerve.relations.sets import NoFewer
 from swerve.report.experiment_page import Page
-from swerve.search.fuzz import Fuzz, Siege
+from swerve.search.fuzz import Attack, Fuzz
 from swerve.sources.kitti import Kitti
 from swerve.store.view import Run
 from swerve.train.loop import save_weights
@@ -326,7 +326,7 @@ def test_flicker_shows_in_the_a_a_row(tmp_path: Path) -> None:
     again = rows(tmp_path, "table")[0]
     assert int(again["lost"]) + int(again["gained"]) > 0
     first, second = ({seen.case: seen for seen in Run(tmp_path / "runs" / "small" / name).baseline()} for name in PLACEMENTS)
-    outcomes = Counter(counted(first[key].said[0], second[key].said[0])["all"].outcome for key in first)  # type: ignore[arg-type]
+    outcomes = Counter(count_obstacles(first[key].said[0], second[key].said[0])["all"].outcome for key in first)  # type: ignore[arg-type]
     assert [int(again[name]) for name in ("lost", "equal", "gained")] == [outcomes[n] for n in ("lost", "equal", "gained")]
 
 
@@ -512,8 +512,8 @@ def besieged(points: int, *, merged: bool) -> Besieged:
     none, car = Boxes3D(np.zeros((0, 7)), ()), (5.0, 0.0, 0.0, 4.0, 2.0, 1.5, 0.0)
     after = also(none, (5.0, 3.0, 0.0, 12.0, 12.0, 2.0, 0.0), kind="unknown") if merged else none
     case, at = Sweeps(1)["sweep-0"], tuple((5.0, 9.0 + number, 0.0, 0.5) for number in range(points))
-    seen = AnsweredPair(case, case, also(none, car), after)
-    return Besieged(Siege("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
+    seen = RepeatedAnswers(case, case, also(none, car), after)
+    return Besieged(Attack("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
 
 
 def test_pictures_show_the_vanished_first() -> None:
@@ -679,7 +679,7 @@ def test_command_runs_an_experiment_of_one_s_own(
 
 def test_command_refuses_what_is_not_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment", "deeptest", "--independent", "--into", str(tmp_path / "x")]) == 2
-    assert "--independent is no option of the experiment 'deeptest'" in capsys.readouterr().err
+    assert "--independent is not an option of experiment 'deeptest'" in capsys.readouterr().err
     assert main(["experiment", "lidra", "--into", str(tmp_path / "x")]) == 2
     assert "did you mean 'lidar'" in capsys.readouterr().err
     assert set(EXPERIMENTS) == {"deeptest", "lidar"}

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from swerve.core.errors import InputError
 from swerve.core.values import Array
-from swerve.report.cells import Cell, is_numeric, spelled
+from swerve.report.cells import Cell, format_column, is_numeric
 from swerve.report.charts import Bar, bars
 from swerve.report.experiment_page import ChartPanel, Page, PicturePanel, Section, TablePanel, print_page, write_page
 from swerve.store.files import png_bytes
@@ -82,18 +82,18 @@ def printed(page: Page) -> str:
         ((np.float32(0.5), np.int64(12000), np.bool_(True)), ["0.5", "12,000", "yes"]),
     ],
 )
-def test_cells_are_spelled(cells: tuple[Cell, ...], expected: list[str]) -> None:
-    assert spelled(cells) == expected
+def test_cells_are_format_column(cells: tuple[Cell, ...], expected: list[str]) -> None:
+    assert format_column(cells) == expected
 
 
 def test_formats_are_kept() -> None:
-    assert spelled((0.1234, 1, None, "none"), ".1%") == ["12.3%", "100.0%", "–", "none"]
+    assert format_column((0.1234, 1, None, "none"), ".1%") == ["12.3%", "100.0%", "–", "none"]
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=8))
 def test_no_number_becomes_zero_or_another(numbers: list[float]) -> None:
     largest = max(map(abs, numbers))
-    for number, told in zip(numbers, spelled(numbers), strict=True):
+    for number, told in zip(numbers, format_column(numbers), strict=True):
         shown = float(told.replace(",", ""))
         assert (shown == 0) == (number == 0)
         assert shown == pytest.approx(number, rel=0.06, abs=min(largest * 0.006, 0.5))
@@ -119,8 +119,8 @@ def test_columns_of_words(cells: tuple[Cell, ...]) -> None:
     ("arguments", "why"),
     [
         ({"rows": ((1, 2), (1,))}, "row 1 has 1 cells for 2 columns"),
-        ({"printed": ("c",)}, "no column is called 'c'"),
-        ({"formats": {"c": "d"}}, "no column is called 'c'"),
+        ({"printed": ("c",)}, "there is no column 'c'"),
+        ({"formats": {"c": "d"}}, "there is no column 'c'"),
         ({"csv": "/etc/passwd"}, "inside the experiment's folder"),
         ({"csv": "../other.csv"}, "inside the experiment's folder"),
         ({"csv": "tables\\other.csv"}, "inside the experiment's folder"),
@@ -175,7 +175,7 @@ def test_page_tells_questions_and_answers(tmp_path: Path) -> None:
     for link in page.one("nav").all("a"):
         assert page.one("section", id=link.attributes["href"].removeprefix("#")).one("h2").text == link.text
     assert page.one(class_="answer").text == "Yes."
-    assert [item.text for item in page.all(class_="told")] == ["How.", "More."]
+    assert [item.text for item in page.all(class_="text")] == ["How.", "More."]
     assert page.one(class_="headline").text == "Lead."
     assert [page.one(tag).text for tag in ("dt", "dd")] == ["seed", "7"]
 
@@ -212,7 +212,7 @@ def test_policy_allows_our_style_alone(tmp_path: Path) -> None:
 def test_hostile_text_is_shown_literally(tmp_path: Path) -> None:
     def made(text: str, folder: Path) -> Element:
         sheet = TablePanel(text, (text, "b"), ((text, 1), (text, 2)), text, csv="t.csv")
-        chart = ChartPanel(text, bars({text: {text: Bar(1.0, told=text)}}, axis=text), text)
+        chart = ChartPanel(text, bars({text: {text: Bar(1.0, tooltip=text)}}, axis=text), text)
         pictures = PicturePanel(text, ((text, pixels(1)),), text)
         return written(Page(text, (text,), (Section(text, (text,), (sheet, chart, pictures), text),), {text: text}), folder)
 
@@ -302,7 +302,7 @@ def test_earlier_pictures_are_removed(tmp_path: Path) -> None:
     ("picture", "why"),
     [
         (b"GIF89a", "neither PNG nor JPEG"),
-        (b"\x89PNG\r\n\x1a\n", "cannot be read"),
+        (b"\x89PNG\r\n\x1a\n", "cannot be decoded"),
         (np.zeros((4, 4), np.uint8), r"pixels must be H×W×3 uint8 RGB, got uint8 \(4, 4\)"),
         (np.zeros((4, 4, 3)), "got float64"),
         (np.zeros((0, 4, 3), np.uint8), "got uint8"),
@@ -314,7 +314,7 @@ def test_what_is_no_picture_is_refused(picture: Any, why: str, tmp_path: Path) -
 
 
 def test_wrong_pictures_are_refused() -> None:
-    with pytest.raises(ValueError, match="0 to 6 pictures stand in a row, got 7"):
+    with pytest.raises(ValueError, match="0 to 6 pictures per row, got 7"):
         PicturePanel("p", (), across=7)
     with pytest.raises(ValueError, match="inside the experiment's folder"):
         PicturePanel("p", (("a", "../../etc/passwd"),))

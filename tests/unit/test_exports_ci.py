@@ -16,18 +16,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from swerve.cli.share import add_parsers
+from swerve.cli.export import add_parser
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Observation
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.report import sharing as sharing_module
-from swerve.report.findings_csv import COLUMNS, write_findings
 from swerve.report.junit import write_junit
 from swerve.report.sarif import write_sarif
-from swerve.report.sharing import Sharing
-from swerve.run.launch import run_into
+from swerve.report.sharing import COLUMNS, Sharing, write_findings
 from swerve.search.sweep import Sweep
 from swerve.store.view import CAMPAIGN, Run
 from swerve.testing import FakeSource, FakeSystem
@@ -188,7 +187,7 @@ def test_junit_gathers_trials_of_a_case(tmp_path: Path) -> None:
     assert first[0].get("message", "").startswith("5 of 6 judged trials violated; worst: rotated 5°")
     lines = (first[0].text or "").splitlines()
     assert [line.split(":")[0] for line in lines[:6:2]] == [f"rotated {i}° counter-clockwise" for i in (5, 4, 3)]
-    assert lines[6:] == ["and 2 findings more", "1 held, 5 violated, 1 skipped, 1 errors"]
+    assert lines[6:] == ["and 2 more findings", "1 held, 5 violated, 1 skipped, 1 errors"]
     assert len(second) == 0  # judged once, and held
     assert third[0].tag == "error"  # a verdict does not make up for a trial without one
 
@@ -232,11 +231,11 @@ def test_sarif_tells_cases_that_failed(tmp_path: Path) -> None:
     (invocation,) = run["invocations"]
     assert invocation["executionSuccessful"] is True
     (note,) = invocation["toolExecutionNotifications"]
-    assert note == {"level": "warning", "message": {"text": "unread cases: 2, first c: ValueError: no"}}
+    assert note == {"level": "warning", "message": {"text": "unreadable cases: 2; first: c: ValueError: no"}}
     (invocation,) = sarif(Made([held("e")], seen).write(tmp_path / "failed"))["invocations"]
     assert invocation["executionSuccessful"] is False
     told = {note["message"]["text"]: note["level"] for note in invocation["toolExecutionNotifications"]}
-    assert told["untouched cases that the system failed on: 2, first a: ValueError: no"] == "error"
+    assert told["untouched cases that the system failed on: 2; first: a: ValueError: no"] == "error"
     assert invocation["properties"] == {"held": 1, "violated": 0, "skipped": 0, "error": 0}
 
 
@@ -269,7 +268,7 @@ def test_csv_has_every_finding(mixed: Run) -> None:
     rows = table(mixed)
     assert tuple(rows[0]) == COLUMNS
     assert [row["id"] for row in rows] == [item.id for item in mixed.findings()]
-    assert [row["introduced"] for row in rows] == ["introduced", "already wrong", "no label"]
+    assert [row["introduced"] for row in rows] == ["introduced", "already wrong", "unlabelled"]
     assert [float(row["margin"]) for row in rows] == [item.margin for item in mixed.findings()]
     assert [json.loads(row["parameters"]) for row in rows] == [dict(item.change) for item in mixed.findings()]
 
@@ -379,7 +378,7 @@ def test_replay_line_is_seen_from_here(mixed: Run, monkeypatch: pytest.MonkeyPat
 def swerve(*words: object) -> int:
     """The command line, with these verbs alone."""
     top = argparse.ArgumentParser()
-    add_parsers(top.add_subparsers(required=True))
+    add_parser(top.add_subparsers(required=True))
     options = top.parse_args([str(word) for word in words])
     return int(options.verb(options))
 

@@ -18,9 +18,9 @@ from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.core.system import Activations, Traced
 from swerve.core.values import Array, Image, Steering
+from swerve.execution.finding_pictures import Inside, keep_pictures, last_but_one
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
-from swerve.run.finding_pictures import Inside, keep_pictures, last_but_one
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.artifacts import features_of
 from swerve.store.view import Run
@@ -90,7 +90,7 @@ def test_two_ways_of_failing_are_told_apart(tmp_path: Path) -> None:
     assert {first.way, second.way} == {(1, 2), (2, 2)}
     assert {int(key[-1]) % 2 for key in (first.exemplar.case, second.exemplar.case)} == {0, 1}
     assert first.cases == second.cases == 3
-    assert "way 2 of 2" in second.label
+    assert "failure mode 2 of 2" in second.label
     assert (run.folder / "tables" / "groups.csv").read_text().count("2 of 2") == 1
 
 
@@ -211,6 +211,6 @@ def test_torn_features_are_none(content: bytes, tmp_path: Path) -> None:
 
 
 def test_only_the_worst_of_a_rule_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.run.finding_pictures.LOOKED_INTO", 3)
+    monkeypatch.setattr("swerve.execution.finding_pictures.TRACED", 3)
     run = ran(campaign(Seen()), tmp_path / "run")
     assert features_of(run).keys() == {finding.input_sha[:16] for finding in run.best()[:3]}

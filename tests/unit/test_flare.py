@@ -85,6 +85,7 @@ def test_lamps_make_no_day_and_woods_no_night() -> None:
     assert LensFlare(0.3, 0.2).applies(Case("k", {"camera": Image(wood)})) is None
 
 
+@pytest.mark.usefixtures("rendered_once")
 @pytest.mark.parametrize("sky", ["dusk", "night", "snow-night"])
 def test_nights_of_the_world_are_skipped(sky: str) -> None:
     for name, night in ((sky, True), ("clear", False)):

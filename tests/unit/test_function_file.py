@@ -12,8 +12,8 @@ import pytest
 
 from swerve.config.toml import load_campaign
 from swerve.core.errors import SpecError
-from swerve.run.launch import run_into
-from swerve.run.replay import replay
+from swerve.execution.launch import run_into
+from swerve.execution.replay import replay
 from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem
 

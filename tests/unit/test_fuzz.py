@@ -20,16 +20,15 @@ from swerve.core.errors import InputError, NotApplicable
 from swerve.core.region import distance, inside, outside
 from swerve.core.relation import Status, Verdict
 from swerve.core.values import Boxes3D, PointCloud
+from swerve.execution.engine import run
+from swerve.execution.shrink import Parted
 from swerve.methods.lidar import lidar
 from swerve.report.numbers import numbers_of
-from swerve.run.engine import run
-from swerve.run.shrink import Parted
 from swerve.search.fuzz import Fuzz, FuzzSession, beams, left_of
 from swerve.store.artifacts import shrunk_of
 from swerve.store.view import JOURNAL, Run
 from swerve.testing import MemoryLedger
-from swerve.transformations.offer import OfferPoints
-from swerve.transformations.scatter import PlacePoints
+from swerve.transformations.scatter import OfferPoints, PlacePoints
 from tests.fixture_sweeps import points_of, road, sweep_case
 from tests.quality.test_lidar_identity import ABOVE, BACKGROUND, ROAD, Sound, Sweeps, said, without
 
@@ -70,7 +69,7 @@ def test_placed_points_are_the_very_same(at: list[tuple[float, float, float, flo
         made = offer(case)
     except NotApplicable:
         return
-    again = offer.placed(case)
+    again = offer.to_place_points(case)
     assert isinstance(again, PlacePoints)
     assert points_of(again(case)).tobytes() == points_of(made).tobytes()
 
@@ -116,15 +115,17 @@ def test_offer_reads_back_from_the_journal() -> None:
 def test_bad_offers_are_refused() -> None:
     with pytest.raises(ValueError, match="share"):
         OfferPoints(((0, 0, 0, 1.5),))
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="finite numbers"):
         OfferPoints(((0, 0, math.nan, 0.5),))
     nothing = OfferPoints(())
     case = sweep_case()
     assert points_of(nothing(case)) is points_of(case)
     with pytest.raises(NotApplicable):
-        OfferPoints(((0, 30, 0, 0),)).placed(Case("bare", {"lidar": case.inputs["lidar"]}))
+        OfferPoints(((0, 30, 0, 0),)).to_place_points(Case("bare", {"lidar": case.inputs["lidar"]}))
     with pytest.raises(NotApplicable):
-        OfferPoints(((0, 30, 0, 0),)).placed(Case("empty", {"lidar": PointCloud(np.zeros((0, 4))), "region": road()}))
+        OfferPoints(((0, 30, 0, 0),)).to_place_points(
+            Case("empty", {"lidar": PointCloud(np.zeros((0, 4))), "region": road()})
+        )
 
 
 # --- what is left of an obstacle -----------------------------------------------------------------------------------------
@@ -211,21 +212,21 @@ def searched(given: Campaign) -> tuple[list[Record], FuzzSession]:
 
 def test_one_point_that_is_enough_is_found_for_each() -> None:
     found, session = searched(campaign(Fading(most=1, reach=8.0)))
-    hidden = [siege for siege in session.besieged if siege.hidden is not None]
-    assert len(hidden) == len(session.besieged) == SEARCH.targets
-    assert min(siege.tries for siege in hidden) == 1
-    for siege in hidden:
-        hit = next(item for item in found if item.trial.draw == siege.hidden)
-        assert hit.trial.case == siege.case
+    hidden = [attack for attack in session.targets if attack.hidden is not None]
+    assert len(hidden) == len(session.targets) == SEARCH.targets
+    assert min(attack.tries for attack in hidden) == 1
+    for attack in hidden:
+        hit = next(item for item in found if item.trial.draw == attack.hidden)
+        assert hit.trial.case == attack.case
         assert hit.verdict.status is Status.VIOLATED
-        assert left_of(hit, siege.row) == 0
+        assert left_of(hit, attack.row) == 0
 
 
 def test_breeding_beats_chance() -> None:
     """With as many tries, sets led by the answers hide more than sets drawn anew."""
     bred = [searched(campaign(Fading(), seed=seed))[1] for seed in range(2)]
     chance = [searched(campaign(Fading(), replace(SEARCH, follow="chance"), seed=seed))[1] for seed in range(2)]
-    hidden = [sum(siege.hidden is not None for session in some for siege in session.besieged) for some in (bred, chance)]
+    hidden = [sum(attack.hidden is not None for session in some for attack in session.targets) for some in (bred, chance)]
     assert hidden[0] > hidden[1]
 
 
@@ -239,16 +240,16 @@ def test_search_keeps_to_the_rule_s_number_and_border() -> None:
         assert isinstance(item.change, OfferPoints)
         assert (len(item.change.at), item.change.near) == (8, 2.0)
         assert 1 <= item.facts["added"] <= 8  # type: ignore[operator]
-        placed = item.change.placed(Sweeps(3)[item.trial.case])
+        placed = item.change.to_place_points(Sweeps(3)[item.trial.case])
         assert (distance(ROAD, np.array(placed.at)[:, :2]) <= 2).all()
 
 
 def test_sound_system_is_searched_in_vain() -> None:
     found, session = searched(campaign(Sound()))
     assert {item.verdict.status for item in found} <= {Status.HELD, Status.SKIPPED}
-    assert all(siege.hidden is None for siege in session.scouted)
-    assert all(siege.tries == SEARCH.tries for siege in session.besieged)
-    assert sum(siege.tries for siege in session.scouted) == len(found)
+    assert all(attack.hidden is None for attack in session.candidates)
+    assert all(attack.tries == SEARCH.tries for attack in session.targets)
+    assert sum(attack.tries for attack in session.candidates) == len(found)
 
 
 def test_weakest_are_scouted_first() -> None:
@@ -261,13 +262,13 @@ def test_weakest_are_scouted_first() -> None:
         for key in keys
     }
     session = SEARCH.start(Plan(keys, campaign(Sound()).rules, 0, seen, 8))
-    assert [(siege.case, siege.row, siege.score) for siege in session.scouted] == [
+    assert [(attack.case, attack.row, attack.score) for attack in session.candidates] == [
         *(("a", 1, 0.2), ("b", 0, 0.3), ("a", 2, 0.5), ("b", 1, 0.8)),
     ]
-    for trial, siege in zip(session.ask(), session.scouted, strict=True):
-        assert trial.case == siege.case
+    for trial, attack in zip(session.ask(), session.candidates, strict=True):
+        assert trial.case == attack.case
         assert isinstance(trial.change, OfferPoints)
-        away = np.array(trial.change.at)[:, :2] - siege.box[:2]
+        away = np.array(trial.change.at)[:, :2] - attack.box[:2]
         assert (np.hypot(*away.T) <= SEARCH.reach + 1e-4).all()
 
 
@@ -277,7 +278,7 @@ def test_fewer_beams_make_weaker() -> None:
     assert beams(Boxes3D(np.array(rows, float), ("car",) * 4)).tolist() == [0.09, 0.0225, 0.045, 2.0]
     far = Observation("a", "", said=(boxes((10, 0, 0.5), (40, 0, 0.6)),))
     session = SEARCH.start(Plan(["a"], campaign(Sound()).rules, 0, {"a": far}, 8))
-    assert [siege.row for siege in session.scouted] == [1, 0]
+    assert [attack.row for attack in session.candidates] == [1, 0]
 
 
 def test_what_no_label_knows_is_left_alone() -> None:
@@ -286,21 +287,21 @@ def test_what_no_label_knows_is_left_alone() -> None:
     seen = {"a": Observation("a", "", truth=(truth,), said=(said_boxes,))}
     for known, rows in ((True, [1]), (False, [0, 1])):
         session = replace(SEARCH, known=known).start(Plan(["a"], campaign(Sound()).rules, 0, seen, 8))
-        assert sorted(siege.row for siege in session.scouted) == rows
+        assert sorted(attack.row for attack in session.candidates) == rows
 
 
 def test_obstacle_without_care_is_nobody_s_target() -> None:
     careless = replace(boxes((5, 0, 0.1), (15, 0, 0.9)), care=np.array([False, True]))
     session = SEARCH.start(Plan(["a"], campaign(Sound()).rules, 0, {"a": Observation("a", "", said=(careless,))}, 8))
-    assert [siege.row for siege in session.scouted] == [1]
+    assert [attack.row for attack in session.candidates] == [1]
 
 
 def test_those_nearest_to_a_loss_are_besieged() -> None:
     _, session = searched(campaign(Fading(), replace(SEARCH, targets=2, tries=1), cases=5))
-    judged = [siege for siege in session.scouted if siege.sets]
-    worst = sorted(siege.left for siege in judged)[:2]
-    assert [siege.left for siege in session.besieged] == worst
-    assert all(siege.tries == 1 for siege in session.scouted)
+    judged = [attack for attack in session.candidates if attack.sets]
+    worst = sorted(attack.left for attack in judged)[:2]
+    assert [attack.left for attack in session.targets] == worst
+    assert all(attack.tries == 1 for attack in session.candidates)
 
 
 def test_same_seed_same_search_and_another_seed_another() -> None:
@@ -312,14 +313,14 @@ def test_same_seed_same_search_and_another_seed_another() -> None:
     "wrong", [{"points": 0}, {"reach": 0.0}, {"reach": math.inf}, {"tries": True}, {"width": 0}, {"follow": "luck"}]
 )
 def test_wrong_numbers_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
         Fuzz(**wrong)  # type: ignore[arg-type]
 
 
 def test_search_wants_one_rule_and_boxes() -> None:
-    with pytest.raises(InputError, match="one rule"):
+    with pytest.raises(InputError, match="exactly one rule"):
         run(lidar(Sweeps(1), Sound(), search=Fuzz()), MemoryLedger())
-    with pytest.raises(InputError, match="hides 3-D boxes"):
+    with pytest.raises(InputError, match="answers with 3-D boxes"):
         Fuzz().start(Plan(["a"], campaign(Sound()).rules, 0, {"a": Observation("a", "")}, 8))
 
 
@@ -355,7 +356,7 @@ def test_fewest_points_of_a_find_are_as_many_as_it_takes(tmp_path: Path) -> None
     told = numbers_of(Run(folder))
     assert not told.overall.sampled  # an adaptive search is no sample: no interval anywhere
     assert told.headline.endswith(
-        "judged trials violated their rule; the search chose them by what it was told, so this is no rate."
+        "judged trials violated their rule; the search adapted to earlier results, so this is not a failure rate."
     )
     assert main(["report", str(folder)]) == 0
     assert "Wilson" not in (folder / "report" / "index.html").read_text()

@@ -25,13 +25,13 @@ from swerve.core.system import Answer, System
 from swerve.core.transformation import Chain
 from swerve.coverage.bits import Bits
 from swerve.coverage.meter import Meter, bits_of
+from swerve.execution.engine import run
+from swerve.execution.launch import run_into
 from swerve.relations.gates import MaxFill
 from swerve.relations.steering import same_angle
 from swerve.report.html import write_report
 from swerve.report.numbers import reached_of
 from swerve.report.terminal import print_summary
-from swerve.run.engine import run
-from swerve.run.launch import run_into
 from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
 from swerve.store.view import Run
@@ -307,21 +307,21 @@ def test_an_image_that_never_fails_ends_with_the_budget() -> None:
 def test_bad_numbers_and_missing_parts_are_refused() -> None:
     for wrong, why in (
         ({"reading": "book"}, "reading must be 'paper' or 'code'"),
-        ({"script": "01"}, "script is for follow = 'script'"),
-        ({"follow": "script"}, "script is for follow = 'script'"),
-        ({"follow": "script", "script": "012"}, "made of 1 and 0"),
+        ({"script": "01"}, "follow = 'script' needs `script`"),
+        ({"follow": "script"}, "follow = 'script' needs `script`"),
+        ({"follow": "script", "script": "012"}, "a string of 1 and 0"),
         ({"follow": "luck"}, "follow must be"),
         ({"seeds": "none"}, "seeds must be"),
         ({"tries": 0}, "tries must be a whole number of at least 1"),
         ({"depth": 1}, "depth must be"),
-        ({"chance": 1.0}, "chance must be from 0 to below 1"),
-        ({"follow": "chance"}, "give it a budget"),
+        ({"chance": 1.0}, "chance must be at least 0 and below 1"),
+        ({"follow": "chance"}, "a random search needs `budget`"),
     ):
-        with pytest.raises(InputError, match=why):
+        with pytest.raises(ValueError, match=why):
             Greedy(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"say which criteria in \[coverage\]"):
+    with pytest.raises(InputError, match=r"needs coverage: give its criteria in \[coverage\]"):
         Greedy().start(Plan(("a",), (RULE,), 0, {}, 1))
-    with pytest.raises(InputError, match="wants one rule"):
+    with pytest.raises(InputError, match="needs exactly one rule"):
         Greedy().start(Plan(("a",), (RULE, RULE), 0, {}, 1, Numbers()))
 
 
@@ -420,7 +420,11 @@ def test_guided_run_tells_coverage_layers_and_that_it_had_no_rival(tmp_path: Pat
     print_summary(done, console)
     printed = console.file.getvalue()  # type: ignore[attr-defined]
     page = write_report(done).read_text()
-    for text in (line, "No rival was run: this says nothing of guidance.", "20 neurons are counted: 0 6, 3 12, 5 2"):
+    for text in (
+        line,
+        "No other search was run for comparison, so this does not show a benefit of guidance.",
+        "20 neurons are measured: 0 6, 3 12, 5 2",
+    ):
         assert text in printed
         assert text in page
 
@@ -429,7 +433,7 @@ def test_run_led_by_chance_or_without_coverage_tells_of_no_guidance(tmp_path: Pa
     run_into(Loaded(campaign(follow="chance", budget=9), tmp_path), tmp_path / "chance", force=True)
     reached = reached_of(Run(tmp_path / "chance"))
     assert reached
-    (line,) = reached.told
+    (line,) = reached.sentences
     assert line.endswith("of 20 neurons")
     plain = replace(campaign(), coverage=None, search=Sweep(1))
     run_into(Loaded(plain, tmp_path), tmp_path / "plain", force=True)

@@ -16,7 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swerve.analysis import groups as module
-from swerve.analysis.groups import CHANGED, FLAWS, family, groups, smallest_words, sorter, symptom, ways, worth_keeping
+from swerve.analysis.groups import (
+    CHANGED,
+    FLAWS,
+    failure_modes,
+    family,
+    groups,
+    smallest_words,
+    sorter,
+    symptom,
+    worth_keeping,
+)
 from swerve.analysis.tables import write_groups
 from swerve.core.case import Case
 from swerve.core.encode import encode, encode_change
@@ -257,25 +267,25 @@ def places(found: Sequence[Sequence[Finding]]) -> list[list[int]]:
 
 def test_opposite_moves_are_two_ways() -> None:
     features = towards(0, 180, 5, 176, 355, 3)
-    assert places(ways(inside(6), features)) == [[0, 2, 4, 5], [1, 3]]
+    assert places(failure_modes(inside(6), features)) == [[0, 2, 4, 5], [1, 3]]
 
 
 @pytest.mark.parametrize(("angle", "count"), [(55.0, 1), (65.0, 2)])
 def test_sixty_degrees_are_apart(angle: float, count: int) -> None:
-    assert len(ways(inside(4), towards(0, 0, angle, angle))) == count
+    assert len(failure_modes(inside(4), towards(0, 0, angle, angle))) == count
 
 
 def test_way_of_one_case_is_none() -> None:
-    assert places(ways(inside(5), towards(0, 0, 180, 0, 0))) == [[0, 1, 2, 3, 4]]
+    assert places(failure_modes(inside(5), towards(0, 0, 180, 0, 0))) == [[0, 1, 2, 3, 4]]
     three = towards(0, 0, 180, 180, 90)
-    assert places(ways(inside(5), three)) == [[0, 1, 4], [2, 3]]
+    assert places(failure_modes(inside(5), three)) == [[0, 1, 4], [2, 3]]
 
 
 def test_ways_do_not_depend_on_the_order() -> None:
     features = towards(*(rng_for("angles").uniform(0, 360, 24)))
     findings = inside(24)
     shuffled = [findings[place] for place in rng_for("order").permutation(24)]
-    assert places(ways(shuffled, features)) == places(ways(findings, features))
+    assert places(failure_modes(shuffled, features)) == places(failure_modes(findings, features))
 
 
 def test_what_nobody_looked_into_stays_with_the_largest_way(tmp_path: Path) -> None:
@@ -284,8 +294,8 @@ def test_what_nobody_looked_into_stays_with_the_largest_way(tmp_path: Path) -> N
     moved = zip(records, (0, 3, 180, 178, 1), strict=False)
     features = {record.input_sha[:16]: towards(angle)[digits(0)] for record, angle in moved}
     first, second = groups(run, features)
-    assert (first.label, first.findings, first.exemplar.case) == ("rotate, further left (way 1 of 2)", 5, "c6")
-    assert (second.label, second.findings, second.exemplar.case) == ("rotate, further left (way 2 of 2)", 2, "c3")
+    assert (first.label, first.findings, first.exemplar.case) == ("rotate, further left (failure mode 1 of 2)", 5, "c6")
+    assert (second.label, second.findings, second.exemplar.case) == ("rotate, further left (failure mode 2 of 2)", 2, "c3")
     place = sorter(run, [first, second])
     assert [place(item).number for item in run.findings()] == [1, 1, 2, 2, 1, 1, 1]
     assert [group.label for group in groups(run)] == ["rotate, further left"]
@@ -333,7 +343,7 @@ def test_smallest_change_that_fails_otherwise_says_so(tmp_path: Path) -> None:
     (finding,) = run.findings()
     assert smallest_words(run, finding) == ""
     write_shrunk(run, finding.id, Rotate(2.0), -7.0)
-    assert smallest_words(run, finding).endswith("holds at 1°; there the answer is further right")
+    assert smallest_words(run, finding).endswith("holds at 1°; with this change the answer is further right")
     (run.folder / "shrunk" / f"{finding.id}.json").write_text("{")
     assert smallest_words(run, finding) == ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,19 +17,19 @@ from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign
 from swerve.core.case import Case, Source
 from swerve.core.errors import InputError, UnreadableCase
-from swerve.core.relation import Pair, Rule, Status, Verdict
+from swerve.core.relation import Pair, Relation, Rule, Status, Verdict
 from swerve.core.space import Over, Range
 from swerve.core.system import Answer
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, find
+from swerve.execution.check import Health, Level, examine
+from swerve.execution.engine import observe, run
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.launch import run_into
 from swerve.methods.lidar import lidar
-from swerve.relations.boxes import same_boxes
+from swerve.relations.boxes import right_boxes, same_boxes
 from swerve.relations.sets import Superset
 from swerve.relations.steering import Decrease, lambda_mse, same_angle
-from swerve.run.check import Health, Level, examine
-from swerve.run.engine import observe
-from swerve.run.executors.in_process import InProcess
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.store.view import Run
@@ -90,7 +90,7 @@ def test_sound_campaign_has_no_concern() -> None:
 def test_constant_system_is_refused() -> None:
     health = health_of(campaign(system=FunctionSystem(lambda case: Steering(0.0), "still")))
     assert named(health)["constant answers"] is Level.REFUSAL
-    with pytest.raises(InputError, match=r"says the same of all 24 cases.*--force"):
+    with pytest.raises(InputError, match=r"gives the same answer to all 24 cases.*--force"):
         health.refuse()
 
 
@@ -122,7 +122,7 @@ def test_constant_system_is_warned_of_on_few_cases(cases: int, kind: type[Functi
     still = kind(lambda case: Steering(0.0), "still")
     health = health_of(campaign(source=FakeSource(cases), system=still))
     assert named(health)["constant answers"] is Level.WARNING
-    assert f"the same of all {cases} cases and of the follow-ups tried" in health.concerns[0].why
+    assert f"the same answer to all {cases} cases and to the follow-ups tried" in health.concerns[0].why
     assert named(health_of(campaign(source=FakeSource(cases)))) == {}
     twice = Rule("twice", Unchanged(), same_angle(1))
     assert named(health_of(campaign(source=FakeSource(cases), system=still, rules=(twice,)))) == {}
@@ -151,7 +151,7 @@ def test_noise_beyond_a_rule_is_refused() -> None:
     tight = Rule("tight", BRIGHTER.change, same_angle(0.5))
     health = health_of(campaign(system=Noisy(2.0), rules=(BRIGHTER, tight)))
     assert named(health)["noise"] is Level.REFUSAL
-    assert "enough to violate 'tight' with no change" in health.concerns[0].why
+    assert "enough to violate 'tight' without any change" in health.concerns[0].why
 
 
 def test_rule_already_broken_is_no_noise() -> None:
@@ -216,7 +216,7 @@ def test_detector_that_sees_nothing_is_refused() -> None:
     blind = FunctionSystem(lambda case: Boxes2D(np.zeros((0, 4)), ()), "blind")
     health = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS,)))
     assert named(health) == {"constant answers": Level.WARNING, "nobody there": Level.REFUSAL}
-    with pytest.raises(InputError, match=r"no object is seen, or none in the region, in 2 of 2 cases: .*--force"):
+    with pytest.raises(InputError, match=r"no object is detected, or none in the region, in 2 of 2 cases, so.*--force"):
         health.refuse()
     besides = replace(NO_LOSS, name="same", expect=same_boxes())  # may find what is seen on follow-ups alone
     some = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS, besides)))
@@ -228,7 +228,7 @@ def test_cases_without_an_object_are_counted() -> None:
     (concern,) = (one for one in health.concerns if one.name == "nobody there")
     looked = [FakeSource(24)[f"{key}"] for key in FakeSource(24).keys()]
     seen = [bool(Seldom()._count(looked[place])) for place in np.unique(np.linspace(0, 23, 16).astype(int))]
-    assert concern.why == f"no object is seen, or none in the region, in {seen.count(False)} of 16 cases looked at"
+    assert concern.why == f"no object is detected, or none in the region, in {seen.count(False)} of 16 cases checked"
     assert 0 < seen.count(False) < 16
     assert concern.level is (Level.WARNING if seen.count(False) > 8 else Level.NOTE)
 
@@ -258,7 +258,7 @@ def test_obstacles_beside_the_region_are_nobody_to_lose(until: int, level: Level
     health = health_of(lidar(Sweeps(40), Beside(until), n=10))
     (concern,) = (one for one in health.concerns if one.name == "nobody there")
     assert concern.level is level
-    assert ("in 40 of 40 cases: " in concern.why) == (level is Level.REFUSAL)
+    assert ("in 40 of 40 cases, so" in concern.why) == (level is Level.REFUSAL)
 
 
 def test_few_labels_tell_no_sign() -> None:
@@ -270,7 +270,7 @@ def test_change_without_effect_is_named() -> None:
     source = FakeSource(24, width=100, height=100)
     health = health_of(campaign(source=source, system=_stepped, rules=(turned, BRIGHTER)))
     assert named(health) == {"no effect": Level.WARNING}
-    told = re.escape("rule 'turned': 12 changes such as Rotate(") + r".* leave what the system says as it is"
+    told = re.escape("rule 'turned': 12 changes such as Rotate(") + r".* leave the system's answer unchanged"
     assert re.fullmatch(told, health.concerns[0].why)
 
 
@@ -282,7 +282,7 @@ def test_changes_that_a_system_sees_nothing_of_are_refused() -> None:
     coarse = Coarse(_stepped.function, "coarse")
     health = health_of(campaign(**parts, system=coarse))
     assert named(health) == {"no effect": Level.WARNING, "nothing to find": Level.REFUSAL}
-    assert "leave what the system sees and says as it is" in health.refusals[0].why
+    assert "leave the system's input and answer unchanged" in health.refusals[0].why
     wrong = replace(turned, expect=AngleOff(5.0))
     assert named(health_of(campaign(**{**parts, "rules": (wrong,)}, system=coarse))) == {"no effect": Level.WARNING}
 
@@ -375,7 +375,7 @@ def test_same_pictures_are_told_and_kept_apart(tmp_path: Path) -> None:
     asked = campaign(source=Doubled(1000), search=Sweep(1))
     health = health_of(asked)
     assert [(item.level, item.why) for item in health.concerns] == [
-        (Level.NOTE, "500 inputs are there more than once; first: fake-00000 and fake-00001")
+        (Level.NOTE, "500 inputs occur more than once; first: fake-00000 and fake-00001")
     ]
     summary = run_into(Loaded(asked, Path("/")), tmp_path / "run")
     ids = [finding.id for finding in Run(tmp_path / "run").findings()]
@@ -383,7 +383,7 @@ def test_same_pictures_are_told_and_kept_apart(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.run.check.shutil.disk_usage", lambda path: _Usage(free=1000))
+    monkeypatch.setattr("swerve.execution.check.shutil.disk_usage", lambda path: _Usage(free=1000))
     health = health_of(campaign(), tmp_path / "not" / "there")
     assert named(health) == {"disk": Level.REFUSAL}
 
@@ -457,7 +457,7 @@ def test_run_tells_what_check_tells(tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     for _ in range(2):  # the second time nothing is left to do
         assert main([*words, "--force"]) in (0, 1)
-        assert "\nrefusal: sign: were the answers turned round" in capsys.readouterr().out
+        assert "\nrefusal: sign: if the answers were with the other sign" in capsys.readouterr().out
 
 
 def test_check_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -539,3 +539,66 @@ def test_concerns_about_a_rule_name_it() -> None:
     assert health.without_effect(BRIGHTER.name) is None
     sick = health_of(campaign(system=FakeSystem(gain=-1.0)))
     assert all(concern.keys() == {"name", "level", "why"} for concern in sick.as_dict()["concerns"])
+
+
+@dataclass(frozen=True)
+class Batchwise:
+    """Steers by brightness, and by the batch: its size, the place in it, or its mean."""
+
+    by: str
+    much: float = 0.4
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        alone = [answer[0].degrees for answer in FakeSystem(bias=1.0)(cases)]  # type: ignore[attr-defined]
+        more = {"size": [len(cases)] * len(cases), "place": range(len(cases)), "mean": [float(np.mean(alone))] * len(cases)}
+        return [(Steering(angle + self.much * extra),) for angle, extra in zip(alone, more[self.by], strict=True)]
+
+    def fingerprint(self) -> str:
+        return f"batchwise {self.by} {self.much}"
+
+
+@pytest.mark.parametrize("by", ["size", "place", "mean"])
+def test_answers_that_depend_on_the_batch_are_refused(by: str) -> None:
+    """R71."""
+    health = health_of(campaign(system=Batchwise(by)))
+    (why,) = [concern.why for concern in health.refusals]
+    assert re.search(r"answers \d+ of \d+ times differently \(up to [\d.]+°\): answers must not depend", why)
+    assert "batch" not in named(health_of(campaign(system=Batchwise(by), inference_batch=1)))
+    assert "batch" not in named(health_of(campaign(system=Batchwise(by, much=1e-8))))
+
+
+@pytest.mark.parametrize("cases", [1, 2, 3])
+def test_few_cases_are_enough_to_see_the_batch(cases: int) -> None:
+    assert "batch" in named(health_of(campaign(source=FakeSource(cases), system=Batchwise("size"))))
+    assert "batch" not in named(health_of(campaign(source=FakeSource(cases))))
+
+
+def test_noise_is_not_taken_for_the_batch() -> None:
+    assert "batch" not in named(health_of(campaign(system=Noisy(0.5))))
+
+
+@dataclass(frozen=True)
+class Labelled(FakeSource):
+    """Pictures with a labelled box."""
+
+    def __getitem__(self, key: str) -> Case:
+        return replace(super().__getitem__(key), truth=(Boxes2D(np.array([[2, 2, 9, 9]]), ("Car",)),))
+
+
+def one_box(case: Case) -> Boxes2D:
+    level = brightness(pixels_of(case))
+    return Boxes2D(np.array([[2, 2, 9 + level / 50, 9]]), ("car",), np.array([0.9]))
+
+
+@pytest.mark.parametrize("expect", [same_boxes, right_boxes])
+def test_kinds_that_no_label_has_are_refused_unless_any_will_do(expect: Callable[..., Relation]) -> None:
+    """R74: 'Car' and 'car' are two kinds."""
+    given = campaign(source=Labelled(24), system=FunctionSystem(one_box, "boxes"))
+    strict = Rule("brighter", Over(Brighten, beta=Range(5, 40)), expect(0.5))
+    loose = Rule("brighter", Over(Brighten, beta=Range(5, 40)), expect(0.5, kinds="any") & expect(0.4, kinds="any"))
+    (why,) = [one.why for one in health_of(replace(given, rules=(strict,))).refusals if one.name == "kinds"]
+    assert "the labels have 'Car', the system answers 'car'" in why
+    assert "kinds = \"any\" in the relation of rule 'brighter'" in why
+    assert "kinds" not in named(health_of(replace(given, rules=(loose,))))
+    counts = run(replace(given, rules=(loose,)), MemoryLedger()).as_dict()
+    assert counts["held"] == counts["rules"]["brighter"]["trials"] - counts["skipped"]

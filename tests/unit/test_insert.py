@@ -18,7 +18,7 @@ from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Boxes3D, Image, PointCloud, Region, Steering
 from swerve.relations.sets import Superset
 from swerve.testing import FakeSystem, TransformationContract
-from swerve.transformations.insert import FEWEST, NOISE, STREET, Insertions, InsertObject, ground_at
+from swerve.transformations.insert import DEFAULT_GROUND, MIN_RETURNS, NOISE, Insertions, InsertObject, ground_at
 from swerve.transformations.solids import LIBRARY, Block, Ellipsoid, Object, Shape, SolidPart
 from tests.fixture_sweeps import points_of
 
@@ -34,7 +34,7 @@ def beams() -> Array:
     return np.stack([part.ravel() for part in parts], axis=1)
 
 
-def street(walls: dict[tuple[float, float], float] | None = None, ground: float = STREET) -> Array:
+def street(walls: dict[tuple[float, float], float] | None = None, ground: float = DEFAULT_GROUND) -> Array:
     """A level street within a round wall 40 m away; `walls`: nearer ones, as metres by the degrees they stand between."""
     ways = beams()
     with np.errstate(divide="ignore"):
@@ -47,7 +47,9 @@ def street(walls: dict[tuple[float, float], float] | None = None, ground: float 
     return np.column_stack([ways * metres[:, None], np.full(len(ways), 0.2)]).astype(np.float32)
 
 
-def scene(walls: dict[tuple[float, float], float] | None = None, *boxes: tuple[float, ...], ground: float = STREET) -> Case:
+def scene(
+    walls: dict[tuple[float, float], float] | None = None, *boxes: tuple[float, ...], ground: float = DEFAULT_GROUND
+) -> Case:
     truth = Boxes3D(np.array(boxes, float).reshape(-1, 7), ("car",) * len(boxes))
     return Case("street", {"lidar": PointCloud(street(walls, ground))}, (truth,))
 
@@ -106,7 +108,7 @@ def test_beam_ends_on_the_surface(name: str, angle: float, far: float, up: float
     eye = np.array([far * np.cos(angle), far * np.sin(angle), up])
     way = np.array([aim[0], aim[1], aim[2] + 1]) - eye
     way /= np.linalg.norm(way)
-    metres = shape.met(eye, way[None])[0]
+    metres = shape.intersect(eye, way[None])[0]
     steps = np.arange(0, far + 5, 0.001)
     within = np.flatnonzero(holds(shape, eye + steps[:, None] * way))
     if len(within) > 3:  # fewer are a graze that rounding decides
@@ -117,12 +119,12 @@ def test_beam_ends_on_the_surface(name: str, angle: float, far: float, up: float
 
 def test_beam_the_other_way_meets_nothing() -> None:
     for shape in SHAPES.values():
-        assert not np.isfinite(shape.met(np.array([9.0, 0, 1]), np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]]))).any()
+        assert not np.isfinite(shape.intersect(np.array([9.0, 0, 1]), np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]]))).any()
 
 
 def test_nearest_part_is_met_first() -> None:
     pair = Object("pair", (SolidPart(Ellipsoid((0, 0, 1), (1, 1, 1)), 0.3), SolidPart(Ellipsoid((3, 0, 1), (1, 1, 1)), 0.7)))
-    metres, shine = pair.met(np.array([10.0, 0, 1]), np.array([[-1.0, 0, 0]]))
+    metres, shine = pair.intersect(np.array([10.0, 0, 1]), np.array([[-1.0, 0, 0]]))
     assert (metres[0], shine[0]) == (6.0, 0.7)
 
 
@@ -141,7 +143,7 @@ def test_objects_stand_on_the_ground_about_their_middle(kind: str, seed: int) ->
 
 @pytest.mark.parametrize("kind", LIBRARY)
 def test_points_lie_on_the_object(kind: str) -> None:
-    case, change = scene(), InsertObject(kind, 12, 5, 40, 3, ground=STREET)
+    case, change = scene(), InsertObject(kind, 12, 5, 40, 3, ground=DEFAULT_GROUND)
     took = moved(change, case)
     x, y, z, *size, yaw = change.box
     own = points_of(change(case))[took, :3] - (x, y, z)
@@ -154,7 +156,7 @@ def test_points_lie_on_the_object(kind: str) -> None:
 
 
 def test_what_stands_behind_is_hidden_and_all_else_stays() -> None:
-    case, change = scene(), InsertObject("car", 12, 0, ground=STREET)
+    case, change = scene(), InsertObject("car", 12, 0, ground=DEFAULT_GROUND)
     before, after, took = points_of(case), points_of(change(case)), moved(change, case)
     np.testing.assert_array_equal(after[~took], before[~took])
     ways = [rows[:, :3] / np.linalg.norm(rows[:, :3], axis=1)[:, None] for rows in (before[took], after[took])]
@@ -170,13 +172,13 @@ def test_what_stands_behind_is_hidden_and_all_else_stays() -> None:
 def test_behind_a_wall_nothing_appears() -> None:
     case, change = scene({(-60, 60): 8.0}), InsertObject("car", 15, 0)
     assert change.map(case.inputs["lidar"]) is case.inputs["lidar"]
-    assert change.applies(case) == f"only 0 beams reach the car, of {FEWEST} that it takes"
+    assert change.applies(case) == f"only 0 beams hit the car, and at least {MIN_RETURNS} are needed"
     with pytest.raises(NotApplicable, match="only 0 beams"):
         change(case)
 
 
 def test_half_behind_a_wall_half_is_seen() -> None:
-    change = InsertObject("car", 15, 0, 90, ground=STREET)  # broadside, from -8 to 8 degrees
+    change = InsertObject("car", 15, 0, 90, ground=DEFAULT_GROUND)  # broadside, from -8 to 8 degrees
     whole, half = (moved(change, scene(walls)).sum() for walls in (None, {(0.0, 60.0): 8.0}))
     assert half == pytest.approx(whole / 2, rel=0.2)  # its cabin is not in the middle
     seen = points_of(change(scene({(0.0, 60.0): 8.0})))[moved(change, scene({(0.0, 60.0): 8.0}))]
@@ -185,7 +187,7 @@ def test_half_behind_a_wall_half_is_seen() -> None:
 
 def test_points_are_as_dense_as_the_beams() -> None:
     """Twice as far, a quarter of the beams meet it."""
-    near, far = (moved(InsertObject("cyclist", x, 0, 90, ground=STREET), scene()).sum() for x in (8.0, 16.0))
+    near, far = (moved(InsertObject("cyclist", x, 0, 90, ground=DEFAULT_GROUND), scene()).sum() for x in (8.0, 16.0))
     assert near / far == pytest.approx(4, rel=0.15)
 
 
@@ -194,7 +196,7 @@ def test_points_are_as_dense_as_the_beams() -> None:
 def test_beams_end_where_they_first_meet_something(angle: float, far: float, yaw: float, seed: int, kind: str) -> None:
     """Everywhere and however turned: each beam ends on the object, nearer than it did, or where it did."""
     x, y = far * np.cos(np.radians(angle)), far * np.sin(np.radians(angle))
-    sweep, change = PointCloud(street()), InsertObject(kind, x, y, yaw, seed, ground=STREET)
+    sweep, change = PointCloud(street()), InsertObject(kind, x, y, yaw, seed, ground=DEFAULT_GROUND)
     made = change.map(sweep).xyzi
     before, after = (np.linalg.norm(rows[:, :3], axis=1) for rows in (sweep.xyzi, made))
     assert (after <= before + 6 * NOISE).all()
@@ -205,8 +207,10 @@ def test_beams_end_where_they_first_meet_something(angle: float, far: float, yaw
 def test_turned_scene_and_turned_object_agree() -> None:
     """Turned by a whole number of columns about the sensor, the same beams meet it."""
     step = 360 / COLUMNS * 100
-    ahead = InsertObject("car", 12, 0, 20, 7, ground=STREET)
-    aside = InsertObject("car", 12 * np.cos(np.radians(step)), 12 * np.sin(np.radians(step)), 20 + step, 7, ground=STREET)
+    ahead = InsertObject("car", 12, 0, 20, 7, ground=DEFAULT_GROUND)
+    aside = InsertObject(
+        "car", 12 * np.cos(np.radians(step)), 12 * np.sin(np.radians(step)), 20 + step, 7, ground=DEFAULT_GROUND
+    )
     counts = [moved(change, scene()).reshape(64, COLUMNS).sum(axis=1) for change in (ahead, aside)]
     assert np.abs(counts[0] - counts[1]).max() <= 1  # beams that graze it
 
@@ -276,13 +280,13 @@ def test_ground_is_taken_from_the_sweep(ground: float) -> None:
 
 
 def test_ground_is_the_street_where_nothing_is_seen() -> None:
-    assert ground_at(PointCloud(np.zeros((0, 4), np.float32)), 10, 0) == STREET
-    assert ground_at(PointCloud(street(ground=-1.6)), 500, 500) == STREET
+    assert ground_at(PointCloud(np.zeros((0, 4), np.float32)), 10, 0) == DEFAULT_GROUND
+    assert ground_at(PointCloud(street(ground=-1.6)), 500, 500) == DEFAULT_GROUND
 
 
 def test_taken_place_is_refused() -> None:
     case = scene({(-4.0, 4.0): 12.0})
-    with pytest.raises(NotApplicable, match=r"something stands where the car would: \d+ points"):
+    with pytest.raises(NotApplicable, match=r"the place of the car is taken: \d+ points"):
         InsertObject("car", 12, 0)(case)
     with pytest.raises(NotApplicable, match="less than 2 m from the sensor"):
         InsertObject("car", 3, 0)(case)
@@ -306,11 +310,11 @@ def test_proposals_can_be_made() -> None:
 def test_it_stands_wholly_in_the_region(y: float, stands: bool) -> None:
     road = Region((np.array([[-30.0, -6], [30, -6], [30, 6], [-30, 6]]),))
     why = InsertObject("car", 12, y).applies(Case("k", {"lidar": PointCloud(street()), "region": road}))
-    assert why is None if stands else "wholly inside the region" in str(why)
+    assert why is None if stands else "fully inside the region" in str(why)
 
 
 def test_no_place_is_told() -> None:
-    with pytest.raises(NotApplicable, match="no place to stand for a car in 10 tries"):
+    with pytest.raises(NotApplicable, match="found no free place for a car in 10 tries"):
         Insertions(("car",), tries=10).propose(scene({(-180.0, 180.0): 3.0}), np.random.default_rng(0), FakeSystem())
     with pytest.raises(NotApplicable, match="no point cloud"):
         Insertions().propose(Case("k", {}), np.random.default_rng(0), FakeSystem())
@@ -321,7 +325,7 @@ def test_no_place_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("given", "why"),
-    [({"kind": "cra"}, "did you mean 'car'"), ({"x": np.nan}, "x must be a number"), ({"yaw": "left"}, "yaw must be")],
+    [({"kind": "cra"}, "did you mean 'car'"), ({"x": np.nan}, "x must be a finite"), ({"yaw": "left"}, "yaw must be")],
 )
 def test_bad_numbers_are_refused(given: dict[str, object], why: str) -> None:
     with pytest.raises(ValueError, match=why):
@@ -330,7 +334,7 @@ def test_bad_numbers_are_refused(given: dict[str, object], why: str) -> None:
 
 @pytest.mark.parametrize("given", [{"kinds": ()}, {"kinds": ("bus",)}, {"near": 50.0}, {"tries": 0}])
 def test_bad_spaces_are_refused(given: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"insertions need|kind cannot be"):
+    with pytest.raises(ValueError, match=r"insertions needs|kind cannot be"):
         Insertions(**given)  # type: ignore[arg-type]
 
 

@@ -15,9 +15,9 @@ from swerve.core.campaign import Campaign
 from swerve.core.errors import StoreError
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
+from swerve.execution.finding_pictures import AHEAD, _in_order, keep_pictures
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
-from swerve.run.finding_pictures import AHEAD, _in_order, keep_pictures
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.artifacts import FINDINGS
 from swerve.store.view import Run
@@ -61,7 +61,7 @@ def test_another_input_than_before_is_told(tmp_path: Path, threads: int) -> None
     run = finished(tmp_path / "a")
     best = [replace(finding, input_sha=f"{number:064x}") for number, finding in enumerate(run.best())]
     before = kept(run)
-    with pytest.raises(StoreError, match="made another input than before"):
+    with pytest.raises(StoreError, match="made another input than in the run"):
         keep_pictures(run, BRIGHTER, best, threads=threads)
     assert kept(run) == before
 

@@ -11,16 +11,16 @@ from swerve.config.toml import Builder
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.values import Array, Image
+from swerve.systems.decoders import SteeringDecoder
 from swerve.systems.keras import Keras, KerasEngine
 from swerve.systems.keras_structure import keras_library
-from swerve.systems.passes import INPUT
-from swerve.systems.saying import SaySteering
+from swerve.systems.network import INPUT
 from swerve.systems.steps import Divide
 from tests.unit.test_keras_files import HERE, batch, numbers, small, written
 
 keras = keras_library()
 layers = keras.layers
-SAY = (SaySteering(unit="degrees", positive="left", kind="wheel", index=0),)
+SAY = (SteeringDecoder(unit="degrees", positive="left", kind="wheel", index=0),)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -184,30 +184,30 @@ def test_fingerprint_follows_the_files(tmp_path):
 
 @pytest.mark.parametrize("given", [{}, {"structure": HERE}, {"model": HERE, "weights": HERE}, {"model": HERE, "net": small}])
 def test_one_way_must_be_chosen(given):
-    with pytest.raises(InputError, match="give one of the three"):
+    with pytest.raises(InputError, match="exactly one of: model; structure with weights; net"):
         system(**given)
 
 
 def test_factory_must_make_a_model():
-    with pytest.raises(InputError, match="must return a Keras model, it returned dict"):
+    with pytest.raises(InputError, match="must return a Keras model, got dict"):
         system(net=dict)
 
 
 def test_two_inputs_are_refused():
     ends = [keras.Input((3,)), keras.Input((3,))]
-    with pytest.raises(InputError, match="takes 2 inputs, expected one"):
+    with pytest.raises(InputError, match="the network must have one input, it has 2"):
         KerasEngine(keras.Model(ends, layers.Add()(ends)))
 
 
 def test_other_backends_are_refused(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with pytest.raises(EnvironmentFault, match="Keras runs on jax here; set KERAS_BACKEND=torch before it is imported"):
+    with pytest.raises(EnvironmentFault, match="Keras runs on jax; set KERAS_BACKEND=torch before it is imported"):
         keras_library()
 
 
 def test_toml_makes_a_system(tmp_path):
     written(small(), tmp_path / "x.keras")
-    say = {"use": "swerve.systems.saying:SaySteering", "unit": "degrees", "positive": "left", "kind": "wheel"}
+    say = {"use": "swerve.systems.decoders:SteeringDecoder", "unit": "degrees", "positive": "left", "kind": "wheel"}
     table = {"use": "swerve.systems.keras:Keras", "model": "x.keras", "read": [], "say": [say]}
     made = Builder(base=tmp_path).component(table)
     assert (made.layout, len(made(pictures(3)))) == ("hwc", 3)

@@ -17,8 +17,8 @@ from swerve.core.errors import InputError
 from swerve.core.values import Array
 from swerve.systems.h5 import H5, read_h5_file
 from swerve.systems.keras import KerasEngine
-from swerve.systems.keras_file import fill, model_in, model_of
-from swerve.systems.keras_structure import keras_library, rebuilt
+from swerve.systems.keras_file import assign_weights, load_model, load_parts
+from swerve.systems.keras_structure import keras_library, rebuild
 
 keras = keras_library()
 layers = keras.layers
@@ -82,13 +82,13 @@ def alike(one: Any, other: Any, given: Array) -> None:
 
 @pytest.mark.parametrize("name", ["x.keras", "x.h5"])
 def test_whole_models_come_back(tmp_path, name):
-    alike(model_in(written(small(), tmp_path / name)), small(), batch(2, 8, 8, 3))
+    alike(load_model(written(small(), tmp_path / name)), small(), batch(2, 8, 8, 3))
 
 
 @pytest.mark.parametrize("name", ["x.weights.h5", "x.h5"])
 def test_structure_and_weights_come_back(tmp_path, name):
     structure, weights = written(small(), tmp_path / "x.json"), written(small(), tmp_path / name)
-    alike(model_of(structure, weights), small(), batch(2, 8, 8, 3))
+    alike(load_parts(structure, weights), small(), batch(2, 8, 8, 3))
 
 
 def test_sequences_and_parts_come_back(tmp_path):
@@ -100,7 +100,7 @@ def test_sequences_and_parts_come_back(tmp_path):
         layers.TimeDistributed(layers.Dense(5, activation="elu"))(x)
     )
     made = keras.Model(given, layers.GlobalAveragePooling1D()(x))
-    alike(model_in(written(made, tmp_path / "x.keras")), made, batch(2, 8, 8, 3))
+    alike(load_model(written(made, tmp_path / "x.keras")), made, batch(2, 8, 8, 3))
 
 
 def trained(model: Any) -> Any:
@@ -116,14 +116,14 @@ def trained(model: Any) -> Any:
 @pytest.mark.parametrize("name", ["x.keras", "x.h5"])
 def test_trained_models_come_back(tmp_path, name):
     made = trained(small())
-    alike(model_in(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
+    alike(load_model(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
 
 
 @pytest.mark.parametrize("name", ["x.weights.h5", "x.h5"])
 def test_trained_weights_come_back(tmp_path, name):
     made = trained(small())
     structure, weights = written(made, tmp_path / "x.json"), written(made, tmp_path / name)
-    alike(model_of(structure, weights), made, batch(2, 8, 8, 3))
+    alike(load_parts(structure, weights), made, batch(2, 8, 8, 3))
 
 
 def normalised() -> Any:
@@ -158,7 +158,7 @@ def test_preparing_layers_come_back(tmp_path, kind, inside, name):
     if inside:
         first = keras.Sequential([keras.Input((8, 8, 3)), first], name="inner")
     made = keras.Sequential([keras.Input((8, 8, 3)), first, layers.Conv2D(2, 3), layers.Flatten(), layers.Dense(1)])
-    alike(model_in(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
+    alike(load_model(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
 
 
 def test_what_is_made_of_weights_is_made_anew(tmp_path):
@@ -166,7 +166,7 @@ def test_what_is_made_of_weights_is_made_anew(tmp_path):
     weights = written(parts[0], tmp_path / "x.h5")
     inner = parts[1].layers[0].layers[0]
     inner.mean, inner.variance = inner.mean.clone() * 0, inner.variance.clone() * 0
-    fill(parts[1], read_h5_file(weights), weights)
+    assign_weights(parts[1], read_h5_file(weights), weights)
     alike(*parts, batch(2, 6, 6, 3))
 
 
@@ -179,16 +179,16 @@ def test_frozen_parts_come_back(tmp_path, name, frozen):
         weight.assign(np.full(3, 1.0 + number))
     (inner if frozen == "model" else inner.layers[0]).trainable = False
     made = keras.Sequential([keras.Input((8, 8, 3)), inner, layers.Flatten(), layers.Dense(1)])
-    alike(model_in(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
+    alike(load_model(written(made, tmp_path / name)), made, batch(2, 8, 8, 3))
 
 
 def test_new_hard_sigmoid_stays_new(tmp_path):
     made = keras.Sequential([keras.Input((3,)), layers.Dense(4, activation="hard_sigmoid")])
-    alike(model_in(written(made, tmp_path / "x.keras")), made, batch(5, 3))
+    alike(load_model(written(made, tmp_path / "x.keras")), made, batch(5, 3))
 
 
 def test_old_hard_sigmoid_has_its_own_slope():
-    made = rebuilt(sequential(spec("Activation", "a", activation="hard_sigmoid", batch_input_shape=[None, 5])))
+    made = rebuild(sequential(spec("Activation", "a", activation="hard_sigmoid", batch_input_shape=[None, 5])))
     said = numbers(made(np.array([[-3.0, -1.0, 0.0, 2.0, 3.0]], np.float32)))
     np.testing.assert_allclose(said, [[0.0, 0.3, 0.5, 0.9, 1.0]], rtol=1e-6)
 
@@ -231,14 +231,14 @@ def by_hand(given: Array) -> Array:
 def test_old_functional_models_are_rebuilt(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(old_network()))
     weights = legacy(tmp_path / "x.h5", {"in": [], "look": [KERNEL, BIAS], "bend": [], "skip": [-KERNEL, -BIAS], "sum": []})
-    made = model_of(tmp_path / "x.json", weights)
+    made = load_parts(tmp_path / "x.json", weights)
     np.testing.assert_allclose(numbers(made(batch(2, 8, 8, 3))), by_hand(batch(2, 8, 8, 3)), rtol=1e-4, atol=1e-5)
 
 
 def test_order_decides_where_names_differ(tmp_path):
     weights = legacy(tmp_path / "x.h5", {"conv2d_7": [KERNEL, BIAS], "conv2d_9": [-KERNEL, -BIAS]})
-    made = rebuilt(old_network())
-    fill(made, read_h5_file(weights), weights)
+    made = rebuild(old_network())
+    assign_weights(made, read_h5_file(weights), weights)
     np.testing.assert_allclose(numbers(made(batch(2, 8, 8, 3))), by_hand(batch(2, 8, 8, 3)), rtol=1e-4, atol=1e-5)
 
 
@@ -260,21 +260,21 @@ def test_order_decides_where_names_differ(tmp_path):
 def test_other_weights_are_told(tmp_path, stored, told):
     weights = legacy(tmp_path / "x.h5", stored)
     with pytest.raises(InputError, match=f"x.h5: .*{told}"):
-        fill(rebuilt(old_network()), read_h5_file(weights), weights)
+        assign_weights(rebuild(old_network()), read_h5_file(weights), weights)
 
 
 def test_missing_arrays_are_told(tmp_path):
     weights = legacy(tmp_path / "x.h5", {"look": [KERNEL, BIAS], "skip": [KERNEL, BIAS]})
     with h5py.File(weights, "a") as file:
         del file["skip/skip/w1:0"]
-    with pytest.raises(InputError, match="the weights of layer 'skip' are not all there"):
-        fill(rebuilt(old_network()), read_h5_file(weights), weights)
+    with pytest.raises(InputError, match="some weights of layer 'skip' are missing"):
+        assign_weights(rebuild(old_network()), read_h5_file(weights), weights)
 
 
 def test_new_weights_must_fit_too(tmp_path):
     weights = written(keras.Sequential([keras.Input((3,)), layers.Dense(4)]), tmp_path / "x.weights.h5")
     with pytest.raises(InputError, match=r"x\.weights\.h5: these are not the weights of"):
-        fill(small(), read_h5_file(weights), weights)
+        assign_weights(small(), read_h5_file(weights), weights)
 
 
 def test_keras_1_models_are_rebuilt(tmp_path):
@@ -296,8 +296,8 @@ def test_keras_1_models_are_rebuilt(tmp_path):
         "keep": [array for gate in "icfo" for array in gates[gate]],
         "turn": [batch(2, 1), batch(1)],
     }
-    made = rebuilt(described)
-    fill(made, read_h5_file(legacy(tmp_path / "x.h5", stored, "1.2.2")), HERE)
+    made = rebuild(described)
+    assign_weights(made, read_h5_file(legacy(tmp_path / "x.h5", stored, "1.2.2")), HERE)
     given = batch(3, 3, 8, 8)
     windows = np.lib.stride_tricks.sliding_window_view(given, (3, 3), axis=(2, 3))
     seen = np.maximum(np.einsum("nirchw,hwio->norc", windows, KERNEL) + BIAS[:, None, None], 0).reshape(3, 12, 12)
@@ -311,33 +311,33 @@ def test_keras_1_models_are_rebuilt(tmp_path):
 
 
 def test_old_gates_come_before_the_reset():
-    made = rebuilt(sequential(spec("GRU", "keep", units=2, batch_input_shape=[None, 4, 3])))
+    made = rebuild(sequential(spec("GRU", "keep", units=2, batch_input_shape=[None, 4, 3])))
     assert made.layers[-1].reset_after is False
 
 
 @pytest.mark.parametrize(("mode", "wanted"), [("sum", "Add"), ("concat", "Concatenate"), ("ave", "Average")])
 def test_old_merges_are_rebuilt(mode, wanted):
     merge = spec("Merge", "both", ["in", "bend"], mode=mode, concat_axis=-1)
-    made = rebuilt(functional(picture(), spec("Activation", "bend", ["in"], activation="relu"), merge, out=["both"]))
+    made = rebuild(functional(picture(), spec("Activation", "bend", ["in"], activation="relu"), merge, out=["both"]))
     assert type(made.layers[-1]).__name__ == wanted
 
 
 def test_order_of_layers_is_free():
     described = old_network()
     described["config"]["layers"].reverse()
-    assert rebuilt(described).count_params() == 2 * (108 + 4)
+    assert rebuild(described).count_params() == 2 * (108 + 4)
 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_parts_may_be_models(listed):
     inner = {**sequential(picture(), spec("Flatten", "flat"), listed=listed), "name": "inner"}
-    made = rebuilt(sequential(inner, spec("Dense", "turn", units=1), listed=listed))
+    made = rebuild(sequential(inner, spec("Dense", "turn", units=1), listed=listed))
     assert made.output_shape == (None, 1)
 
 
 def test_names_are_made_fit(tmp_path):
-    made = rebuilt(sequential(spec("Dense", "a/b", units=1, batch_input_shape=[None, 3])))
-    fill(made, read_h5_file(legacy(tmp_path / "x.h5", {"a/b": [batch(3, 1), batch(1)]})), HERE)
+    made = rebuild(sequential(spec("Dense", "a/b", units=1, batch_input_shape=[None, 3])))
+    assign_weights(made, read_h5_file(legacy(tmp_path / "x.h5", {"a/b": [batch(3, 1), batch(1)]})), HERE)
     assert made.layers[-1].name == "a_b"
 
 
@@ -346,19 +346,28 @@ FLAT: dict[str, Any] = {"batch_input_shape": [None, 3]}
 STEPS: dict[str, Any] = {"batch_input_shape": [1, 3, 3]}
 INNER = spec("Lambda", "s", **CODE)
 REFUSED: dict[str, tuple[Any, str]] = {
-    "lambda": (sequential(spec("Lambda", "scale", **FLAT, **CODE)), "layer 'scale' is a Lambda, which carries code"),
+    "lambda": (sequential(spec("Lambda", "scale", **FLAT, **CODE)), "layer 'scale' is a Lambda, which contains code"),
     "inner lambda": (sequential(spec("TimeDistributed", "t", layer=INNER, **STEPS)), "layer 's' is a Lambda"),
-    "operator": (functional(picture(), spec("TFOpLambda", "tf", ["in"]), out=["tf"]), "'tf' is a TFOpLambda, which carries"),
-    "own class": (sequential(spec("MyLayer", "mine", **FLAT)), "'mine' is a MyLayer, which is not among"),
-    "own activation": (sequential(spec("Activation", "a", activation="os.system", **FLAT)), "'os.system' is not known"),
+    "operator": (
+        functional(picture(), spec("TFOpLambda", "tf", ["in"]), out=["tf"]),
+        "'tf' is a TFOpLambda, which contains code",
+    ),
+    "own class": (sequential(spec("MyLayer", "mine", **FLAT)), "'mine' is a MyLayer, which cannot be rebuilt"),
+    "own activation": (
+        sequential(spec("Activation", "a", activation="os.system", **FLAT)),
+        "unknown activation 'os.system'",
+    ),
     "memory kept": (sequential(spec("LSTM", "l", units=2, stateful=True, **STEPS)), "stateful = True is not supported"),
     "unknown argument": (sequential(spec("Dense", "d", units=2, warp=9, **FLAT)), "layer 'd' .Dense. cannot be rebuilt"),
-    "no shape": (sequential(spec("Dense", "d", units=2)), "does not tell the shape"),
-    "odd shape": (sequential(spec("Dense", "d", units=2, batch_input_shape=[None, -3])), "does not tell the shape"),
-    "circle": (functional(picture(), spec("Add", "a", ["in", "b"]), spec("ReLU", "b", ["a"]), out=["b"]), "'a' waits for"),
-    "no model": ({"class_name": "Optimizer", "config": {}}, "it describes a Optimizer, expected Sequential"),
-    "nothing": ([], "not the description of a Keras model"),
-    "half": ({"class_name": "Model", "config": {}}, "not the description of a Keras model"),
+    "no shape": (sequential(spec("Dense", "d", units=2)), "has no valid input shape"),
+    "odd shape": (sequential(spec("Dense", "d", units=2, batch_input_shape=[None, -3])), "has no valid input shape"),
+    "circle": (
+        functional(picture(), spec("Add", "a", ["in", "b"]), spec("ReLU", "b", ["a"]), out=["b"]),
+        "'a' depends on a layer",
+    ),
+    "no model": ({"class_name": "Optimizer", "config": {}}, "the structure is a Optimizer, expected Sequential"),
+    "nothing": ([], "not the structure of a Keras model"),
+    "half": ({"class_name": "Model", "config": {}}, "not the structure of a Keras model"),
 }
 
 
@@ -366,48 +375,48 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_refusals_name_the_layer(kind):
     described, told = REFUSED[kind]
     with pytest.raises(InputError, match=told):
-        rebuilt(described)
+        rebuild(described)
 
 
 def test_refusals_tell_the_way_out(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(REFUSED["lambda"][0]))
     weights = legacy(tmp_path / "x.h5", {})
-    with pytest.raises(InputError, match=r"x\.json: layer 'scale' .* give the network as net = 'module:factory' instead"):
-        model_of(tmp_path / "x.json", weights)
+    with pytest.raises(InputError, match=r"x\.json: layer 'scale' .* use net = 'module:factory' instead"):
+        load_parts(tmp_path / "x.json", weights)
 
 
 def test_calls_with_numbers_are_refused(tmp_path):
     given = keras.Input((3,))
     with pytest.raises(InputError, match="is called with a number"):
-        model_in(written(keras.Model(given, layers.Dense(2)(given * 2.0)), tmp_path / "x.keras"))
+        load_model(written(keras.Model(given, layers.Dense(2)(given * 2.0)), tmp_path / "x.keras"))
 
 
 def test_giants_take_no_memory(tmp_path):
     described = sequential(spec("Dense", "wide", units=10**7, batch_input_shape=[None, 10**5]))
     (tmp_path / "x.json").write_text(json.dumps(described))
-    with pytest.raises(InputError, match=r"x\.json: describes a network of 1,000,010,000,000 numbers, its weights are 4"):
-        model_of(tmp_path / "x.json", legacy(tmp_path / "x.h5", {"wide": [BIAS]}))
+    with pytest.raises(InputError, match=r"x\.json: the structure has 1,000,010,000,000 parameters, but the weights only 4"):
+        load_parts(tmp_path / "x.json", legacy(tmp_path / "x.h5", {"wide": [BIAS]}))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, NaN]", '{"class_name": "Model", "class_name": "Model"}', "\ud800"])
 def test_torn_descriptions_are_told(tmp_path, text):
     (tmp_path / "x.json").write_bytes(text.encode(errors="surrogatepass"))
-    with pytest.raises(InputError, match=r"x\.json: its description"):
-        model_of(tmp_path / "x.json", legacy(tmp_path / "x.h5", {}))
+    with pytest.raises(InputError, match=r"x\.json: the structure is not"):
+        load_parts(tmp_path / "x.json", legacy(tmp_path / "x.h5", {}))
 
 
 def test_weights_alone_are_no_model(tmp_path):
-    with pytest.raises(InputError, match="holds weights alone; give the structure too"):
-        model_in(legacy(tmp_path / "x.h5", {"look": [BIAS]}))
+    with pytest.raises(InputError, match="contains only weights; set structure"):
+        load_model(legacy(tmp_path / "x.h5", {"look": [BIAS]}))
 
 
 def test_archives_need_both_parts(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.keras", "w") as file:
         file.writestr("config.json", "{}")
-    with pytest.raises(InputError, match=r"not a \.keras file: it has no config\.json or no model\.weights\.h5"):
-        model_in(tmp_path / "x.keras")
+    with pytest.raises(InputError, match=r"not a \.keras file: config\.json or model\.weights\.h5 is missing"):
+        load_model(tmp_path / "x.keras")
 
 
 def test_unbuilt_networks_are_told():
-    with pytest.raises(InputError, match="is not built yet; let the factory call it once"):
-        fill(keras.Sequential([layers.Dense(2)]), H5({}, {"": {}}), HERE)
+    with pytest.raises(InputError, match="is not built; call it once in the factory"):
+        assign_weights(keras.Sequential([layers.Dense(2)]), H5({}, {"": {}}), HERE)

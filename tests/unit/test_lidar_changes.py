@@ -30,7 +30,7 @@ from swerve.core.values import (
 )
 from swerve.testing import FakeSystem, sample_case
 from swerve.testing.contracts import TransformationContract
-from swerve.transformations.lidar import MirrorScene, Shift, Yaw
+from swerve.transformations.sensor_pose import MirrorScene, Shift, Yaw
 
 
 def sweep() -> Case:
@@ -271,7 +271,7 @@ def test_what_cannot_be_mirrored_is_told() -> None:
     cloud = {"lidar": sweep().inputs["lidar"]}
     with pytest.raises(NotApplicable, match="no image size"):
         MirrorScene()(Case("k", cloud, (Calibration({"P2": np.eye(3, 4)}),)))
-    with pytest.raises(NotApplicable, match="'radar' is not known"):
+    with pytest.raises(NotApplicable, match="'radar' is unknown"):
         MirrorScene()(Case("k", cloud, (Calibration({"radar": np.eye(4)}),)))
     with pytest.raises(InputError, match="image size"):
         MirrorScene().map(Boxes2D(np.array([[3.0, 5, 10, 12]]), ("car",)))

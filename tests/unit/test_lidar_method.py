@@ -22,10 +22,10 @@ from swerve.core.region import inside
 from swerve.core.relation import Both, Status
 from swerve.core.system import Answer
 from swerve.core.values import Boxes3D
+from swerve.execution.engine import run
 from swerve.methods.lidar import lidar, rule_name
 from swerve.relations.sets import NoFewer, Superset
 from swerve.report.words import expectation
-from swerve.run.engine import run
 from swerve.search.fuzz import Fuzz
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep
@@ -73,10 +73,10 @@ def test_checks_are_what_they_are_called() -> None:
         ({"check": "subsets"}, "did you mean 'subset'"),
         ({"series": "pared"}, "did you mean 'paired'"),
         ({"n": 0}, "n must be"),
-        ({"n": (10, 10)}, "each once"),
+        ({"n": (10, 10)}, "a list of different ones"),
         ({"n": ()}, "n must be"),
         ({"n": (True,)}, "n must be"),
-        ({"series": "independent", "search": Fuzz()}, "a search chooses its own frames"),
+        ({"series": "independent", "search": Fuzz()}, "cannot be combined with a search, which chooses its own frames"),
     ],
 )
 def test_wrong_words_are_refused(wrong: dict[str, object], told: str) -> None:
@@ -218,7 +218,7 @@ def test_corridor_serves_a_source_without_a_map() -> None:
     assert {record.verdict.status for record in found} == {Status.HELD}
     skipped = records(lidar(Bare(2), _Anywhere(), n=10))
     assert {record.verdict.status for record in skipped} == {Status.SKIPPED}
-    assert "give the source one" in skipped[0].verdict.why
+    assert "give one to the source" in skipped[0].verdict.why
 
 
 @dataclass(frozen=True)

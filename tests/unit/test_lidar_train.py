@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from swerve.cli.zoo import main
+from swerve.cli.zoo_train import main
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.values import Boxes3D, PointCloud
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo import lidar_data
 from swerve.zoo.clusters import KINDS
-from swerve.zoo.lidar import LIDAR, PACKAGED
+from swerve.zoo.lidar import LIDAR
 from swerve.zoo.lidar_data import (
     STEP,
     StoredSweeps,
@@ -40,6 +40,7 @@ from swerve.zoo.lidar_train import (
     page_of,
     train_lidar,
 )
+from swerve.zoo.steering import PACKAGED
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -11,8 +11,18 @@ from swerve.core.case import Case
 from swerve.core.errors import NotApplicable
 from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Boxes3D, Group, Image, PointCloud, Steering
-from swerve.transformations.lidar_weather import BLIND, IN_FOG, IN_RAIN, IN_SNOW, Backscatter, reach, swept
-from swerve.transformations.weather import Fog, Rain, Snow
+from swerve.transformations.weather import (
+    BLIND_ZONE,
+    IN_FOG,
+    IN_RAIN,
+    IN_SNOW,
+    Backscatter,
+    Fog,
+    Rain,
+    Snow,
+    max_range,
+    sweep_through_air,
+)
 from tests.fixture_sweeps import points_of, sweep_case
 
 SILENT = Backscatter(1e-12, 5.0, 0.1)  # fades, and answers nobody
@@ -41,8 +51,8 @@ def rng(seed: int = 0) -> np.random.Generator:
 @given(st.floats(0.001, 0.4), st.lists(st.floats(0.5, 200), min_size=1, max_size=20))
 def test_returns_fade_there_and_back(extinction: float, far: list[float]) -> None:
     xyzi = np.array([[0, metres, 0, 0.8] for metres in far], np.float32)
-    after = swept(xyzi, extinction, SILENT, rng())
-    seen = xyzi[xyzi[:, 1] <= reach(extinction)]
+    after = sweep_through_air(xyzi, extinction, SILENT, rng())
+    seen = xyzi[xyzi[:, 1] <= max_range(extinction)]
     np.testing.assert_array_equal(after[:, :3], seen[:, :3])
     np.testing.assert_allclose(after[:, 3], 0.8 * np.exp(-2 * extinction * seen[:, 1]), rtol=1e-5)
     assert (after[:, 3] >= 0.8 * 0.0199).all()  # 2% is what visibility means
@@ -71,7 +81,7 @@ def test_share_of_answers_is_the_law_s(change: Transformation, extinction: float
     """1 − exp(−∫ share·extinction·exp(−r/depth) dr) of all beams, summed up centimetre by centimetre."""
     far = 30.0
     after = ranges(change.map(PointCloud(wall(far))).xyzi)
-    r = np.arange(BLIND, far, 0.01) + 0.005
+    r = np.arange(BLIND_ZONE, far, 0.01) + 0.005
     expected = 1 - np.exp(-(air.share * extinction * np.exp(-r / air.depth) * 0.01).sum())
     sigma = np.sqrt(expected * (1 - expected) / 20_000)
     assert (after < far - 0.01).sum() / 20_000 == pytest.approx(expected, abs=5 * sigma)
@@ -80,12 +90,12 @@ def test_share_of_answers_is_the_law_s(change: Transformation, extinction: float
 def test_answers_thin_out_with_distance() -> None:
     """Of the first answers of a thin air, the share beyond r metres falls by e every `depth` metres."""
     air, extinction = Backscatter(1.0, 6.0, 0.1), 0.004
-    after = ranges(swept(wall(80.0, 400_000), extinction, air, rng()))
+    after = ranges(sweep_through_air(wall(80.0, 400_000), extinction, air, rng()))
     answers = after[after < 79]
     for r in (3.0, 6.0, 12.0, 18.0):
         ratio = (answers > r + 6).sum() / (answers > r).sum()
         assert ratio == pytest.approx(np.exp(-1), abs=0.04)
-    assert answers.min() >= BLIND
+    assert answers.min() >= BLIND_ZONE
 
 
 @pytest.mark.parametrize("change", [Fog(40), Rain(1), Snow(5)], ids=repr)
@@ -112,7 +122,9 @@ def test_lost_beams_are_answered_too() -> None:
 @given(st.integers(0, 2**31), st.floats(0.01, 0.2), st.floats(1.1, 3))
 @settings(max_examples=25)
 def test_denser_air_answers_the_same_beams_nearer(seed: int, extinction: float, denser: float) -> None:
-    less, more = (ranges(swept(wall(3.2, 500), some, IN_FOG, rng(seed))) for some in (extinction, denser * extinction))
+    less, more = (
+        ranges(sweep_through_air(wall(3.2, 500), some, IN_FOG, rng(seed))) for some in (extinction, denser * extinction)
+    )
     assert (more <= less + 1e-5).all()
 
 

@@ -16,7 +16,7 @@ from swerve.core.encode import encode
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.seeding import rng_for
 from swerve.core.values import Image, Steering, Value
-from swerve.sources.image_folder import Folder
+from swerve.sources.folders import Folder
 from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.windows import Windows
 from swerve.testing.contracts import SourceContract
@@ -78,7 +78,7 @@ def test_fault_is_never_read(tmp_path: Path) -> None:
 
 
 def test_missing_picture_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableCase, match=r"^gone\.png: there is no such file"):
+    with pytest.raises(UnreadableCase, match=r"^gone\.png: no such file"):
         tell(tmp_path, (Entry("x", {CAMERA: "gone.png"}),))["x"]
 
 
@@ -93,7 +93,7 @@ def test_key_listed_twice_is_no_case(tmp_path: Path) -> None:
 
 def test_campaign_file_tells_the_folder(tmp_path: Path) -> None:
     draw(tmp_path, "data/1.png")
-    built = Builder("source", tmp_path).component({"use": "swerve.sources.image_folder:Folder", "folder": "data"})
+    built = Builder("source", tmp_path).component({"use": "swerve.sources.folders:Folder", "folder": "data"})
     assert built == Folder(tmp_path / "data")
     assert built["1.png"]
     assert encode(built, tmp_path)["folder"] == "data"
@@ -120,7 +120,7 @@ def test_readers_may_know_more(tmp_path: Path) -> None:
 
 def test_readers_may_notice_facts(tmp_path: Path) -> None:
     class Noticing(Told):
-        def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
+        def read_inputs(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
             return self.inputs(entry), {"letters": float(len(entry.key))}
 
     entries = Entry("abc", {CAMERA: draw(tmp_path, "a.png")}), Entry("d", fault="d: no")

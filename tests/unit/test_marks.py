@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from swerve.core.case import Case
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array, Calibration, Group, Image, PointCloud, Region, Signal
-from swerve.run.input_guard import PLACES, WORD, arrays_of, marks_of, share
+from swerve.execution.answers import PLACES, WORD, arrays_of, marks_of, share
 from swerve.testing import sample_case
 
 SIZES = ((1, 1), (3, 5), (12, 24), (40, 60), (100, 331), (180, 320))

@@ -14,10 +14,10 @@ from swerve.relations.matching import (
     Boxes,
     Differences,
     Same,
+    above_score,
     box_distances,
     box_overlaps,
     box_shares,
-    counted,
     differences,
     ground_overlaps,
     match,
@@ -295,13 +295,13 @@ def test_answer_may_be_unsure() -> None:
 
 def test_low_scores_do_not_count() -> None:
     boxes = Boxes2D(np.arange(12).reshape(3, 4), ("a", "b", "c"), np.array([0.5, 0.49, 1]), (9, 8), np.array([1, 1, 0]))
-    kept = counted(boxes, 0.5)
+    kept = above_score(boxes, 0.5)
     assert kept == Boxes2D(boxes.xyxy[[0, 2]], ("a", "c"), np.array([0.5, 1]), (9, 8), np.array([True, False]))
-    assert counted(boxes, 0.1) is boxes
-    part = counted(Boxes2D(np.zeros((2, 4)), ("a", "b"), np.array([0.9, 0.1]), hidden=np.array([0.3, 0.6])), 0.5)
+    assert above_score(boxes, 0.1) is boxes
+    part = above_score(Boxes2D(np.zeros((2, 4)), ("a", "b"), np.array([0.9, 0.1]), hidden=np.array([0.3, 0.6])), 0.5)
     assert isinstance(part, Boxes2D)
     assert np.asarray(part.hidden).tolist() == [0.3]
-    assert counted(Boxes3D(ground(0, 0), ("a",), np.array([0.2])), 0.5).kinds == ()
+    assert above_score(Boxes3D(ground(0, 0), ("a",), np.array([0.2])), 0.5).kinds == ()
 
 
 def test_kinds_are_compared_whole() -> None:

@@ -17,10 +17,8 @@ from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError, SpecError
 from swerve.core.system import Activations, System, Traced, WhiteBox
 from swerve.core.values import Array, Image, Steering
-from swerve.systems.library import library
-from swerve.systems.network import Network, Pass
-from swerve.systems.passes import in_a_row, joined
-from swerve.systems.saying import SaySignal, SaySteering
+from swerve.systems.decoders import SignalDecoder, SteeringDecoder
+from swerve.systems.network import Network, Pass, concatenate_batches, join_calls, optional_package
 from swerve.systems.steps import Divide, Resize
 from swerve.systems.torch import Torch, device_named, outputs_of
 
@@ -58,7 +56,8 @@ class Fake(Network):
         return Adding(self.fixed, self.lose)
 
 
-SAY = (SaySteering(unit="degrees", positive="left", kind="wheel"), SaySignal(name="twice", output="twice", index=1))
+LEFT_DEGREES = {"unit": "degrees", "positive": "left", "kind": "wheel"}
+SAY = (SteeringDecoder(unit="degrees", positive="left", kind="wheel"), SignalDecoder(name="twice", output="twice", index=1))
 
 
 def fake(**given) -> Fake:
@@ -105,7 +104,7 @@ def test_batch_is_one_pass():
 @pytest.mark.parametrize("fixed", [None, 1])
 def test_outputs_may_belong_to_one_case(fixed):
     """Of cases that need not be of one size, asked one at a time."""
-    system = fake(fixed=fixed, batched=False, say=(SaySignal(name="twice", output="twice", index=1),))
+    system = fake(fixed=fixed, batched=False, say=(SignalDecoder(name="twice", output="twice", index=1),))
     mixed = [case(1), case(2, width=5), case(3)]
     assert [answer[0].value for answer in system(mixed)] == [24.0, 2 * 60.0, 72.0]
     assert [shape[0] for shape in system.engine.fed] == [1, 1, 1]
@@ -127,7 +126,7 @@ def test_different_shapes_name_both_cases():
 
 @pytest.mark.parametrize("fixed", [None, 2])
 def test_missing_rows_are_refused(fixed):
-    with pytest.raises(InputError, match=r"Fake: output 'sum' has \d rows for \d inputs; it needs one for each"):
+    with pytest.raises(InputError, match=r"Fake: output 'sum' has \d rows for \d inputs"):
         fake(fixed=fixed, lose=1)(CASES)
 
 
@@ -144,8 +143,8 @@ def test_unknown_layers_are_refused():
 
 
 def test_answers_must_be_values():
-    with pytest.raises(InputError, match="Fake must answer with a Value"):
-        fake(say=(lambda outputs, sight: 3.0,))(CASES)
+    with pytest.raises(InputError, match="Fake must return a Value"):
+        fake(say=(lambda outputs, view: 3.0,))(CASES)
 
 
 def test_fingerprint_follows_everything_shown():
@@ -156,7 +155,7 @@ def test_fingerprint_follows_everything_shown():
 
 
 def test_unknown_layout_is_refused_at_once():
-    with pytest.raises(InputError, match="layout = 'cwh' is not known"):
+    with pytest.raises(InputError, match="unknown layout 'cwh'"):
         fake(layout="cwh")
 
 
@@ -166,12 +165,12 @@ def row(mean: list[list[float]], passes: int = 1) -> Activations:
 
 
 def test_calls_become_neighbouring_passes():
-    whole = joined("x", [row([[1.0], [2.0]]), row([[3.0], [4.0]])], inputs=2)
+    whole = join_calls("x", [row([[1.0], [2.0]]), row([[3.0], [4.0]])], inputs=2)
     assert (whole.mean.tolist(), whole.low.tolist(), whole.passes) == ([[1.0], [3.0], [2.0], [4.0]], [1.0, 3.0, 2.0, 4.0], 2)
 
 
 def test_batches_follow_each_other():
-    whole = in_a_row([{"x": row([[1.0], [2.0]], 2)}, {"x": row([[3.0], [4.0]], 2)}])["x"]
+    whole = concatenate_batches([{"x": row([[1.0], [2.0]], 2)}, {"x": row([[3.0], [4.0]], 2)}])["x"]
     assert (whole.mean.tolist(), whole.passes) == ([[1.0], [2.0], [3.0], [4.0]], 2)
 
 
@@ -203,7 +202,7 @@ NAMES = {"tensor": ["output"], "tuple": ["0", "2.0"], "dict": ["out", "aux.deep"
 
 
 def torch_system(**given) -> Torch:
-    say = (SaySteering(unit="degrees", positive="left", kind="wheel", index=0),)
+    say = (SteeringDecoder(unit="degrees", positive="left", kind="wheel", index=0),)
     return Torch(**{"net": tiny, "read": (Divide(255.0),), "say": say, **given})
 
 
@@ -218,11 +217,11 @@ def test_outputs_have_names(shape):
 def test_detectors_say_a_dict_per_input():
     found = torch_system(arguments={"shape": "dicts"}).engine.run(np.ones((3, 3, 2, 2), np.float32))
     assert [rows.shape for rows in found["boxes"]] == [(0, 2), (1, 2), (2, 2)]
-    assert torch_system(arguments={"shape": "dicts"}, say=(SaySignal(name="score", output="scores"),))(CASES[:3])
+    assert torch_system(arguments={"shape": "dicts"}, say=(SignalDecoder(name="score", output="scores"),))(CASES[:3])
 
 
 def test_other_outputs_are_refused():
-    with pytest.raises(InputError, match="returned str, expected tensors"):
+    with pytest.raises(InputError, match="must return tensors, got str"):
         torch_system(arguments={"shape": "text"})(CASES)
 
 
@@ -250,7 +249,8 @@ def test_torch_fingerprint_follows_weights():
 
 
 @pytest.mark.parametrize(
-    ("device", "told"), [("gpu", "device = 'gpu' is not known"), ("cuda", "this machine has none"), ("mps", "has none")]
+    ("device", "told"),
+    [("gpu", "unknown device 'gpu'"), ("cuda", "not available on this machine"), ("mps", "not available")],
 )
 def test_devices_are_checked(device, told, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -266,7 +266,7 @@ def test_fastest_device_comes_first(monkeypatch):
 
 
 def test_factory_must_make_a_module():
-    with pytest.raises(InputError, match="must return a torch module, it returned int"):
+    with pytest.raises(InputError, match="must return a torch module, got int"):
         torch_system(net=lambda: 3)
 
 
@@ -280,9 +280,7 @@ def test_toml_makes_a_network():
         "net": "tests.unit.test_network:tiny",
         "arguments": {"gain": 0.5},
         "read": [{"use": "swerve.systems.steps:Divide", "by": 255.0}],
-        "say": [
-            {"use": "swerve.systems.saying:SaySteering", "unit": "degrees", "positive": "left", "kind": "wheel", "index": 0}
-        ],
+        "say": [{"use": "swerve.systems.decoders:SteeringDecoder", "index": 0, **LEFT_DEGREES}],
     }
     made = Builder(base=Path()).component(table)
     assert made(CASES) == torch_system(arguments={"gain": 0.5})(CASES)
@@ -291,5 +289,5 @@ def test_toml_makes_a_network():
 
 
 def test_missing_packages_are_told():
-    with pytest.raises(EnvironmentFault, match=r"there is no package 'onnxruntime_of_old'; pip install 'swerve\[onnx\]'"):
-        library("onnxruntime_of_old", "onnx")
+    with pytest.raises(EnvironmentFault, match=r"the package 'onnxruntime_of_old' is missing; pip install 'swerve\[onnx\]'"):
+        optional_package("onnxruntime_of_old", "onnx")

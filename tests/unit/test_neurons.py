@@ -12,14 +12,14 @@ from swerve.core.campaign import Observation
 from swerve.core.errors import InputError
 from swerve.coverage.bits import Bits
 from swerve.coverage.layers import DEFAULT, Layer, Layout
-from swerve.coverage.meter import _told
+from swerve.coverage.meter import encode_bits
 
 SIZE = 21
 sets_of_numbers = st.lists(st.frozensets(st.integers(0, SIZE - 1)), min_size=1, max_size=12)
 
 
 def gain(numbers: frozenset[int] | set[int], size: int = SIZE) -> dict:
-    return {"NC": _told(Bits.of(numbers, size), size)}
+    return {"NC": encode_bits(Bits.of(numbers, size), size)}
 
 
 def made(numbers: list[frozenset[int]]) -> Sets:

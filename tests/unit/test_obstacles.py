@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from swerve.core.values import Array, Boxes2D, Boxes3D
 from swerve.relations.matching import Same, same_kinds
-from swerve.relations.obstacles import ALL, OBSTACLES, Changes, ObstacleCount, changes, counted, labelled, stand_on
+from swerve.relations.obstacles import ALL, OBSTACLES, Changes, ObstacleCount, changes, count_obstacles, labelled, stand_on
 
 KINDS = ("car", "pedestrian", "cyclist", "unknown")
 SIZES = {"car": (4.2, 1.8, 1.5), "pedestrian": (0.6, 0.6, 1.7), "cyclist": (1.8, 0.6, 1.7), "unknown": (1.0, 1.0, 1.0)}
@@ -81,7 +81,7 @@ def test_same_set_has_no_changes(before: list[tuple[str, float, float]]) -> None
 def test_numbers_add_up(before: list[tuple[str, float, float]], after: list[tuple[str, float, float]]) -> None:
     """Losses, gains and changes of type explain every difference in number, in all and per type."""
     was, now = boxes(*before), boxes(*after)
-    found, numbers = changes(was, now), counted(was, now)
+    found, numbers = changes(was, now), count_obstacles(was, now)
     told = found.counts()
     assert numbers[ALL].after - numbers[ALL].before == told["gained"] - told["lost"]
     for kind, (had, has) in numbers.items():
@@ -149,7 +149,7 @@ def test_undemanded_boxes_are_never_lost() -> None:
     was = boxes(("car", 0, 0), ("car", 20, 0), care=np.array([True, False]))
     found = changes(was, boxes())
     assert (found.lost, found.vanished) == ((0,), (0,))
-    assert counted(was, boxes())[ALL] == ObstacleCount(1, 0)
+    assert count_obstacles(was, boxes())[ALL] == ObstacleCount(1, 0)
 
 
 def test_limits_are_those_given() -> None:
@@ -175,7 +175,7 @@ def test_outcome_is_the_paper_s_column(had: int, has: int, outcome: str) -> None
 
 def test_types_are_counted_apart() -> None:
     """A car lost and a pedestrian gained are equal in all, and neither per type (Fig. 3b-e)."""
-    numbers = counted(boxes(("car", 0, 0), ("car", 9, 0)), boxes(("car", 0, 0), ("pedestrian", 9, 0)))
+    numbers = count_obstacles(boxes(("car", 0, 0), ("car", 9, 0)), boxes(("car", 0, 0), ("pedestrian", 9, 0)))
     assert numbers == {ALL: ObstacleCount(2, 2), "car": ObstacleCount(2, 1), "pedestrian": ObstacleCount(0, 1)}
     assert [numbers[kind].outcome for kind in numbers] == ["equal", "lost", "gained"]
 
@@ -184,7 +184,7 @@ def test_nothing_becomes_nothing() -> None:
     found = changes(boxes(), boxes())
     assert isinstance(found, Changes)
     assert found.missing == 0
-    assert counted(boxes(), boxes()) == {ALL: ObstacleCount(0, 0)}
+    assert count_obstacles(boxes(), boxes()) == {ALL: ObstacleCount(0, 0)}
 
 
 @pytest.mark.parametrize(

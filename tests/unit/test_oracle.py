@@ -45,7 +45,7 @@ def test_mse_is_that_of_the_untouched() -> None:
 def test_what_cannot_judge_is_refused() -> None:
     with pytest.raises(InputError, match="no case has one"):
         Oracle.of(np.array([]), np.array([]))
-    with pytest.raises(InputError, match="MSE_orig is 0"):
+    with pytest.raises(InputError, match="MSE_orig above 0, got 0"):
         Oracle.of(np.array([1.0]), np.array([1.0]))
     with pytest.raises(InputError, match="'mse' or 'rmse'"):
         Oracle(1.0, "mae")

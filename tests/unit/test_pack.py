@@ -18,10 +18,10 @@ from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.report import sharing as sharing_module
 from swerve.report.pack import pack
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.files import sensor_file
 from swerve.store.view import CAMPAIGN, Run
@@ -102,13 +102,13 @@ def test_rebuilt_input_must_be_the_one_found(run: Run, tmp_path: Path) -> None:
     files = content(pack(run, next(run.findings()).id, tmp_path))
     assert set(files) == TEXTS
     assert "No pictures: finding" in files["README.txt"].decode()
-    assert "another input than it had" in files["README.txt"].decode()
+    assert "the rebuilt input differs" in files["README.txt"].decode()
 
 
 def test_pack_of_a_run_that_cannot_be_rebuilt(tmp_path: Path) -> None:
     record = finding("a")
     run = Made([record]).write(tmp_path / "run")
-    assert "No pictures: a was read" in content(pack(run, record.id, tmp_path))["README.txt"].decode()
+    assert "No pictures: case a was readable" in content(pack(run, record.id, tmp_path))["README.txt"].decode()
     keep_pictures(run, record, noise(1), noise(2))
     files = content(pack(run, record.id, tmp_path))
     assert files["source-camera.png"] == (sensor_file(noise(1)) or ("", b""))[1]
@@ -130,7 +130,7 @@ def test_pack_goes_where_asked(run: Run, tmp_path: Path) -> None:
     assert pack(run, item.id, tmp_path) == tmp_path / f"finding-{item.id}.zip"
     assert pack(run, item.id, tmp_path / "new" / "ticket.zip").is_file()
     (tmp_path / "file").touch()
-    with pytest.raises(EnvironmentFault, match="cannot be made"):
+    with pytest.raises(EnvironmentFault, match="cannot be created"):
         pack(run, item.id, tmp_path / "file" / "x" / "ticket.zip")
     with pytest.raises(StoreError, match="no finding 'ffff"):
         pack(run, "ffffffff", tmp_path)

@@ -13,8 +13,8 @@ from swerve.core.case import Source
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
-from swerve.sources.cloud_files import Cloud, cloud
-from swerve.sources.clouds import Clouds
+from swerve.sources.cloud_files import Cloud, read_cloud
+from swerve.sources.folders import Clouds
 from swerve.sources.root import Root
 from swerve.testing import SourceContract
 from tests.fixture_points import XYZI, npy, pcd, ply, sweep
@@ -27,7 +27,7 @@ every_suffix = pytest.mark.parametrize("suffix", FILES)
 def read(tmp_path: Path):  # type: ignore[no-untyped-def]
     def reading(data: bytes, suffix: str = ".bin", **declared: object) -> Cloud:
         (tmp_path / f"sweep{suffix}").write_bytes(data)
-        return cloud(Root(tmp_path), f"sweep{suffix}", **declared)  # type: ignore[arg-type]
+        return read_cloud(Root(tmp_path), f"sweep{suffix}", **declared)  # type: ignore[arg-type]
 
     return reading
 
@@ -67,7 +67,9 @@ def test_what_is_not_finite_is_counted(read, suffix: str, bad: float) -> None:  
 
 @every_suffix
 def test_nothing_finite_is_a_skip(why, suffix: str) -> None:  # type: ignore[no-untyped-def]
-    assert why(FILES[suffix](np.full((5, 4), np.nan, np.float32)), suffix).endswith("0 points: none of its 5 is finite")
+    assert why(FILES[suffix](np.full((5, 4), np.nan, np.float32)), suffix).endswith(
+        "0 points: none of the 5 stored is finite"
+    )
 
 
 @every_suffix
@@ -92,7 +94,7 @@ def test_five_floats_are_declared(read, why) -> None:  # type: ignore[no-untyped
     data = ringed(sweep(101)).tobytes()
     assert read(data, layout="xyzir").points.xyzi.tobytes() == sweep(101).tobytes()
     found = why(data)
-    assert "2,020 bytes are no whole number of points of 16 bytes ('xyzi')" in found
+    assert "2,020 bytes are not a multiple of 16, the size of a point in 'xyzi'" in found
     assert "layout 'xyzir' would fit" in found
     assert "layout 'xyzi' would fit" in why(sweep(103).tobytes(), layout="xyzir")
     assert "no known layout fits" in why(bytes(17))
@@ -148,7 +150,7 @@ def test_a_few_strange_intensities_are_no_other_layout(read, why) -> None:  # ty
 
 @pytest.mark.parametrize("table", [sweep(300), np.round(sweep(300), 0) + 0.25, np.full((300, 4), 0.5, np.float32)])
 def test_big_endian_is_named(why, table: Array) -> None:  # type: ignore[no-untyped-def]
-    assert "its numbers are big-endian" in why(table.astype(">f4").tobytes())
+    assert "the numbers are big-endian" in why(table.astype(">f4").tobytes())
 
 
 @every_suffix
@@ -157,7 +159,7 @@ def test_absurd_places_are_refused(read, why, suffix: str) -> None:  # type: ign
     table[:49, 0] = 4e6
     assert len(read(FILES[suffix](table), suffix).points.xyzi) == 100
     table[:51, 0] = 4e6
-    assert "no metres in the sensor's frame, such as 4e+06" in why(FILES[suffix](table), suffix)
+    assert "cannot be metres in the sensor's frame, such as 4e+06" in why(FILES[suffix](table), suffix)
 
 
 def test_limit_is_exact(read, why, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
@@ -171,7 +173,7 @@ def test_huge_file_is_refused_unread(tmp_path: Path) -> None:
     with (tmp_path / "huge.bin").open("wb") as file:
         os.truncate(file.fileno(), 16 * (limits.POINTS + 1))
     with pytest.raises(UnreadableCase, match="20,000,001 points, at most 20,000,000"):
-        cloud(Root(tmp_path), "huge.bin")
+        read_cloud(Root(tmp_path), "huge.bin")
 
 
 def test_other_suffix_is_refused(why) -> None:  # type: ignore[no-untyped-def]
@@ -195,7 +197,7 @@ def test_floats_beyond_one_must_be_declared(read, why, suffix: str) -> None:  # 
     table = sweep(50)
     table[:, 3] = np.linspace(0, 200, 50)
     data = FILES[suffix](table)
-    assert "intensities up to 200; tell which counts as 1, such as intensity_scale = 255" in why(data, suffix)
+    assert "intensities up to 200; declare which one means 1, such as intensity_scale = 255" in why(data, suffix)
     assert np.allclose(read(data, suffix, intensity_scale=255).points.xyzi[:, 3] * 255, table[:, 3])
     assert np.array_equal(read(data, suffix, intensity_scale=1).points.xyzi, table)
 
@@ -214,7 +216,7 @@ def test_bad_scale_is_refused(tmp_path: Path, scale: float) -> None:
 
 
 def test_bad_layout_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="layout cannot be 'xyz': did you mean 'xyzi'"):
+    with pytest.raises(InputError, match="unknown layout 'xyz'; did you mean 'xyzi'"):
         Clouds(tmp_path, "xyz")
 
 
@@ -245,20 +247,20 @@ def test_objects_are_never_read(why, tmp_path: Path) -> None:  # type: ignore[no
             return Path.touch, (tmp_path / "canary",)
 
     data = npy(np.array([[Canary()] * 4]))
-    assert "objects are never read" in why(data, ".npy")
+    assert "object arrays are never read" in why(data, ".npy")
     assert not (tmp_path / "canary").exists()
 
 
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (np.zeros(12, np.float32), "not a plain table"),
-        (np.zeros((2, 3, 4), np.float32), "not a plain table"),
+        (np.zeros(12, np.float32), "not an array of numbers"),
+        (np.zeros((2, 3, 4), np.float32), "not an array of numbers"),
         (np.zeros((5, 2), np.float32), "2 columns; a point needs x, y and z"),
-        (np.zeros((5, 4), np.complex64), "not a plain table"),
-        (np.zeros((5, 4), "M8[s]"), "not a plain table"),
-        (np.zeros((5, 4), [("x", "f4")]), "not a plain table"),
-        (np.zeros((5, 4), np.bool_), "not a plain table"),
+        (np.zeros((5, 4), np.complex64), "not an array of numbers"),
+        (np.zeros((5, 4), "M8[s]"), "not an array of numbers"),
+        (np.zeros((5, 4), [("x", "f4")]), "not an array of numbers"),
+        (np.zeros((5, 4), np.bool_), "not an array of numbers"),
     ],
 )
 def test_other_tables_are_refused(why, table: Array, reason: str) -> None:  # type: ignore[no-untyped-def]
@@ -268,15 +270,15 @@ def test_other_tables_are_refused(why, table: Array, reason: str) -> None:  # ty
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (b"(7, 4)", b"(8, 4)", "cut short: 128 bytes of points by its header, there are 112"),
-        (b"(7, 4)", b"(6, 4)", "longer than its header says"),
-        (b"(7, 4), }" + b" " * 16, b"(9999999, 99999999999), }", "cut short"),
+        (b"(7, 4)", b"(8, 4)", "truncated: the header declares 128 bytes of points, the file has 112"),
+        (b"(7, 4)", b"(6, 4)", "too long"),
+        (b"(7, 4), }" + b" " * 16, b"(9999999, 99999999999), }", "truncated"),
         (b"(7, 4), }" + b" " * 16, b"(999999999999999, 4), }  ", "at most 20,000,000 are read"),
-        (b"(7, 4)", b"(-7,4)", "not a plain table"),
-        (b"<f4", b"<f1", "numbers of type <f1"),
-        (b"<f4", b"|O8", "objects are never read"),
-        (b"\x93NUMPY", b"\x93NUMPX", "does not begin as NumPy's"),
-        (b"\x93NUMPY\x01", b"\x93NUMPY\x07", "does not begin as NumPy's"),
+        (b"(7, 4)", b"(-7,4)", "not an array of numbers"),
+        (b"<f4", b"<f1", "numbers of the unsupported type <f1"),
+        (b"<f4", b"|O8", "object arrays are never read"),
+        (b"\x93NUMPY", b"\x93NUMPX", "does not start like a .npy"),
+        (b"\x93NUMPY\x01", b"\x93NUMPY\x07", "does not start like a .npy"),
     ],
 )
 def test_bad_npy_header_gets_its_line(why, old: bytes, new: bytes, reason: str) -> None:  # type: ignore[no-untyped-def]
@@ -327,7 +329,7 @@ def test_case_tells_what_was_dropped(tmp_path: Path) -> None:
 def test_broken_file_is_one_skip(tmp_path: Path) -> None:
     source = Clouds(folder_of(tmp_path))
     (tmp_path / "2.bin").write_bytes(bytes(17))
-    with pytest.raises(UnreadableCase, match=r"^2\.bin: 17 bytes are no whole number"):
+    with pytest.raises(UnreadableCase, match=r"^2\.bin: 17 bytes are not a multiple of 16"):
         source["2.bin"]
     assert len(source["10.bin"].inputs["lidar"].xyzi) == 20  # type: ignore[attr-defined]
 

@@ -11,7 +11,8 @@ from swerve.core.errors import InputError
 from swerve.core.system import Activations, Traced
 from swerve.core.values import Steering
 from swerve.coverage.layers import CoverageWarning, Spanned, layout_of
-from swerve.systems.probe import INPUT, layers_of, probe
+from swerve.systems.network import INPUT
+from swerve.systems.probe import layers_of, probe
 from swerve.systems.torch import TorchSystem
 
 
@@ -380,7 +381,7 @@ def system_of(net: nn.Module, batch: torch.Tensor) -> TorchSystem:
 def test_idle_layers_are_left_out() -> None:
     net, batch = randomly(Attentive()), noise(1, 3, 6, 6)
     assert list(probe(net, batch, layers_of(net))[1]) == [INPUT, "look", "out"]
-    with pytest.warns(CoverageWarning, match=r"coverage leaves out attend\.out_proj, aux"):
+    with pytest.warns(CoverageWarning, match=r"coverage excludes attend\.out_proj, aux"):
         layout = layout_of(system_of(net, batch), Case("0", {}))
     assert layout.names == ("look", "out")
     assert layout_of(system_of(net, batch), Case("0", {}), under="look").neurons == 8
@@ -388,7 +389,7 @@ def test_idle_layers_are_left_out() -> None:
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_stacks_are_told(kind) -> None:
-    with pytest.warns(CoverageWarning, match="layer '.*' stacks 3 layers and shows the outputs of the last alone"):
+    with pytest.warns(CoverageWarning, match="layer '.*' returns only the outputs of the last of its 3 layers"):
         probe(kind(3, 4, num_layers=3, batch_first=True), noise(2, 5, 3), [kind.__name__])
 
 
@@ -402,12 +403,12 @@ def test_packed_sequences_are_refused() -> None:
     packed = nn.utils.rnn.pack_sequence([noise(3, 2), noise(2, 2)])
     net = nn.LSTM(2, 2)
     net.forward_plain, net.forward = net.forward, lambda batch: net.forward_plain(packed)
-    with pytest.raises(InputError, match="layer 'LSTM' must put out a plain batch of sequences"):
+    with pytest.raises(InputError, match="layer 'LSTM' must return a plain batch of sequences"):
         probe(net, noise(2, 3, 2), ["LSTM"])
 
 
 def test_uneven_rows_are_refused() -> None:
     net = nn.Sequential(nn.Linear(3, 2))
     net.forward = lambda batch: net[0](batch[:1].expand(3, 3))
-    with pytest.raises(InputError, match="put out 3 rows for 2 inputs"):
+    with pytest.raises(InputError, match="returned 3 rows for 2 inputs"):
         probe(net, noise(2, 3), ["0"])

@@ -25,10 +25,10 @@ from swerve.core.errors import InputError, Killed, ModelError, OutOfMemory, Time
 from swerve.core.relation import Fault, Rule, Verdict
 from swerve.core.space import Over, Range
 from swerve.core.values import Group, Image, PointCloud, Signal, Steering
+from swerve.execution.answers import answer_all
+from swerve.execution.launch import run_into
+from swerve.execution.replay import replay
 from swerve.relations.steering import same_angle
-from swerve.run.evaluator import answer_all
-from swerve.run.launch import run_into
-from swerve.run.replay import replay
 from swerve.search.sweep import Sweep
 from swerve.store.view import Run
 from swerve.systems import child
@@ -38,6 +38,7 @@ from swerve.transformations.photometric import Brighten
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "program.py"
 SOURCE = FakeSource(5)
+NEVER = 120  # seconds after which what should happen soon never will: a busy machine is no fault
 CASES = [SOURCE[key] for key in SOURCE.keys()]
 # A program in a few lines of plain Python: `hear` gives the next question and `say` answers it.
 SPEAKER = """
@@ -99,7 +100,7 @@ def alive(pid: int) -> bool:
 
 def gone_soon(pid: int) -> bool:
     """A kill of a whole group returns before all of it is gone."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + NEVER
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not alive(pid)
@@ -206,23 +207,26 @@ def test_error_of_the_program_is_told(program: Make) -> None:
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ("say(hear(), answers=[])", "it gave 0 answers to 1 cases"),
-        ("say(hear(), answers=[[], []])", "it gave 2 answers to 1 cases"),
+        ("say(hear(), answers=[])", "it returned 0 answers for 1 cases"),
+        ("say(hear(), answers=[[], []])", "it returned 2 answers for 1 cases"),
         ("say(hear())", "its reply has neither 'answers', a list, nor 'error'"),
         ("say(hear(), answers={})", "its reply has neither 'answers'"),
-        ("say(hear(), answers=[3])", "an answer must be a list of values, it is a int"),
-        ("say(hear(), answers=[[{'slot': 'steer', 'degrees': 1}]])", "a value of slot 'steer' does not read"),
+        ("say(hear(), answers=[3])", "an answer must be a list of values, got int"),
+        ("say(hear(), answers=[[{'slot': 'steer', 'degrees': 1}]])", "a value of slot 'steer' is invalid"),
         ("steer(hear(), 'left')", "could not convert string to float: 'left'"),
-        ("print('Loading', flush=True)", "it wrote 'Loading\\\\x0a' where a frame should start"),
-        ("steer({**hear(), 'number': 7})", "it answered question 7 when asked question 1"),
-        ("steer({**hear(), 'number': None})", "it answered question None when asked question 1"),
-        ("hear(); sys.exit(3)", "ended with code 3 before it answered"),
-        ("hear(); os._exit(0)", "ended with code 0 before it answered"),
-        ("print('no GPU', file=sys.stderr); sys.exit(1)", "ended with code 1 before it answered; its last line: no GPU"),
-        ("hear(); raise KeyError('net')", "ended with code 1 before it answered; its last line: KeyError: 'net'"),
-        ("os.close(1); time.sleep(60)", "it closed its stdout without an answer"),
-        ("write(frame({})[:9]); sys.exit(0)", "ended with code 0 before it answered"),
-        ("write(struct.pack('<4sIQ', b'SWRV', 2**32 - 1, 0))", "it announced a header of 4294967295 bytes"),
+        ("print('Loading', flush=True)", "it wrote 'Loading\\\\x0a' instead of a frame"),
+        ("steer({**hear(), 'number': 7})", "its reply has number 7, but the request has number 1"),
+        ("steer({**hear(), 'number': None})", "its reply has number None, but the request has number 1"),
+        ("hear(); sys.exit(3)", "exited with code 3 before it replied"),
+        ("hear(); os._exit(0)", "exited with code 0 before it replied"),
+        (
+            "print('no GPU', file=sys.stderr); sys.exit(1)",
+            "exited with code 1 before it replied; last line of its stderr: no GPU",
+        ),
+        ("hear(); raise KeyError('net')", "exited with code 1 before it replied; last line of its stderr: KeyError: 'net'"),
+        ("os.close(1); time.sleep(600)", "it closed its stdout without a reply"),
+        ("write(frame({})[:9]); sys.exit(0)", "exited with code 0 before it replied"),
+        ("write(struct.pack('<4sIQ', b'SWRV', 2**32 - 1, 0))", "it announced a header of 4,294,967,295 bytes"),
     ],
 )
 def test_wrong_reply_has_its_sentence(program: Make, lines: str, why: str) -> None:
@@ -242,10 +246,10 @@ def test_wild_numbers_are_errors(program: Make, number: str) -> None:
 @pytest.mark.parametrize(
     ("hello", "why"),
     [
-        ("say(hear(), protocol=2)", "it speaks protocol 2, not 1"),
-        ("say(hear())", "it speaks protocol None, not 1"),
+        ("say(hear(), protocol=2)", "it uses protocol 2, expected 1"),
+        ("say(hear())", "it uses protocol None, expected 1"),
         ("say(hear(), error='no weights')", "no weights"),
-        ("sys.exit('no weights')", "ended with code 1 before it answered; its last line: no weights"),
+        ("sys.exit('no weights')", "exited with code 1 before it replied; last line of its stderr: no weights"),
     ],
 )
 def test_bad_start_has_its_sentence(program: Make, hello: str, why: str) -> None:
@@ -256,20 +260,20 @@ def test_bad_start_has_its_sentence(program: Make, hello: str, why: str) -> None
 
 def test_hanging_program_is_ended(program: Make) -> None:
     others = children()
-    slow = program("hear(); time.sleep(60)", seconds=1.0)
+    slow = program("hear(); time.sleep(600)", seconds=1.0)
     slow.fingerprint()
     pid = next(iter(children() - others))
     started = time.monotonic()
-    with pytest.raises(Timeout, match=r"no answer after 1 s$"):
+    with pytest.raises(Timeout, match=r"no reply after 1 s$"):
         slow(CASES[:1])
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < NEVER
     assert not alive(pid)
     assert kinds(slow) == [Fault.TIMEOUT]
 
 
 def test_slow_start_is_ended(program: Make) -> None:
-    with pytest.raises(Timeout, match=r"no answer after 0.5 s"):
-        program("time.sleep(60)", start=SPEAKER, seconds=0.5).fingerprint()
+    with pytest.raises(Timeout, match=r"no reply after 0.5 s"):
+        program("time.sleep(600)", start=SPEAKER, seconds=0.5).fingerprint()
 
 
 def test_children_of_the_program_end_with_it(program: Make, tmp_path: Path) -> None:
@@ -277,22 +281,22 @@ def test_children_of_the_program_end_with_it(program: Make, tmp_path: Path) -> N
     parent = program(
         f"""
         import subprocess
-        child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+        child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"])
         open({str(note)!r}, "w").write(str(child.pid))
         hear()
         os._exit(0)
         """,
     )
     started = time.monotonic()
-    with pytest.raises(ModelError, match="ended with code 0"):  # though its child holds the pipe open
+    with pytest.raises(ModelError, match="exited with code 0"):  # though its child holds the pipe open
         parent(CASES[:1])
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < NEVER
     assert gone_soon(int(note.read_text()))
 
 
 def test_memory_limit_holds(program: Make) -> None:
     greedy = program("hear(); x = bytearray(3_000_000_000)", memory=500_000_000)
-    with pytest.raises(OutOfMemory, match=r"out of memory \(limit 500 MB\): it died; its last line: MemoryError"):
+    with pytest.raises(OutOfMemory, match=r"out of memory \(limit 500 MB\): it died; last line of its stderr: MemoryError"):
         greedy(CASES[:1])
     assert kinds(greedy) == [Fault.OOM]
     assert kinds(program("question = hear(); x = bytearray(10**8); steer(question)", memory=500_000_000)) == [None]
@@ -325,7 +329,7 @@ def test_told_lack_of_memory_is_one(program: Make) -> None:
 @pytest.mark.parametrize(("number", "name"), [(11, "SIGSEGV"), (6, "SIGABRT"), (9, "SIGKILL")])
 def test_death_by_signal_is_told(program: Make, number: int, name: str) -> None:
     dying = program(f"hear(); os.kill(os.getpid(), {number})")
-    with pytest.raises(Killed, match=rf"died by signal {number} \({name}\)"):
+    with pytest.raises(Killed, match=rf"killed by signal {number} \({name}\)"):
         dying(CASES[:1])
     assert kinds(dying) == [Fault.SIGNAL]
 
@@ -342,7 +346,7 @@ def test_floods_of_noise_are_cut(program: Make) -> None:
         """
     )
     assert loud(CASES[:1]) == [(Steering(1.0),)]
-    with pytest.raises(ModelError, match="its last line: the last line"):
+    with pytest.raises(ModelError, match="last line of its stderr: the last line"):
         loud(CASES[:1])
 
 
@@ -351,9 +355,9 @@ def test_restarts_are_counted_in_a_row(program: Make, tmp_path: Path) -> None:
     failing = program(f"open({str(starts)!r}, 'a').write('x'); hear(); sys.exit(5)", restarts=2)
     verdicts = answer_all(failing, CASES)
     assert [item.why.partition(": ")[2] for item in verdicts if isinstance(item, Verdict)] == [  # after the whole batch
-        "ended with code 5 before it answered",
-        "ended with code 5 before it answered",
-        *["given up after it failed 3 times in a row; last, ended with code 5 before it answered"] * 3,
+        "exited with code 5 before it replied",
+        "exited with code 5 before it replied",
+        *["no further restarts after 3 consecutive failures; the last: exited with code 5 before it replied"] * 3,
     ]
     assert starts.read_text() == "xxx"
 
@@ -370,7 +374,7 @@ def test_good_answer_clears_the_count(program: Make, tmp_path: Path) -> None:
 def test_reply_too_many_is_never_taken_for_the_next(program: Make) -> None:
     twice = program("while True: question = hear(); steer(question, 1); steer(question, 2)")
     assert twice(CASES[:1]) == [(Steering(1.0),)]
-    with pytest.raises(ModelError, match="it answered question 1 when asked question 2"):
+    with pytest.raises(ModelError, match="its reply has number 1, but the request has number 2"):
         twice(CASES[1:2])
 
 
@@ -387,20 +391,20 @@ def test_other_program_after_restart_is_refused(program: Make, tmp_path: Path) -
     assert kinds(changing) == [None]
     note.write_text("new weights")
     assert kinds(changing) == [Fault.MODEL]  # it ended
-    with pytest.raises(ModelError, match=r"it was \['pilot', 'old weights'\] at first, and after a restart it is"):
+    with pytest.raises(ModelError, match=r"it identified as \['pilot', 'old weights'\] at first, but as"):
         changing(CASES[:1])
 
 
 def test_interruption_leaves_nothing_half_said(program: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     steady = program("while True: steer(hear(), 3)")
     assert steady(CASES[:1]) == [(Steering(3.0),)]
-    send = child._sent
+    send = child._send
 
     def interrupted(pipe: Any, unsent: memoryview) -> memoryview:
         send(pipe, unsent)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(child, "_sent", interrupted)
+    monkeypatch.setattr(child, "_send", interrupted)
     with pytest.raises(KeyboardInterrupt):
         steady(CASES[:1])
     monkeypatch.undo()
@@ -437,11 +441,11 @@ def test_close_and_ask_again() -> None:
 
 
 def test_deaf_program_is_killed_on_close(program: Make) -> None:
-    deaf = program("steer(hear()); time.sleep(60)")
+    deaf = program("steer(hear()); time.sleep(600)")
     deaf(CASES[:1])
     started = time.monotonic()
     deaf.close()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < NEVER
 
 
 def test_no_handles_are_left(program: Make) -> None:
@@ -511,10 +515,10 @@ def test_long_argument_is_no_file(program: Make) -> None:
         ({"command": "python drive.py"}, "command must be a list such as"),
         ({"command": ()}, "command must be a list such as"),
         ({"command": ("python", 3)}, "command must be a list such as"),
-        ({"command": ("no-such-program",)}, "no-such-program: there is no such program, or it may not be run"),
-        ({"command": ("./no-such-program",)}, "there is no such program"),
-        ({"command": (str(EXAMPLE),)}, "there is no such program, or it may not be run"),
-        ({"folder": Path("/no/such")}, "/no/such: there is no such folder to run"),
+        ({"command": ("no-such-program",)}, "no-such-program: no such program, or it is not executable"),
+        ({"command": ("./no-such-program",)}, "no such program"),
+        ({"command": (str(EXAMPLE),)}, "no such program, or it is not executable"),
+        ({"folder": Path("/no/such")}, "/no/such: no such folder to run"),
         ({"seconds": 0}, "seconds must be a number above 0, got 0"),
         ({"seconds": float("nan")}, "seconds must be a number above 0"),
         ({"memory": -1}, "memory must be a number above 0"),
@@ -531,7 +535,7 @@ def test_what_cannot_start_is_named(tmp_path: Path) -> None:
     file = tmp_path / "drive"
     file.write_bytes(b"\x7fELF nonsense")
     file.chmod(0o755)
-    with pytest.raises(InputError, match=r"drive: cannot be run: .*[Ee]xec format"):
+    with pytest.raises(InputError, match=r"drive: cannot be started: .*[Ee]xec format"):
         Process((str(file),))(CASES)
 
 

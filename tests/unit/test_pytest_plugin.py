@@ -22,7 +22,13 @@ from swerve.testing import FakeSource, FakeSystem
 
 pytest_plugins = ["pytester"]
 # A run inside this process forgets what it imported; nothing of ours is to be there twice.
-for part in ("run.rule_tests", "systems.function", "relations.steering", "transformations.photometric", "search.sweep"):
+for part in (
+    "execution.rule_tests",
+    "systems.function",
+    "relations.steering",
+    "transformations.photometric",
+    "search.sweep",
+):
     importlib.import_module(f"swerve.{part}")
 ROOT = Path(__file__).parent.parent.parent
 HEAD = """
@@ -268,7 +274,7 @@ def test_answers_that_stay_are_no_proof(inner: pytest.Pytester) -> None:
     write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**closed, 'rules': [turned]}})\ndef test_idle(): ...")
     result = go(inner, "-W", "default::pytest.PytestWarning")
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes*leave what the system says*"])
+    result.stdout.fnmatch_lines(["*this test is weak evidence: rule 'turned': 12 changes*leave the system's answer*"])
 
 
 def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) -> None:
@@ -276,7 +282,7 @@ def test_rule_without_effect_beside_others_is_warned_of(inner: pytest.Pytester) 
     write(inner, f"{textwrap.dedent(IDLE)}@metamorphic(**{{**idle, 'rules': [turned, {far}]}})\ndef test_idle(): ...")
     result = go(inner, "-W", "default::pytest.PytestWarning")
     result.assert_outcomes(passed=2, warnings=1)
-    result.stdout.fnmatch_lines(["*it says little that this holds: rule 'turned': 12 changes such as Rotate(*"])
+    result.stdout.fnmatch_lines(["*this test is weak evidence: rule 'turned': 12 changes such as Rotate(*"])
 
 
 HOSTILE = """
@@ -353,7 +359,7 @@ def test_anyway(): ...
     )
     result = go(inner)
     result.assert_outcomes(errors=2, passed=3)
-    result.stdout.fnmatch_lines(["*says the same of all 6 cases*force=True*"])
+    result.stdout.fnmatch_lines(["*gives the same answer to all 6 cases*force=True*"])
 
 
 def test_every_run_starts_anew(inner: pytest.Pytester) -> None:
@@ -446,7 +452,7 @@ def test_findings_elsewhere_are_refused(inner: pytest.Pytester) -> None:
     write(inner, "def test_other(findings): ...")
     result = go(inner)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*'findings' is for tests marked with swerve.metamorphic"])
+    result.stdout.fnmatch_lines(["*the fixture 'findings' needs a test marked with swerve.metamorphic"])
 
 
 def test_other_tests_keep_their_threads(inner: pytest.Pytester) -> None:
@@ -471,7 +477,7 @@ PARTS = {"source": FakeSource(), "system": FakeSystem()}
     [{}, PARTS, {"campaign": "a.toml", "seed": 0}, {"campaign": "a.toml", **PARTS}, {"campaign": "a.toml", "per_case": 6}],
 )
 def test_decorator_wants_parts_or_a_whole(given: dict[str, object]) -> None:
-    with pytest.raises(TypeError, match=r"^swerve\.metamorphic wants"):
+    with pytest.raises(TypeError, match=r"^swerve\.metamorphic (needs|takes)"):
         metamorphic(**given)  # type: ignore[arg-type]
 
 

@@ -10,9 +10,9 @@ from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.core.transformation import Transformation, param
 from swerve.core.values import Image, Steering
+from swerve.execution.launch import run_into
+from swerve.execution.replay import rebuild, replay
 from swerve.relations.steering import lambda_mse, same_angle
-from swerve.run.launch import run_into
-from swerve.run.replay import rebuild, replay
 from swerve.search.sweep import Sweep
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -114,7 +114,7 @@ class Drifting(Transformation):
 
 def test_change_that_drifts_is_caught(tmp_path: Path) -> None:
     drifting = replace(CAMPAIGN, rules=(Rule("drift", Drifting(5), same_angle(15)),))
-    with pytest.raises(StoreError, match="made another input than before; it is not deterministic"):
+    with pytest.raises(StoreError, match="made another input than in the run; it is not deterministic"):
         run_into(Loaded(drifting, tmp_path), tmp_path / "run")
     run = Run(tmp_path / "run")
     result = replay(run.folder, first(run).id, campaign=drifting)

@@ -5,7 +5,7 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.values import Boxes2D, Image, Steering
 from swerve.testing import FakeSource, TransformationContract
-from swerve.transformations.resize import Enlarge
+from swerve.transformations.affine import Enlarge
 
 
 class TestEnlarge(TransformationContract):

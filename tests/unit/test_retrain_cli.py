@@ -15,8 +15,10 @@ import pytest
 from swerve.cli.retrain import add_parser
 from swerve.config.toml import load_campaign
 from swerve.core.errors import InputError
-from swerve.run.launch import run_into
+from swerve.execution.launch import run_into
 from swerve.zoo.steering import DaveOrig
+
+pytestmark = pytest.mark.usefixtures("rendered_once")
 
 FILE = """
 seed = 3
@@ -73,7 +75,7 @@ def test_one_drive_has_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "one.toml").write_text(FILE.replace("drives = 12\nframes = 2", "drives = 1\nframes = 20"))
     words = ("--epochs", "1", "--mix", "0", "--rule", "dark", "--gap", "0", "--test", "0.3")
     assert retrain(tmp_path / "one.toml", "--into", tmp_path / "out", *words) == 0
-    assert "no interval and no p: it takes at least 2 groups, and all 6 are of one" in capsys.readouterr().out
+    assert "no interval or p-value: at least 2 groups are needed, and all 6 pairs are in one" in capsys.readouterr().out
     rows = table(tmp_path / "out" / "tables" / "retrain.csv")
     assert {(row["groups"], row["low"], row["p"]) for row in rows} == {("1", "", "")}
 
@@ -126,9 +128,9 @@ def test_exported_parents_stay_apart(campaign: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--command", "x"], "--command runs on an exported set"),
-        (["--after", "x"], "--after is the model that --command trained"),
-        (["--rule", "drak"], "no such rule; did you mean 'dark'"),
+        (["--command", "x"], "--command needs --export"),
+        (["--after", "x"], "--after needs --command"),
+        (["--rule", "drak"], "no rule 'drak'; did you mean 'dark'"),
         (["--export", "coco"], "has no boxes to write"),
         (["--export", "udacity", "--command", "fit {nowhere}"], "the command has an unknown placeholder {nowhere}"),
     ],

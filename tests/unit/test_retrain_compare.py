@@ -175,7 +175,7 @@ def test_groups_are_resampled_whole() -> None:
 def test_one_drive_has_neither_interval_nor_p() -> None:
     row = compare(FakeSystem(bias=2.0), FakeSystem(bias=1.0), {"original": FakeSource(9, drive=9)})[0]
     assert (row.groups, row.change.low, row.test.p) == (1, None, None)
-    assert row.change.why == row.test.why == "it takes at least 2 groups, and all 9 are of one"
+    assert row.change.why == row.test.why == "at least 2 groups are needed, and all 9 pairs are in one"
 
 
 class Loose(FakeSource):

@@ -19,8 +19,8 @@ from swerve.core.errors import InputError, printable
 from swerve.core.seeding import rng_for
 from swerve.core.values import Boxes2D, Boxes3D, Calibration, Group, Image, Masks, PointCloud, Steering, Value
 from swerve.sources.export import FORMS, export, form_named
-from swerve.sources.kitti_writer import to_camera
-from swerve.sources.written_case import Spools, slug
+from swerve.sources.kitti_writer import boxes_to_camera
+from swerve.sources.writing import Spools, slug
 from swerve.world.source import World
 
 WIDTH, HEIGHT = 40, 30
@@ -252,7 +252,7 @@ def test_kitti_keeps_other_sensors(tmp_path: Path) -> None:
 
 def test_kitti_matrix_wins() -> None:
     known = Calibration({"Tr_velo_to_cam": np.arange(12.0).reshape(3, 4), "R0_rect": 2 * np.eye(3)})
-    assert np.array_equal(to_camera(known)[:3], 2 * np.arange(12.0).reshape(3, 4))
+    assert np.array_equal(boxes_to_camera(known)[:3], 2 * np.arange(12.0).reshape(3, 4))
 
 
 @pytest.mark.parametrize("key", ["../../etc/passwd", "/etc/passwd", "a\0b", ".hidden", "=cmd()", "", "ü" * 300, "a" * 300])
@@ -291,7 +291,9 @@ BOXED = [form for form in FORMS if form != "udacity"]
 @pytest.mark.parametrize("form", BOXED)
 def test_boxes_of_another_size_are_refused(tmp_path: Path, form: str) -> None:
     large = Boxes2D(np.array([[20, 10, 60, 50]]), ("car",), size=(80, 60))
-    with pytest.raises(InputError, match="'k' cannot be written: its boxes are of a picture of 80x60, its picture is 40x30"):
+    with pytest.raises(
+        InputError, match="'k' cannot be written: its boxes are for a picture of 80x60, but its picture is 40x30"
+    ):
         export({"train": [case("k", large)]}, tmp_path / "set", form)
 
 
@@ -299,23 +301,25 @@ def test_boxes_of_another_size_are_refused(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize("corners", [[10, 2, 5, 20], [1, 20, 9, 2], [90, 2, 60, 20]])
 def test_inverted_boxes_are_refused(tmp_path: Path, form: str, corners: list[int]) -> None:
     inverted = Boxes2D(np.array([[1, 2, 3, 4], corners]), ("van", "car"), size=(WIDTH, HEIGHT))
-    with pytest.raises(InputError, match=r"'k' cannot be written: box 2 \('car'\) ends before it begins"):
+    with pytest.raises(InputError, match=r"'k' cannot be written: box 2 \('car'\) has a negative size"):
         export({"train": [case("k", inverted)]}, tmp_path / "set", form)
 
 
 def test_masks_of_another_size_are_refused(tmp_path: Path) -> None:
     masks = Masks(np.ones((60, 80), int), {1: "car", 2: "van"})
-    with pytest.raises(InputError, match="'k' cannot be written: its masks are of a picture of 80x60, its picture is 40x30"):
+    with pytest.raises(
+        InputError, match="'k' cannot be written: its masks are for a picture of 80x60, but its picture is 40x30"
+    ):
         export({"train": [case("k", FLAT, masks)]}, tmp_path / "set", "coco")
 
 
 def test_nothing_to_export_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is nothing to export: train, val has no case"):
+    with pytest.raises(InputError, match="nothing to export: no cases in train or val"):
         export({"train": [], "val": []}, tmp_path / "set", "coco")
 
 
 def test_unknown_format_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no export as 'cocoa'; did you mean 'coco'"):
+    with pytest.raises(InputError, match="unknown export format 'cocoa'; did you mean 'coco'"):
         export(splits(), tmp_path / "set", "cocoa")
 
 
@@ -326,7 +330,7 @@ def test_unlabelled_angle_is_named(tmp_path: Path) -> None:
 
 def test_blind_case_is_named(tmp_path: Path) -> None:
     blind = Case("k", {"lidar": PointCloud(np.zeros((1, 4)))}, (Steering(0.0),))
-    with pytest.raises(InputError, match="'k' has no picture to write, only lidar"):
+    with pytest.raises(InputError, match="'k' has no picture to write; its inputs are lidar"):
         export({"train": [blind]}, tmp_path / "set", "udacity")
 
 

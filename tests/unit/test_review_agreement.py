@@ -4,7 +4,7 @@ import pytest
 
 from swerve.core.relation import Status
 from swerve.review.agreement import Review, agreements, is_conflict, read_review, resolve, verdicts
-from swerve.review.marks import Judgement, Mark, MarkFile, Said
+from swerve.review.marks import Judgement, Judgements, Mark, MarkFile
 from swerve.store.record_json import TRIAL
 from swerve.store.view import Run
 from tests.fixture_runs import Made, finding, held
@@ -12,12 +12,12 @@ from tests.fixture_runs import Made, finding, held
 TRUE, FALSE, ODD, FINE = Mark.TRUE, Mark.FALSE, Mark.UNNATURAL, Mark.NATURAL
 
 
-def said(*marks: Mark | None) -> Said:
+def said(*marks: Mark | None) -> Judgements:
     """A reviewer who marked findings 0, 1, 2, … so."""
     return {str(number): Judgement(str(number), mark) for number, mark in enumerate(marks)}
 
 
-def review(held: str = "", **marks: Said) -> Review:
+def review(held: str = "", **marks: Judgements) -> Review:
     """What reviewers said of findings, but of those in `held`, which are trials that held."""
     names = {trial for one in marks.values() for trial in one}
     rows = {trial: {"kind": TRIAL, "status": Status.HELD if trial in held else Status.VIOLATED} for trial in sorted(names)}
@@ -41,7 +41,7 @@ def test_kappa_by_hand() -> None:
     assert (marks.agreed, marks.kappa.n) == (35, 50)
     assert marks.kappa.value == pytest.approx(0.4)
     assert natural.agreed == 50
-    assert natural.kappa.why == "only one label was ever given"
+    assert natural.kappa.why == "all ratings are the same"
 
 
 def test_naturalness_has_its_own_kappa() -> None:

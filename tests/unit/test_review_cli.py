@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swerve.cli.review import add_options, review
+from swerve.cli.review import add_parser, review
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.review.marks import Judgement, Mark, MarkFile, read_marks
 from swerve.store.view import Run
@@ -17,12 +17,10 @@ from tests.fixture_runs import Made, finding, held, keep_pictures, noise
 
 PROGRAM = """
 import argparse, sys
-from pathlib import Path
-from swerve.cli.review import add_options, review
+from swerve.cli.review import add_parser, review
 parser = argparse.ArgumentParser()
-parser.add_argument("folder", type=Path)
-add_options(parser)
-sys.exit(review(parser.parse_args()))
+add_parser(parser.add_subparsers())
+sys.exit(review(parser.parse_args(["review", *sys.argv[1:]])))
 """
 
 
@@ -36,9 +34,8 @@ def run(tmp_path: Path) -> Run:
 
 def called(run: Run, *words: object) -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    add_options(parser)
-    return review(parser.parse_args([str(run.folder), *map(str, words)]))
+    add_parser(parser.add_subparsers())
+    return review(parser.parse_args(["review", str(run.folder), *map(str, words)]))
 
 
 def ids(run: Run) -> list[str]:
@@ -52,10 +49,10 @@ def test_agreement_is_printed(run: Run, capsys: pytest.CaptureFixture[str]) -> N
     assert called(run, "--agreement") == 0
     told = capsys.readouterr().out
     assert "rule turn: 3 of 3 reviewed: 1 true positive, 1 false positive, 0 unnatural, 1 open" in told
-    assert "anna, bob: three marks: 1 of 2 alike, Cohen's kappa 0.000" in told
+    assert "anna, bob: three marks: 1 of 2 equal, Cohen's kappa 0.000" in told
     assert f"conflict {two}: anna: true positive, bob: false positive; open" in told
-    assert "anna, bob: natural or unnatural: 2 of 2 alike" in told
-    assert f"not counted: bob marked {'f' * 16}, which is no finding of this run" in told
+    assert "anna, bob: natural or unnatural: 2 of 2 equal" in told
+    assert f"not counted: bob marked {'f' * 16}, which is not a finding of this run" in told
     assert (run.folder / "tables" / "review.csv").is_file()
 
 
@@ -63,7 +60,7 @@ def test_unknown_findings_are_not_in_kappa(run: Run, capsys: pytest.CaptureFixtu
     for name in ("anna", "bob"):
         MarkFile(run.folder, name).add([Judgement(ids(run)[0], Mark.TRUE), Judgement("f" * 16, Mark.FALSE)])
     assert called(run, "--agreement") == 0
-    assert "anna, bob: three marks: 1 of 1 alike" in capsys.readouterr().out
+    assert "anna, bob: three marks: 1 of 1 equal" in capsys.readouterr().out
 
 
 def test_held_trials_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,10 +100,10 @@ def test_only_some_are_opened(run: Run, tmp_path: Path, capsys: pytest.CaptureFi
 def test_only_names_findings_of_the_run(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "ids.txt"
     file.write_text(f"{ids(run)[0]}\nnobody\n")
-    with pytest.raises(InputError, match=r"ids\.txt: 1 of its 2 ids are no findings of .*, such as 'nobody'; take them out"):
+    with pytest.raises(InputError, match=r"ids\.txt: 1 of its 2 ids are not findings of .*, such as 'nobody'; remove them"):
         called(run, "--only", file, "--no-browser")
     file.write_text("\n")
-    with pytest.raises(InputError, match=r"ids\.txt: names no finding; write their ids into it, one a line"):
+    with pytest.raises(InputError, match=r"ids\.txt: contains no ids; write the ids of findings into it, one per line"):
         called(run, "--only", file, "--no-browser")
     file.write_bytes(b"\xff")
     with pytest.raises(InputError, match=r"ids\.txt: is not UTF-8 text"):
@@ -117,7 +114,7 @@ def test_only_names_findings_of_the_run(run: Run, tmp_path: Path) -> None:
 
 def test_only_is_for_pages(run: Run, tmp_path: Path) -> None:
     for other in (("--agreement",), ("--export", tmp_path / "out.csv"), ("--import", tmp_path / "in.csv")):
-        with pytest.raises(InputError, match=f"--only says what a page shows, and {other[0]} goes over all marks"):
+        with pytest.raises(InputError, match=f"--only cannot be combined with {other[0]}, which uses all marks"):
             called(run, "--only", tmp_path / "ids.txt", *other)
 
 
@@ -125,7 +122,7 @@ def test_only_takes_held_trials_with_all(tmp_path: Path, capsys: pytest.CaptureF
     run = Made([finding("a"), held("b"), held("c")]).write(tmp_path / "run")
     (tmp_path / "ids.txt").write_text("\n".join(row["id"] for row in run.trials() if row["case"] != "c"))
     words = ("--only", tmp_path / "ids.txt", "--export-page", tmp_path / "page.html")
-    with pytest.raises(InputError, match="1 of its 2 ids are no findings"):
+    with pytest.raises(InputError, match="1 of its 2 ids are not findings"):
         called(run, *words)
     assert called(run, *words, "--all", "--sample", 9) == 0
     assert capsys.readouterr().out.startswith("2 trials, 0.")
@@ -138,13 +135,13 @@ def test_many_conflicts_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert called(run, "--agreement") == 0
     told = capsys.readouterr().out
     assert told.count("\nconflict ") == 20
-    assert "and 5 conflicts more: " in told
+    assert "and 5 more conflicts: " in told
     assert "\nall: 25 of 25 reviewed" in told
 
 
 def test_nothing_marked_is_said(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert called(run, "--agreement") == 0
-    assert "nobody has marked a finding yet" in capsys.readouterr().out
+    assert "no finding has been marked yet" in capsys.readouterr().out
 
 
 def test_export_then_import(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,17 +150,17 @@ def test_export_then_import(run: Run, tmp_path: Path, capsys: pytest.CaptureFixt
     other = Made([finding("a", "turn", off=9.0)]).write(tmp_path / "other")
     assert called(other, "--import", tmp_path / "out.csv") == 0
     assert read_marks(other.folder) == read_marks(run.folder)
-    assert "anna: 1 marks new or changed" in capsys.readouterr().out
+    assert "anna: 1 new or changed marks" in capsys.readouterr().out
 
 
 def test_unknown_reviewer_is_told(run: Run, tmp_path: Path) -> None:
     MarkFile(run.folder, "anna").add([Judgement(ids(run)[0], Mark.TRUE)])
-    with pytest.raises(InputError, match=r"nobody called 'ana'; did you mean 'anna'\?"):
+    with pytest.raises(InputError, match=r"there is no reviewer 'ana'; did you mean 'anna'\?"):
         called(run, "--export", tmp_path / "out.csv", "--reviewer", "ana")
 
 
 def test_run_without_findings_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no findings to review"):
+    with pytest.raises(InputError, match="there are no findings to review"):
         called(Made([held("a")]).write(tmp_path / "run"), "--no-browser")
 
 
@@ -193,10 +190,10 @@ def test_interrupt_ends_cleanly(run: Run) -> None:
         first = process.stdout.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", first)
         assert address
-        with urllib.request.urlopen(address[0], timeout=10) as reply:
+        with urllib.request.urlopen(address[0], timeout=60) as reply:
             assert b"Swerve review" in reply.read()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
     assert "0 marks saved; tables/review.csv written" in out
 

@@ -94,8 +94,8 @@ def test_every_bad_line_is_listed(run: Run, ids: list[str]) -> None:
     ]
     with pytest.raises(BadMarks, match="5 lines cannot be used, so nothing was imported") as caught:
         brought(run, "\n".join(["reviewer,finding,mark,comment", *rows]))
-    starts = ["line 3: the run has no finding 'feed", "line 4: 'wrong' is no mark", "line 5: a reviewer's name"]
-    starts += ["line 6: 'anna' marks finding", "line 7: '' is no mark"]
+    starts = ["line 3: the run has no finding 'feed", "line 4: 'wrong' is not a mark", "line 5: a reviewer's name"]
+    starts += ["line 6: 'anna' gives finding", "line 7: '' is not a mark"]
     assert [line[: len(start)] for line, start in zip(caught.value.changed, starts, strict=True)] == starts
     assert read_marks(run.folder) == {}
 
@@ -123,7 +123,7 @@ def test_missing_column_keeps_comments(run: Run, ids: list[str]) -> None:
 def test_too_many_cells_are_listed(run: Run, ids: list[str]) -> None:
     with pytest.raises(BadMarks) as caught:
         brought(run, f"reviewer,finding,mark,comment\nanna,{ids[0]},unnatural,too dark, really bad\n")
-    assert caught.value.changed == ("line 2: 5 cells for 4 columns; quote a text that holds the separator",)
+    assert caught.value.changed == ("line 2: 5 cells for 4 columns; put quotes around text with a comma or semicolon",)
     assert read_marks(run.folder) == {}
     found = brought(run, f"reviewer,finding,mark\nanna,{ids[0]},unnatural,, \n")  # what a spreadsheet leaves behind
     assert found == {"anna": {ids[0]: Judgement(ids[0], Mark.UNNATURAL)}}
@@ -134,7 +134,7 @@ def test_repeated_column_is_refused(run: Run, ids: list[str], column: str) -> No
     text = f"reviewer,finding,mark,comment,{column.upper()}\nanna,{ids[0]},unnatural,,true positive\n"
     with pytest.raises(BadMarks, match="1 line cannot be used") as caught:
         brought(run, text)
-    assert caught.value.changed == (f"line 1: more than one column is called {column}",)
+    assert caught.value.changed == (f"line 1: the column {column} occurs more than once",)
     assert read_marks(run.folder) == {}
 
 
@@ -147,7 +147,7 @@ def test_held_trials_are_natural_or_not(tmp_path: Path) -> None:
     one, two = (row["id"] for row in run.trials())
     with pytest.raises(BadMarks) as caught:
         brought(run, f"reviewer,finding,mark\nanna,{one},natural\nanna,{two},true positive\n")
-    told = ["line 2: 'natural' is no mark of a finding", "line 3: 'true positive' is no mark of a trial that held"]
+    told = ["line 2: 'natural' is not a mark for a finding", "line 3: 'true positive' is not a mark for a trial that held"]
     assert [line[: len(start)] for line, start in zip(caught.value.changed, told, strict=True)] == told
     found = brought(run, f"reviewer,finding,mark\nanna,{one},unnatural\nanna,{two},Natural\n")
     assert found["anna"][two].mark is Mark.NATURAL
@@ -157,7 +157,7 @@ def test_lines_are_counted_through_newlines(run: Run, ids: list[str]) -> None:
     rows = f'anna,{ids[0]},unnatural,"two\nlines"\n\nanna,{ids[1]},no,\n'
     with pytest.raises(BadMarks) as caught:
         brought(run, f"reviewer,finding,mark,comment\n{rows}")
-    assert caught.value.changed[0].startswith("line 5: 'no' is no mark")
+    assert caught.value.changed[0].startswith("line 5: 'no' is not a mark")
 
 
 def test_misspelt_finding_gets_a_hint(run: Run, ids: list[str]) -> None:
@@ -171,7 +171,7 @@ def test_many_bad_lines_are_cut(run: Run) -> None:
     with pytest.raises(BadMarks, match="500 lines") as caught:
         brought(run, "reviewer,finding,mark\n" + "anna,x,unnatural\n" * 500)
     assert len(caught.value.changed) == 21
-    assert caught.value.changed[-1] == "and 480 lines more"
+    assert caught.value.changed[-1] == "and 480 more lines"
 
 
 def test_spreadsheets_are_understood(run: Run, ids: list[str]) -> None:
@@ -181,7 +181,7 @@ def test_spreadsheets_are_understood(run: Run, ids: list[str]) -> None:
 
 def test_option_names_the_reviewer(run: Run, ids: list[str]) -> None:
     text = f"finding,mark\n{ids[0]},unnatural\n"
-    with pytest.raises(InputError, match=r"reviewer is missing; or say whose marks they are with --reviewer NAME"):
+    with pytest.raises(InputError, match=r"missing: reviewer; or name the reviewer with --reviewer NAME"):
         brought(run, text)
     assert list(brought(run, text, "bob")) == ["bob"]
 
@@ -196,7 +196,7 @@ def test_unknown_reviewer_is_welcome(run: Run, ids: list[str]) -> None:
     ("data", "told"),
     [
         (b"", "line 1 must name the columns"),
-        (b"finding;mark", "reviewer is missing"),
+        (b"finding;mark", "missing: reviewer"),
         (b"reviewer,finding,mark\nanna,\xff,unnatural\n", "line 2 is not UTF-8"),
         (b"reviewer,finding,mark\nanna,a\x00b,unnatural\n", "line 2"),
         (b'reviewer,finding,mark\nanna,"open', "is not CSV"),

@@ -72,7 +72,7 @@ def test_file_is_a_dictionary(tmp_path_factory: pytest.TempPathFactory, said: li
 def test_edited_line_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, Judgement(A, TRUE), Judgement(B, TRUE))
     edited(path, 3, "true positive", "false positive")
-    with pytest.raises(StoreError, match=r"anna\.jsonl: line 3 is damaged or was edited by hand; take that line out"):
+    with pytest.raises(StoreError, match=r"anna\.jsonl: line 3 is damaged or was edited by hand; delete that line"):
         read_marks(tmp_path)
 
 
@@ -197,7 +197,7 @@ def test_bad_names_are_refused(tmp_path: Path, name: str) -> None:
 def test_copied_file_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, Judgement(A, TRUE))
     path.rename(path.with_name("bob.jsonl"))
-    with pytest.raises(StoreError, match=r"bob\.jsonl: line 1 says these are the marks of 'anna'"):
+    with pytest.raises(StoreError, match=r"bob\.jsonl: line 1 names the reviewer 'anna'"):
         read_marks(tmp_path)
 
 
@@ -218,7 +218,7 @@ def test_later_format_is_refused(tmp_path: Path) -> None:
 def test_pipe_does_not_block(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     os.mkfifo(tmp_path / FOLDER / "anna.jsonl")
-    with pytest.raises(StoreError, match="not a plain file"):
+    with pytest.raises(StoreError, match="not a regular file"):
         read_marks(tmp_path)
 
 
@@ -249,14 +249,16 @@ def test_cleaning_twice_changes_nothing(text: str) -> None:
 
 def test_marks_are_read_kindly() -> None:
     assert mark_of(" True Positive ") is TRUE
-    with pytest.raises(InputError, match=r"'wrong' is no mark; write 'true positive', 'false positive', 'unnatural'"):
+    with pytest.raises(
+        InputError, match=r"'wrong' is not a mark; the marks are 'true positive', 'false positive', 'unnatural'"
+    ):
         mark_of("wrong")
 
 
 def test_marks_fit_what_is_marked() -> None:
     assert fitting_mark("natural", held=True) is Mark.NATURAL
     assert fitting_mark("unnatural", held=True) is fitting_mark("unnatural", held=False) is ODD
-    with pytest.raises(InputError, match=r"'true positive' is no mark of a trial that held; write 'natural', 'unnatural'"):
+    with pytest.raises(InputError, match=r"'true positive' is not a mark for a trial that held; use 'natural', 'unnatural'"):
         fitting_mark("true positive", held=True)
-    with pytest.raises(InputError, match="'natural' is no mark of a finding"):
+    with pytest.raises(InputError, match="'natural' is not a mark for a finding"):
         fitting_mark("natural", held=False)

@@ -61,8 +61,8 @@ def test_changed_data_is_told(run: Run) -> None:
     other = dataclasses.replace(first(run), input_sha="0" * 64)
     shown = ReviewPictures(run).of(other)
     assert shown.shots == ()
-    assert shown.why == "No pictures: they were not kept and cannot be made again."
-    assert "another input than the finding had" in shown.reason
+    assert shown.why == "No pictures: they were not kept and cannot be rebuilt."
+    assert "the rebuilt input differs" in shown.reason
 
 
 def described(run: Run, **parts: object) -> Run:
@@ -88,7 +88,7 @@ def test_held_trials_are_made_again(run: Run) -> None:
     (shot,) = ReviewPictures(run).of(quiet).shots
     assert pixels(shot.followup).mean() - pixels(shot.source).mean() > 19
     other = dataclasses.replace(quiet, source_sha="0" * 64)
-    assert "another input than the finding had" in ReviewPictures(run).of(other).reason
+    assert "the rebuilt input differs" in ReviewPictures(run).of(other).reason
 
 
 def test_kept_pictures_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_kept_pictures_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         go_on.wait(10)
         return FindingPictures()
 
-    monkeypatch.setattr(ReviewPictures, "_made", slow)
+    monkeypatch.setattr(ReviewPictures, "_build", slow)
     pictures = ReviewPictures(run)
     seen: list[FindingPictures] = []
     making = threading.Thread(target=pictures.of, args=(lost,))
@@ -154,7 +154,7 @@ def test_other_files_are_no_pictures(tmp_path: Path) -> None:
     for sha in (record.source_sha, record.input_sha):
         keep_file(run, sha, "camera.png", b"<script>alert(1)</script>")
         keep_file(run, sha, "lidar.npy", b"points")
-    assert ReviewPictures(run).of(first(run)).why == "No pictures: no input of this finding is a camera's or a LiDAR's."
+    assert ReviewPictures(run).of(first(run)).why == "No pictures: this finding has neither camera nor LiDAR inputs."
 
 
 def test_hostile_hash_finds_nothing(run: Run) -> None:
@@ -181,7 +181,7 @@ def test_closing_waits_for_pictures(run: Run, monkeypatch: pytest.MonkeyPatch) -
         order.append("made")
         return FindingPictures()
 
-    monkeypatch.setattr(ReviewPictures, "_made", slow)
+    monkeypatch.setattr(ReviewPictures, "_build", slow)
     pictures, one = ReviewPictures(run), first(run)
     making = threading.Thread(target=pictures.of, args=(one,))
     closing = threading.Thread(target=lambda: (pictures.close(), order.append("closed")))

@@ -110,9 +110,9 @@ def test_held_trial_is_natural_or_not(tmp_path: Path) -> None:
     one, two = (row["id"] for row in run.trials())
     with served(run, held=True) as server:
         there = f"/{server.service.token}/mark"
-        assert b"is no mark of a finding" in asked(server, there, "POST", {"finding": one, "mark": "natural"})[1]
+        assert b"is not a mark for a finding" in asked(server, there, "POST", {"finding": one, "mark": "natural"})[1]
         status, reply = asked(server, there, "POST", {"finding": two, "mark": "true positive"})
-        assert (status, b"is no mark of a trial that held" in reply) == (400, True)
+        assert (status, b"is not a mark for a trial that held" in reply) == (400, True)
         marked(server, two, "natural")
     assert read_marks(run.folder) == {"anna": {two: Judgement(two, Mark.NATURAL)}}
 
@@ -161,7 +161,7 @@ def test_wrong_token_is_refused(run: Run, token: str) -> None:
 def test_other_paths_are_nothing(run: Run, path: str) -> None:
     with served(run) as server:
         there = f"/{server.service.token}/{path.replace('ID', ids(run)[0])}"
-        assert asked(server, there) == (404, b"There is nothing here.")
+        assert asked(server, there) == (404, b"There is no such page.")
 
 
 def test_other_hosts_are_refused(run: Run) -> None:
@@ -188,11 +188,11 @@ def test_forms_cannot_mark(run: Run) -> None:
     [
         (b"{", b"not JSON"),
         (b"[" * 50_000, b"not JSON"),
-        (b"[]", b"no finding 'None'"),
-        (b'{"finding": "../x", "mark": "unnatural"}', b"no finding '../x' is under review"),
-        (b'{"finding": ["ID"], "mark": "unnatural"}', b"no finding"),
-        (b'{"finding": "ID", "mark": "bad"}', b"'bad' is no mark"),
-        (b'{"finding": "ID", "mark": "unnatural", "comment": 7}', b"comment must be a text"),
+        (b"[]", b"finding 'None' is not under review"),
+        (b'{"finding": "../x", "mark": "unnatural"}', b"finding '../x' is not under review"),
+        (b'{"finding": ["ID"], "mark": "unnatural"}', b"is not under review"),
+        (b'{"finding": "ID", "mark": "bad"}', b"'bad' is not a mark"),
+        (b'{"finding": "ID", "mark": "unnatural", "comment": 7}', b"comment must be text"),
     ],
 )
 def test_bad_marks_are_told(run: Run, body: bytes, told: bytes) -> None:

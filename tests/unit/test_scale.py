@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.report.axis import LARGEST, LEAST, AxisScale, drawable, fitted, said
+from swerve.report.axis import LARGEST, LEAST, AxisScale, drawable, fitted, spell_number
 
 NUMBERS = st.floats(-1e99, 1e99, allow_nan=False).map(lambda number: drawable(number) or 0.0)
 POSITIVE = st.floats(1e-90, 1e90)
@@ -112,12 +112,18 @@ def test_drawable_numbers() -> None:
 
 
 def test_numbers_in_words() -> None:
-    assert [said(number) for number in (0.12345, 12, 999.96, 12345.6, -2e20)] == ["0.1235", "12", "1000", "12,346", "-2e+20"]
-    assert said(0.1234, percent=True) == "12.3%"
+    assert [spell_number(number) for number in (0.12345, 12, 999.96, 12345.6, -2e20)] == [
+        "0.1235",
+        "12",
+        "1000",
+        "12,346",
+        "-2e+20",
+    ]
+    assert spell_number(0.1234, percent=True) == "12.3%"
 
 
 def test_told_has_two_digits_more_than_ticks() -> None:
     scale = fitted([0, 1], 0, 500)
     assert texts(scale)[1] == "0.2"
-    assert [scale.told(number) for number in (0.15511, 0.5, 1.0)] == ["0.155", "0.500", "1"]
-    assert fitted([0, 1], 0, 500, percent=True).told(0.5) == "50.0%"
+    assert [scale.label(number) for number in (0.15511, 0.5, 1.0)] == ["0.155", "0.500", "1"]
+    assert fitted([0, 1], 0, 500, percent=True).label(0.5) == "50.0%"

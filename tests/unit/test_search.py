@@ -12,9 +12,9 @@ from swerve.core.campaign import Campaign, Plan, Record, Trial
 from swerve.core.errors import StoreError
 from swerve.core.relation import Rule, Status
 from swerve.core.space import Choices, Over, Range
+from swerve.execution.engine import run
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
-from swerve.run.engine import run
-from swerve.run.launch import run_into
 from swerve.search.sweep import MOST_PER_ASK, Sweep
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger, SearchContract
 from swerve.transformations.photometric import Brighten

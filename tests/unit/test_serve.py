@@ -15,10 +15,10 @@ import pytest
 from swerve.core.errors import ModelError
 from swerve.core.relation import Fault, Verdict
 from swerve.core.values import Steering
-from swerve.run.evaluator import answer_all
+from swerve.execution.answers import answer_all
 from swerve.systems.function import FunctionSystem
 from swerve.systems.process import Process
-from swerve.systems.wire import packed
+from swerve.systems.wire import pack_frame
 from swerve.testing import FakeSource, FakeSystem, SystemContract, sample_case
 
 SOURCE = FakeSource(4)
@@ -114,28 +114,28 @@ def test_flushed_print_before_serving_is_named(program: Make) -> None:
 def test_failure_on_one_case_is_told(program: Make) -> None:
     picky = program("""
         def steer(case):
-            if case.key.endswith("2"): raise RuntimeError("no road in sight")
+            if case.key.endswith("2"): raise RuntimeError("no road in view")
             return FakeSystem()([case])[0]
         serve(steer)
     """)
     answers = answer_all(picky, CASES)
     assert [isinstance(answer, Verdict) for answer in answers] == [False, False, True, False]
-    assert answers[2].why == "python program0.py: RuntimeError: no road in sight"  # type: ignore[union-attr]
+    assert answers[2].why == "python program0.py: RuntimeError: no road in view"  # type: ignore[union-attr]
     assert answers[3] == FakeSystem()(CASES)[3]
 
 
 @pytest.mark.parametrize(
     ("said", "kind", "why"),
     [
-        ("3.0", Fault.MODEL, "must answer with a Value or a tuple of them, got float"),
-        ("None", Fault.MODEL, "must answer with a Value"),
+        ("3.0", Fault.MODEL, "must return a Value or a tuple of them, got float"),
+        ("None", Fault.MODEL, "must return a Value"),
         ("Steering(float('nan'))", Fault.MODEL, "steering is nan"),
         ("Steering(float('-inf'))", Fault.MODEL, "steering is -inf"),
         ("bytearray(10**12)", Fault.OOM, "MemoryError"),
         ("__import__('numpy').zeros(10**12)", Fault.OOM, "Unable to allocate"),
         ("case.inputs['camera']", Fault.MODEL, "must say what a journal can hold, it said image"),
         ("case.inputs['camera'].pixels.fill(0)", Fault.MODEL, "read-only"),
-        ("__import__('sys').exit(4)", Fault.MODEL, "ended with code 4"),
+        ("__import__('sys').exit(4)", Fault.MODEL, "exited with code 4"),
     ],
 )
 def test_bad_answers_are_errors(program: Make, said: str, kind: Fault, why: str) -> None:
@@ -152,7 +152,9 @@ def test_fingerprint_is_the_system_s(program: Make) -> None:
     assert program("serve(FakeSystem(), name='pilot')")._program.hello()[0] == "pilot"
 
 
-@pytest.mark.parametrize("given", [b"", packed({"ask": "hello", "number": 0})[:20], packed({"ask": "hello", "number": 0})])
+@pytest.mark.parametrize(
+    "given", [b"", pack_frame({"ask": "hello", "number": 0})[:20], pack_frame({"ask": "hello", "number": 0})]
+)
 def test_end_of_input_is_a_quiet_end(given: bytes) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HONEST + "serve(FakeSystem()); print('served')"],
@@ -167,9 +169,9 @@ def test_end_of_input_is_a_quiet_end(given: bytes) -> None:
 def test_unknown_question_is_answered_with_an_error() -> None:
     done = subprocess.run(
         [sys.executable, "-c", HONEST + "serve(FakeSystem())"],
-        input=packed({"ask": "weather", "number": 5}),
+        input=pack_frame({"ask": "weather", "number": 5}),
         capture_output=True,
         timeout=60,
         check=True,
     )
-    assert b'"number":5,"error":"ModelError: nobody knows how to answer \'weather\'"' in done.stdout
+    assert b'"number":5,"error":"ModelError: unknown request \'weather\'; known: hello, answers"' in done.stdout

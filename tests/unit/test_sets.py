@@ -10,7 +10,7 @@ from swerve.core.relation import Pair, Status, Verdict, judge_source
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Boxes2D, Boxes3D, PointCloud, Region, Steering, Value
 from swerve.relations.sets import NoFewer, Superset
-from swerve.transformations.lidar import Yaw
+from swerve.transformations.sensor_pose import Yaw
 
 
 def obstacles(*xs: float, kind: str = "car", care: str = "") -> Boxes3D:
@@ -61,13 +61,16 @@ def test_changed_type_is_a_loss() -> None:
     given_pair = pair(obstacles(0), obstacles(0, kind="unknown"))
     assert Superset().check(given_pair).status is Status.VIOLATED
     counts = {"lost": 0.0, "type_changed": 1.0, "type_changed.car": 1.0, "moved": 0.0, "gained": 0.0, "vanished": 0.0}
-    assert Superset().check(given_pair).facts == {"demanded": 1.0, **counts, "type_changed_rows": "0"}
+    numbers = {"before": 1.0, "after": 1.0, "before.car": 1.0, "after.car": 0.0, "before.unknown": 0.0, "after.unknown": 1.0}
+    plain = {"demanded": 1.0, "in_region_after": 1.0}
+    assert Superset().check(given_pair).facts == {**plain, **numbers, **counts, "type_changed_rows": "0"}
 
 
 def test_losses_are_told_per_type() -> None:
     before = Boxes3D(obstacles(0, 20, 40).xyzlwhy, ("car", "Pedestrian", "car"))
     facts = Superset().check(pair(before, obstacles(60, kind="cyclist"))).facts
     assert {name: count for name, count in facts.items() if count} == {
+        **{"in_region_after": 1, "before": 3, "after": 1, "before.car": 2, "before.pedestrian": 1, "after.cyclist": 1},
         **{"demanded": 3, "lost": 3, "lost.car": 2, "lost.pedestrian": 1},
         **{"vanished": 3, "vanished.car": 2, "vanished.pedestrian": 1},
         **{"gained": 1, "gained.cyclist": 1, "lost_rows": "0 1 2"},
@@ -77,7 +80,9 @@ def test_losses_are_told_per_type() -> None:
 def test_numbers_are_told_per_type() -> None:
     before = Boxes3D(obstacles(0, 20, 40).xyzlwhy, ("car", "pedestrian", "car"))
     after = Boxes3D(obstacles(0, 20).xyzlwhy, ("car", "unknown"))
-    assert NoFewer().check(pair(before, after)).facts == {
+    facts = NoFewer().check(pair(before, after)).facts
+    assert facts == Superset().check(pair(before, after)).facts  # whichever judges
+    assert {name: facts[name] for name in facts if name.split(".")[0] in ("demanded", "before", "after")} == {
         **{"demanded": 3, "before": 3, "after": 2, "before.car": 2, "after.car": 1},
         **{"before.pedestrian": 1, "after.pedestrian": 0, "before.unknown": 0, "after.unknown": 1},
     }
@@ -232,8 +237,10 @@ def test_obstacle_that_drifts_over_the_border_is_not_fewer() -> None:
         assert relation.check(on_road(inner, outer)).status is Status.HELD
     facts = NoFewer().check(on_road(inner, outer)).facts
     assert (facts["before"], facts["after"]) == (1, 1)
+    assert (facts["demanded"], facts["in_region_after"]) == (1, 0)  # the paper's plain count stands beside it
     facts = NoFewer().check(on_road(outer, inner)).facts  # nobody demanded it, and it makes up for nobody
     assert (facts["before"], facts["after"]) == (0, 0)
+    assert (facts["demanded"], facts["in_region_after"]) == (0, 1)
 
 
 def test_count_takes_the_limits_of_the_subset() -> None:

@@ -74,13 +74,13 @@ def test_limit_mostly_fails_everywhere() -> None:
 
 def test_limit_names_the_worst() -> None:
     assert limit({3: (0, 40), 6: (1, 40), 9: (5, 40)}).endswith(
-        "first failures at 6° (1 of 40); most failures at 9° (5 of 40)."
+        "first failures at 6° (1 of 40); highest failure rate at 9° (5 of 40)."
     )
 
 
 def test_limit_admits_a_dip() -> None:
     assert limit({3: (0, 40), 6: (30, 40), 9: (2, 40)}).endswith(
-        "more than half fail at 6°, but not at every larger change; not monotone: 2 of 40 at 9° after 30 of 40 at 6°."
+        "more than half fail at 6°, but not at every larger change; not monotonic: 2 of 40 at 9° after 30 of 40 at 6°."
     )
 
 
@@ -133,7 +133,7 @@ def test_code_that_fails_is_no_harm(use: Any, tmp_path: Path, monkeypatch: pytes
 def test_untouched_cases_are_told() -> None:
     curve = curve_of(rows({3: (0, 4), 6: (1, 4)}), untouched=(2, 40))
     assert curve.untouched == (2, 40)
-    assert curve.limit.endswith("Untouched: 2 of 40 already wrong.")
+    assert curve.limit.endswith("Untouched cases: 2 of 40 already wrong.")
 
 
 def test_only_judged_trials_count() -> None:

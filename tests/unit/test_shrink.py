@@ -18,9 +18,9 @@ from swerve.core.seeding import digest_of
 from swerve.core.system import Answer
 from swerve.core.transformation import Chain, Transformation, param, params_of
 from swerve.core.values import Steering
-from swerve.run.executors.in_process import InProcess
-from swerve.run.replay import rebuild
-from swerve.run.shrink import Smallest, shrink, smallest
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.replay import rebuild
+from swerve.execution.shrink import Smallest, shrink, smallest
 from swerve.store.artifacts import shrunk_of
 from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem
@@ -28,6 +28,8 @@ from swerve.transformations.affine import Rotate, Translate
 from swerve.transformations.photometric import Brighten, Contrast
 
 Fails = Callable[[Transformation], bool]
+
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 
 def shrunk(change: Transformation, fails: Fails) -> tuple[Smallest, list[Transformation]]:
@@ -50,7 +52,7 @@ def steps(change: Transformation) -> tuple[Transformation, ...]:
 def test_edge_is_found_to_the_resolution() -> None:
     found, _ = shrunk(Rotate(degrees=27.0), lambda change: change.degrees >= 4.05)  # type: ignore[attr-defined]
     assert found.change == Rotate(degrees=4.1)
-    assert [edge.told() for edge in found.edges] == ["degrees fails at 4.1°, holds at 4°"]
+    assert [edge.words() for edge in found.edges] == ["degrees fails at 4.1°, holds at 4°"]
 
 
 def test_negative_numbers_shrink_towards_neutral_too() -> None:
@@ -199,7 +201,7 @@ def test_shrinking_again_gives_the_same_bytes(folder: Path) -> None:
 def test_one_finding_is_not_counted_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     finding = next(Run(folder).findings())
     assert main(["shrink", str(folder), finding.id, "--most", "3"]) == 2
-    assert "--most goes with --all" in capsys.readouterr().err
+    assert "--most needs --all" in capsys.readouterr().err
     assert main(["show", str(folder), finding.id, "--pack", "--json"]) == 2
     assert "--pack or --json, not both" in capsys.readouterr().err
     assert not Path(f"{finding.id}.zip").exists()
@@ -278,7 +280,7 @@ def test_other_input_under_the_same_name_is_refused(
     folder = run_of_lit(tmp_path, honest=False)
     (tmp_path / "light").write_text("9")
     assert main(["shrink", str(folder), "--all", "--workers", workers]) == 2
-    assert "fake-00000: is not what the run was shown: sha " in capsys.readouterr().err
+    assert "fake-00000: changed since the run: sha " in capsys.readouterr().err
     assert not list((folder / "shrunk").iterdir())
 
 
@@ -370,7 +372,7 @@ def test_other_failure_beyond_the_edge_is_not_said_to_hold(tmp_path: Path) -> No
         made = shrunk_of(run, item.id)
         assert made
         assert made.finding.after[0].degrees == 30  # type: ignore[attr-defined]
-        assert ", fails otherwise at " in made.edges[0]
+        assert ", fails in another way at " in made.edges[0]
 
 
 def test_torn_file_names_itself(folder: Path) -> None:

@@ -106,21 +106,24 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
     rows = [frame(box(), box(kind="rider"))]
     assert told(bdd(tmp_path, rows, kinds=("rider",)), "a.jpg") == [("rider", True, [1, 2, 5, 8])]
     assert "did you mean 'rider'?" in refusal(bdd(tmp_path, rows, kinds=("ridr",)))
-    assert "no kind 'car' here" in refusal(bdd(tmp_path, rows, kinds=("car",), lights=True))
+    assert "no kind 'car'" in refusal(bdd(tmp_path, rows, kinds=("car",), lights=True))
     assert len(CATEGORIES) == len(set(CATEGORIES)) == 16
 
 
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (box(x2=1), "box 2 ends before it begins: (1, 2) to (1, 8)"),
-        (box(x1=50, x2=60), "box 2 lies outside the picture of 40x30"),
+        (box(x2=1), "box 2 must have a positive width and height, got (1, 2) to (1, 8)"),
+        (box(x1=50, x2=60), "box 2 is outside the picture of 40x30"),
         (box(y1="nan"), "box 2, y1"),
         (box(y2=None), "box 2, y2"),
-        (box(kind="cra"), "box 2 is of unknown kind 'cra'; did you mean 'car'?"),
-        (box(kind=None), "box 2 is of unknown kind 'None'"),
-        (light("G") | {"attributes": []} | {"box2d": [1, 2, 3, 4]}, "box 2: expected names and values, got list"),
-        (light("G") | {"attributes": "x"}, "box 2, attributes: expected names and values, got str"),
+        (box(kind="cra"), "box 2 has the unknown kind 'cra'; did you mean 'car'?"),
+        (box(kind=None), "box 2 has the unknown kind 'None'"),
+        (
+            light("G") | {"attributes": []} | {"box2d": [1, 2, 3, 4]},
+            "box 2: expected a mapping of names to values, got list",
+        ),
+        (light("G") | {"attributes": "x"}, "box 2, attributes: expected a mapping of names to values, got str"),
     ],
 )
 def test_bad_box_leaves_its_case_out(tmp_path: Path, row: Row, reason: str) -> None:
@@ -132,15 +135,15 @@ def test_bad_box_leaves_its_case_out(tmp_path: Path, row: Row, reason: str) -> N
 
 def test_unknown_state_is_named(tmp_path: Path) -> None:
     source = bdd(tmp_path, [frame(light("blue"))], lights=True)
-    assert f"{NEW}: a.jpg: box 1 is of unknown kind 'blue'; known: " in why(source, "a.jpg")
+    assert f"{NEW}: a.jpg: box 1 has the unknown kind 'blue'; known: " in why(source, "a.jpg")
 
 
 def test_half_a_pair_is_counted(tmp_path: Path) -> None:
     draw(tmp_path / "images" / "100k" / "val" / "b.jpg")
     source = bdd(tmp_path, [frame(), frame(), frame(name="no.jpg"), frame(name="../../../x.jpg")])
     assert why(source, "a.jpg") == "a.jpg: listed twice"
-    assert why(source, "b.jpg") == f"images/100k/val/b.jpg: {NEW} has no labels of it"
-    assert why(source, "no.jpg") == "images/100k/val/no.jpg: there is no such file"
+    assert why(source, "b.jpg") == f"images/100k/val/b.jpg: no labels in {NEW}"
+    assert why(source, "no.jpg") == "images/100k/val/no.jpg: no such file"
     assert "outside the data set's folder" in why(source, "../../../x.jpg")
 
 
@@ -148,8 +151,8 @@ def test_half_a_pair_is_counted(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         ({}, f"{NEW}: expected a list, got dict"),
-        ([[]], f"{NEW}: picture 1: expected names and values, got list"),
-        ([frame(), frame(name=3)], f"{NEW}: name of picture 2: expected a text, got 3"),
+        ([[]], f"{NEW}: picture 1: expected a mapping of names to values, got list"),
+        ([frame(), frame(name=3)], f"{NEW}: name of picture 2: expected a string that is not empty, got 3"),
         ("[", NEW),
     ],
 )
@@ -160,9 +163,9 @@ def test_useless_file_is_refused(tmp_path: Path, content: object, reason: str) -
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ([], "expected names and values, got list"),
+        ([], "expected a mapping of names to values, got list"),
         ({"frames": 3}, "frames: expected a list, got int"),
-        ({"frames": [3]}, "frames: expected names and values, got int"),
+        ({"frames": [3]}, "frames: expected a mapping of names to values, got int"),
         ("{", "a.json"),
     ],
 )
@@ -173,8 +176,8 @@ def test_useless_file_of_one_picture(tmp_path: Path, content: object, reason: st
 
 
 def test_missing_labels_are_refused(tmp_path: Path) -> None:
-    assert "there are no labels, neither labels/det_20/det_val.json nor" in refusal(Bdd100k(tmp_path))
-    assert "neither own.json; give labels = 'FILE'" in refusal(Bdd100k(tmp_path, labels="own.json"))
+    assert "no labels at labels/det_20/det_val.json or" in refusal(Bdd100k(tmp_path))
+    assert "no labels at own.json; set labels = 'FILE'" in refusal(Bdd100k(tmp_path, labels="own.json"))
 
 
 def test_folders_lead_nowhere_else(tmp_path: Path) -> None:

@@ -103,15 +103,15 @@ def test_kinds_are_chosen_and_renamed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (light("Red", 5, 5, 5, 9), "box 2 ends before it begins: (5, 5) to (5, 9)"),
-        (light("Red", 9, 5, 5, 9), "box 2 ends before it begins"),
-        (light("Red", -9, 5, 0, 9), "box 2 lies outside the picture of 40x30"),
-        (light("Blue"), "box 2 is of unknown kind 'Blue'"),
-        (light("true"), "box 2 is of unknown kind 'True'"),
+        (light("Red", 5, 5, 5, 9), "box 2 must have a positive width and height, got (5, 5) to (5, 9)"),
+        (light("Red", 9, 5, 5, 9), "box 2 must have a positive width and height, got"),
+        (light("Red", -9, 5, 0, 9), "box 2 is outside the picture of 40x30"),
+        (light("Blue"), "box 2 has the unknown kind 'Blue'"),
+        (light("true"), "box 2 has the unknown kind 'True'"),
         (light("Red", "'nan'", 5, 7, 9), "box 2, x_min: expected a number, got 'nan'"),
         (light("Red", "x", 5, 7, 9), "box 2, x_min"),
         ("  - {label: Red, x_min: 1}", "box 2, y_min"),
-        ("  - Red", "box 2: expected names and values, got str"),
+        ("  - Red", "box 2: expected a mapping of names to values, got str"),
     ],
 )
 def test_bad_box_leaves_its_case_out(tmp_path: Path, line: str, reason: str) -> None:
@@ -124,7 +124,7 @@ def test_odd_pictures_are_counted(tmp_path: Path) -> None:
     paths = (f"./{KEY}", KEY, "./rgb/no.png", "../x.png")
     source = bosch(tmp_path, "".join(picture(path=path) for path in paths) + f"- path: {OTHER}\n")
     assert why(source, KEY) == f"{KEY}: listed twice"
-    assert why(source, "rgb/no.png") == "rgb/no.png: there is no such file"
+    assert why(source, "rgb/no.png") == "rgb/no.png: no such file"
     assert "outside the data set's folder" in why(source, "../x.png")
     assert why(source, OTHER) == f"train.yaml: {OTHER}: boxes: expected a list, got nothing"
 
@@ -133,12 +133,12 @@ def test_odd_pictures_are_counted(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         ("boxes: []", "train.yaml: expected a list, got dict"),
-        ("- text", "train.yaml: picture 1: expected names and values, got str"),
-        ("- boxes: []", "train.yaml: path of picture 1: expected a text, got None"),
+        ("- text", "train.yaml: picture 1: expected a mapping of names to values, got str"),
+        ("- boxes: []", "train.yaml: path of picture 1: expected a string that is not empty, got None"),
         ("- boxes: [", "train.yaml"),
         (picture(light("Red", ".nan", 5, 7, 9)), "train.yaml, line 2, column 52: .nan is not a finite number"),
         ("- !!python/object/apply:os.system ['true']", "train.yaml"),
-        ("[]", "0 cases; Bosch finds nothing of its kind there"),
+        ("[]", "0 cases; Bosch found no files of its format there"),
     ],
 )
 def test_useless_file_is_refused(tmp_path: Path, content: str, reason: str) -> None:
@@ -146,7 +146,7 @@ def test_useless_file_is_refused(tmp_path: Path, content: str, reason: str) -> N
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
-    assert refusal(Bosch(tmp_path)) == f"{tmp_path}/train.yaml: there is no such file"
+    assert refusal(Bosch(tmp_path)) == f"{tmp_path}/train.yaml: no such file"
 
 
 def test_labels_are_in_the_fingerprint(tmp_path: Path) -> None:

@@ -25,7 +25,16 @@ from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array, Boxes2D, Masks, find
 from swerve.sources import labelled_boxes as rules
-from swerve.sources.labelled_boxes import COLOURS, LEAST_INSIDE, Boxed, LabelledBox, Lights, Outlined, clipped, inside
+from swerve.sources.labelled_boxes import (
+    COLOURS,
+    LEAST_INSIDE,
+    Boxed,
+    LabelledBox,
+    Lights,
+    Outlined,
+    clip_box,
+    object_pixels,
+)
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.root import Root
 from swerve.testing.contracts import SourceContract
@@ -117,8 +126,8 @@ def box(*xyxy: float, outline: Any = None) -> LabelledBox:
 
 
 def test_box_inside_is_kept() -> None:
-    assert clipped(box(0, 0, WIDTH, HEIGHT), SIZE) == ((0, 0, WIDTH, HEIGHT), True)
-    assert clipped(box(1.5, 2.25, 3, 4), SIZE) == ((1.5, 2.25, 3, 4), True)
+    assert clip_box(box(0, 0, WIDTH, HEIGHT), SIZE) == ((0, 0, WIDTH, HEIGHT), True)
+    assert clip_box(box(1.5, 2.25, 3, 4), SIZE) == ((1.5, 2.25, 3, 4), True)
 
 
 @pytest.mark.parametrize(
@@ -132,29 +141,29 @@ def test_box_inside_is_kept() -> None:
     ],
 )
 def test_half_inside_is_demanded(xyxy: Any, seen: Any, care: bool) -> None:
-    assert clipped(box(*xyxy), SIZE) == (seen, care)
+    assert clip_box(box(*xyxy), SIZE) == (seen, care)
 
 
 @pytest.mark.parametrize(
     ("xyxy", "reason"),
     [
-        ((5, 5, 5, 9), "ends before it begins: (5, 5) to (5, 9)"),
-        ((5, 5, 9, 5), "ends before it begins: (5, 5) to (9, 5)"),
-        ((5, 9, 7, 5), "ends before it begins: (5, 9) to (7, 5)"),
-        ((40, 0, 50, 10), "lies outside the picture of 40x30: (40, 0) to (50, 10)"),
-        ((0, -10, 10, 0), "lies outside the picture of 40x30: (0, -10) to (10, 0)"),
+        ((5, 5, 5, 9), "must have a positive width and height, got (5, 5) to (5, 9)"),
+        ((5, 5, 9, 5), "must have a positive width and height, got (5, 5) to (9, 5)"),
+        ((5, 9, 7, 5), "must have a positive width and height, got (5, 9) to (7, 5)"),
+        ((40, 0, 50, 10), "is outside the picture of 40x30: (40, 0) to (50, 10)"),
+        ((0, -10, 10, 0), "is outside the picture of 40x30: (0, -10) to (10, 0)"),
         ((math.nan, 0, 10, 10), "has a number that is not finite: (nan, 0) to (10, 10)"),
         ((0, 0, math.inf, 10), "has a number that is not finite: (0, 0) to (inf, 10)"),
     ],
 )
 def test_bad_box_has_its_line(xyxy: Any, reason: str) -> None:
     with pytest.raises(UnreadableCase) as caught:
-        clipped(box(*xyxy), SIZE)
+        clip_box(box(*xyxy), SIZE)
     assert str(caught.value) == f"labels.json: box 1 {reason}"
 
 
 def test_huge_box_is_not_demanded() -> None:
-    assert clipped(box(-1e308, -1e308, 1e308, 1e308), SIZE) == ((0, 0, WIDTH, HEIGHT), False)
+    assert clip_box(box(-1e308, -1e308, 1e308, 1e308), SIZE) == ((0, 0, WIDTH, HEIGHT), False)
 
 
 def test_same_share_as_changes() -> None:
@@ -172,7 +181,7 @@ def test_cut_as_a_change_cuts(left: int, top: int, wide: int, high: int, right: 
     assert moved.care is not None
     shifted = box(*(corners + np.array([right, down, right, down])).tolist())
     try:
-        seen, care = clipped(shifted, SIZE)
+        seen, care = clip_box(shifted, SIZE)
     except UnreadableCase:
         assert not moved.care[0]
     else:
@@ -183,7 +192,7 @@ def test_cut_as_a_change_cuts(left: int, top: int, wide: int, high: int, right: 
 @given(st.tuples(*[st.floats(-1e6, 1e6)] * 4))
 def test_what_is_kept_lies_inside(xyxy: tuple[float, float, float, float]) -> None:
     try:
-        (left, top, right, bottom), _ = clipped(box(*xyxy), SIZE)
+        (left, top, right, bottom), _ = clip_box(box(*xyxy), SIZE)
     except UnreadableCase:
         return
     assert 0 <= left < right <= WIDTH
@@ -197,8 +206,10 @@ def test_what_is_kept_lies_inside(xyxy: tuple[float, float, float, float]) -> No
 def test_run_lengths_give_the_mask(mask: Array) -> None:
     packed = reference.encode(np.asfortranarray(mask.astype(np.uint8)))
     as_text = {"size": [HEIGHT, WIDTH], "counts": packed["counts"].decode()}
-    assert np.array_equal(inside(box(0, 0, 1, 1, outline=as_text), SIZE), mask)
-    assert np.array_equal(inside(box(0, 0, 1, 1, outline={"size": [HEIGHT, WIDTH], "counts": runs(mask)}), SIZE), mask)
+    assert np.array_equal(object_pixels(box(0, 0, 1, 1, outline=as_text), SIZE), mask)
+    assert np.array_equal(
+        object_pixels(box(0, 0, 1, 1, outline={"size": [HEIGHT, WIDTH], "counts": runs(mask)}), SIZE), mask
+    )
 
 
 def runs(mask: Array) -> list[int]:
@@ -216,19 +227,19 @@ def test_polygons_are_filled() -> None:
     both = [[2, 3, 12, 3, 12, 9, 2, 9], [20, 10, 30, 10, 30, 20, 20, 20]]
     wanted = np.zeros((HEIGHT, WIDTH), dtype=bool)
     wanted[3:9, 2:12] = wanted[10:20, 20:30] = True
-    assert np.array_equal(inside(box(0, 0, 1, 1, outline=both), SIZE), wanted)
+    assert np.array_equal(object_pixels(box(0, 0, 1, 1, outline=both), SIZE), wanted)
 
 
 @given(st.lists(st.floats(-HEIGHT, 2 * HEIGHT), min_size=6, max_size=20).filter(lambda ring: not len(ring) % 2))
 def test_polygons_as_in_the_reference(ring: list[float]) -> None:
     theirs = reference.merge(reference.frPyObjects([ring], HEIGHT, WIDTH))
-    mine = inside(box(0, 0, 1, 1, outline=[ring]), SIZE)
+    mine = object_pixels(box(0, 0, 1, 1, outline=[ring]), SIZE)
     both = reference.merge([theirs, reference.encode(np.asfortranarray(mine.astype(np.uint8)))], intersect=True)
     assert reference.area(both) == reference.area(theirs) == mine.sum()
 
 
 ZIGZAG = [0, 0, WIDTH, 0] * 30_000
-NO_POLYGON = "has a polygon that is not three or more pairs of numbers"
+NO_POLYGON = "has a polygon that is not a list of at least three pairs of numbers"
 
 
 @pytest.mark.parametrize(
@@ -241,15 +252,15 @@ NO_POLYGON = "has a polygon that is not three or more pairs of numbers"
         ([[1, 2, 3, 4, 5, 6, 7]], NO_POLYGON),
         ([5], NO_POLYGON),
         ([[1, 2, 3, 4, 5, "x"]], "labels.json: box 1"),
-        ([[0, 0, 100, 0, 0, 10]], "has an outline that lies outside the picture of 40x30"),
-        ([[0, 0, 10, 0, 0, -31]], "has an outline that lies outside the picture of 40x30"),
-        ([ZIGZAG], "has an outline of more than 1,000,000 pixels"),
-        ({"size": [WIDTH, HEIGHT], "counts": [1200]}, "has a mask of height and width [40, 30], the picture is 40x30"),
-        ({"counts": [1200]}, "has a mask of height and width None"),
-        ({"size": [HEIGHT, WIDTH]}, "has a mask whose counts are no numbers of pixels"),
-        ({"size": [HEIGHT, WIDTH], "counts": [1201]}, "has a mask whose counts are no numbers of pixels"),
-        ({"size": [HEIGHT, WIDTH], "counts": [-1, 1201]}, "has a mask whose counts are no numbers of pixels"),
-        ({"size": [HEIGHT, WIDTH], "counts": [True, 1199]}, "has a mask whose counts are no numbers of pixels"),
+        ([[0, 0, 100, 0, 0, 10]], "has an outline far outside the picture of 40x30"),
+        ([[0, 0, 10, 0, 0, -31]], "has an outline far outside the picture of 40x30"),
+        ([ZIGZAG], "has an outline longer than 1,000,000 pixels"),
+        ({"size": [WIDTH, HEIGHT], "counts": [1200]}, "has a mask of [height, width] [40, 30], but the picture is 40x30"),
+        ({"counts": [1200]}, "has a mask of [height, width] None"),
+        ({"size": [HEIGHT, WIDTH]}, "has a mask whose counts are not valid numbers of pixels"),
+        ({"size": [HEIGHT, WIDTH], "counts": [1201]}, "has a mask whose counts are not valid numbers of pixels"),
+        ({"size": [HEIGHT, WIDTH], "counts": [-1, 1201]}, "has a mask whose counts are not valid numbers of pixels"),
+        ({"size": [HEIGHT, WIDTH], "counts": [True, 1199]}, "has a mask whose counts are not valid numbers of pixels"),
         ({"size": [HEIGHT, WIDTH], "counts": [1, 1198]}, "cannot be drawn"),
         ({"size": [HEIGHT, WIDTH], "counts": [1, 1200]}, "cannot be drawn"),
         ({"size": [HEIGHT, WIDTH], "counts": "zzzz"}, "cannot be drawn"),
@@ -258,7 +269,7 @@ NO_POLYGON = "has a polygon that is not three or more pairs of numbers"
 )
 def test_bad_outline_has_its_line(outline: Any, reason: str) -> None:
     with pytest.raises(UnreadableCase) as caught:
-        inside(box(0, 0, 1, 1, outline=outline), SIZE)
+        object_pixels(box(0, 0, 1, 1, outline=outline), SIZE)
     assert str(caught.value).startswith("labels.json: box 1")
     assert reason in str(caught.value)
 
@@ -266,7 +277,10 @@ def test_bad_outline_has_its_line(outline: Any, reason: str) -> None:
 @given(st.text(max_size=30) | st.lists(st.integers() | st.floats(), max_size=5))
 def test_no_run_lengths_break_it(counts: Any) -> None:
     try:
-        assert inside(box(0, 0, 1, 1, outline={"size": [HEIGHT, WIDTH], "counts": counts}), SIZE).shape == (HEIGHT, WIDTH)
+        assert object_pixels(box(0, 0, 1, 1, outline={"size": [HEIGHT, WIDTH], "counts": counts}), SIZE).shape == (
+            HEIGHT,
+            WIDTH,
+        )
     except UnreadableCase as error:
         assert str(error).startswith("labels.json: box 1")  # noqa: PT017
 
@@ -281,10 +295,10 @@ class Shown(Outlined):
     given: Sequence[LabelledBox] = field(default=())
 
     def listed(self) -> Iterable[Entry]:
-        self.refuse_unknown({"car", "light"})
+        self.check_kinds({"car", "light"})
         return [Entry("one", {CAMERA: "one.png"})]
 
-    def drawn(self, entry: Entry, size: tuple[int, int]) -> Iterable[LabelledBox]:
+    def label_boxes(self, entry: Entry, size: tuple[int, int]) -> Iterable[LabelledBox]:
         assert size == SIZE
         return self.given
 
@@ -326,7 +340,7 @@ def test_care_stays_lost(folder: Path) -> None:
 def test_only_wanted_kinds_are_checked(folder: Path) -> None:
     broken = CAR._replace(xyxy=(9, 9, 3, 3))
     assert told(Shown(folder, [broken, LIGHT], kinds=("light",)), "one") == [("light", False, [0, 0, 10, 10])]
-    assert why(Shown(folder, [broken, LIGHT]), "one").startswith("box 1 ends before it begins")
+    assert why(Shown(folder, [broken, LIGHT]), "one").startswith("box 1 must have a positive width and height, got")
 
 
 def test_kinds_are_renamed(folder: Path) -> None:
@@ -337,7 +351,7 @@ def test_kinds_are_renamed(folder: Path) -> None:
 
 @pytest.mark.parametrize("given", [{"kinds": ("cra",)}, {"rename": {"cra": "x"}}])
 def test_misspelt_kind_is_refused(folder: Path, given: dict[str, Any]) -> None:
-    assert refusal(Shown(folder, **given)) == f"{folder}: there is no kind 'cra' here; did you mean 'car'?"
+    assert refusal(Shown(folder, **given)) == f"{folder}: the data set has no kind 'cra'; did you mean 'car'?"
 
 
 def test_smaller_object_is_on_top(folder: Path) -> None:
@@ -354,17 +368,17 @@ def test_smaller_object_is_on_top(folder: Path) -> None:
 
 def test_masks_come_only_if_asked(folder: Path) -> None:
     assert find(Shown(folder, [CAR])["one"].truth, Masks.slot) is None
-    assert "has no outline; leave masks out" in why(Shown(folder, [CAR], masks=True), "one")
+    assert "has no outline; set masks = false" in why(Shown(folder, [CAR], masks=True), "one")
 
 
 def test_states_are_two(folder: Path) -> None:
-    with pytest.raises(ValueError, match="states must be colour or full, got 'hue'"):
+    with pytest.raises(ValueError, match="states must be 'colour' or 'full', got 'hue'"):
         Lights(folder, states="hue")
 
 
 def test_reader_must_draw(folder: Path) -> None:
     with pytest.raises(NotImplementedError):
-        list(Boxed(folder).drawn(Entry("one"), SIZE))
+        list(Boxed(folder).label_boxes(Entry("one"), SIZE))
     assert set(Lights.colours.values()) <= set(COLOURS)
 
 
@@ -372,35 +386,35 @@ def test_reader_must_draw(folder: Path) -> None:
 
 
 def test_files_lead_nowhere_else(folder: Path) -> None:
-    assert rules.files(Root(folder), ".png", under="") == ["one.png"]
+    assert rules.list_files(Root(folder), ".png", under="") == ["one.png"]
     for under in ("..", "a/../..", "/etc", f"/{folder}"):
         with pytest.raises(InputError, match="outside the data set's folder"):
-            rules.files(Root(folder), ".png", under=under)
+            rules.list_files(Root(folder), ".png", under=under)
 
 
 def test_lines_are_numbered_as_seen(folder: Path) -> None:
     (folder / "list.txt").write_bytes("\ufeffone\r\n\r\n two \n".encode())
-    assert rules.lines(Root(folder), "list.txt") == ["one", "", "two", ""]
+    assert rules.read_lines(Root(folder), "list.txt") == ["one", "", "two", ""]
     (folder / "bad.txt").write_bytes(b"ok\n\xff")
     with pytest.raises(UnreadableCase, match=r"bad.txt: not UTF-8 text at byte 3"):
-        rules.lines(Root(folder), "bad.txt")
+        rules.read_lines(Root(folder), "bad.txt")
 
 
 def test_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ROWS", 3)
-    assert rules.rows([1, 2, 3], "labels.json") == [1, 2, 3]
+    assert rules.as_rows([1, 2, 3], "labels.json") == [1, 2, 3]
     with pytest.raises(UnreadableCase, match=r"labels.json: 4 labels, at most 3 are read \(swerve list limits\)"):
-        rules.rows([1, 2, 3, 4], "labels.json")
+        rules.as_rows([1, 2, 3, 4], "labels.json")
 
 
 @pytest.mark.parametrize(
     ("check", "given", "reason"),
     [
-        (rules.rows, None, "expected a list, got nothing"),
-        (rules.rows, {}, "expected a list, got dict"),
-        (rules.table, [], "expected names and values, got list"),
-        (rules.text, "", "expected a text, got ''"),
-        (rules.text, 7, "expected a text, got 7"),
+        (rules.as_rows, None, "expected a list, got nothing"),
+        (rules.as_rows, {}, "expected a list, got dict"),
+        (rules.as_table, [], "expected a mapping of names to values, got list"),
+        (rules.as_text, "", "expected a string that is not empty, got ''"),
+        (rules.as_text, 7, "expected a string that is not empty, got 7"),
     ],
 )
 def test_wrong_type_has_its_line(check: Any, given: Any, reason: str) -> None:
@@ -410,7 +424,7 @@ def test_wrong_type_has_its_line(check: Any, given: Any, reason: str) -> None:
 
 
 def test_what_is_needed_stops_all(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"no.json: there is no such file") as caught, rules.needed(Root(folder)):
+    with pytest.raises(InputError, match=r"no.json: no such file") as caught, rules.fatal(Root(folder)):
         Root(folder).open("no.json")
     assert str(caught.value).startswith(f"{folder}/no.json: ")
     assert not isinstance(caught.value, UnreadableCase)

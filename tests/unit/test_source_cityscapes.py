@@ -151,7 +151,7 @@ def test_kinds_are_chosen(tmp_path: Path, kinds: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("told", [{"kinds": ("persn",)}, {"rename": {"persn": "x"}}, {"kinds": ("road",)}])
 def test_kinds_without_things_are_refused(tmp_path: Path, told: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"there is no kind '(persn' here; did you mean 'person'|road' here)"):
+    with pytest.raises(InputError, match=r"the data set has no kind '(persn'; did you mean 'person'|road')"):
         Cityscapes(tmp_path, **told)
 
 
@@ -169,14 +169,14 @@ def test_picture_without_instances_is_a_skip(tmp_path: Path) -> None:
     file(tmp_path, "instanceIds").unlink()
     source = Cityscapes(tmp_path)
     assert source.keys() == [FRAME]
-    with pytest.raises(UnreadableCase, match=r"leftImg8bit\.png: there is no file of its instanceIds"):
+    with pytest.raises(UnreadableCase, match=r"leftImg8bit\.png: no file of its instanceIds"):
         source[FRAME]
 
 
 def test_two_files_of_labels_are_a_skip(tmp_path: Path) -> None:
     write(tmp_path)
     draw(tmp_path / f"other/{FRAME}_gtFine_instanceIds.png", scene())
-    with pytest.raises(UnreadableCase, match=r"gtFine/val.* and other/.* are both its labels"):
+    with pytest.raises(UnreadableCase, match=r"two label files, gtFine/val.* and other/"):
         Cityscapes(tmp_path)[FRAME]
 
 
@@ -193,7 +193,7 @@ def test_classes_must_agree(tmp_path: Path) -> None:
     said = classes(scene())
     said[0, :3] = 11
     draw(file(tmp_path, "labelIds"), said)
-    with pytest.raises(UnreadableCase, match=r"instanceIds\.png and .*labelIds\.png say different classes in 3 pixels"):
+    with pytest.raises(UnreadableCase, match=r"instanceIds\.png and .*labelIds\.png have different classes in 3 pixels"):
         Cityscapes(tmp_path)[FRAME]
 
 
@@ -202,7 +202,7 @@ def test_unknown_numbers_are_named(tmp_path: Path, number: int) -> None:
     ids = scene()
     ids[0, 0] = number
     write(tmp_path, ids=ids)
-    with pytest.raises(UnreadableCase, match=rf"instanceIds\.png: {number} is no number of a class or of a thing"):
+    with pytest.raises(UnreadableCase, match=rf"instanceIds\.png: {number} is not a valid class or instance number"):
         Cityscapes(tmp_path)[FRAME]
 
 

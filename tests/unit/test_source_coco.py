@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from swerve.config import limits
 from swerve.core.case import Case, Source
 from swerve.core.values import Boxes2D, Image, Masks
-from swerve.sources import strict_json
+from swerve.sources import strict
 from swerve.sources.coco import Coco
 from swerve.sources.export import export
-from swerve.sources.plain import PARTS
+from swerve.sources.strict import PARTS
 from swerve.testing.contracts import SourceContract
 from tests.unit.test_source_boxes import HEIGHT, SIZE, WIDTH, boxes_of, draw, masks_of, put, refusal, survives, told, why
 
@@ -108,9 +108,9 @@ def test_size_of_the_file_has_an_exact_limit(tmp_path: Path, monkeypatch: pytest
 def test_parts_of_the_file_have_an_exact_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = coco(tmp_path, page([box(1, 2, 3, 4, segmentation=[[1, 2, 4, 2, 4, 6]])]))
     text = (tmp_path / "labels.json").read_text()
-    monkeypatch.setattr(strict_json, "PARTS", text.count("{") + text.count("["))
+    monkeypatch.setattr(strict, "PARTS", text.count("{") + text.count("["))
     assert source.keys() == ["one.png"]
-    monkeypatch.setattr(strict_json, "PARTS", text.count("{") + text.count("[") - 1)
+    monkeypatch.setattr(strict, "PARTS", text.count("{") + text.count("[") - 1)
     assert "lists and objects" in refusal(Coco(tmp_path))
 
 
@@ -124,13 +124,13 @@ def test_training_pictures_of_coco_fit() -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (box(5, 5, 0, 4), "labels.json: one.png: box 2 ends before it begins: (5, 5) to (5, 9)"),
-        (box(5, 5, -1, 4), "labels.json: one.png: box 2 ends before it begins"),
-        (box(50, 5, 3, 4), "labels.json: one.png: box 2 lies outside the picture of 40x30"),
-        (box(1, 2, 3, 4, category_id=3), "labels.json: one.png: box 2 is of category 3, which is not listed"),
-        (box(1, 2, 3, 4, category_id=[]), "labels.json: one.png: box 2 is of category []"),
-        (box(1, 2, 3), "labels.json: one.png: box 2: bbox is not a list of left, top, width and height"),
-        ({"image_id": 1}, "labels.json: one.png: box 2: bbox is not a list"),
+        (box(5, 5, 0, 4), "labels.json: one.png: box 2 must have a positive width and height, got (5, 5) to (5, 9)"),
+        (box(5, 5, -1, 4), "labels.json: one.png: box 2 must have a positive width and height, got"),
+        (box(50, 5, 3, 4), "labels.json: one.png: box 2 is outside the picture of 40x30"),
+        (box(1, 2, 3, 4, category_id=3), "labels.json: one.png: box 2 has category 3, which is not listed"),
+        (box(1, 2, 3, 4, category_id=[]), "labels.json: one.png: box 2 has category []"),
+        (box(1, 2, 3), "labels.json: one.png: box 2: bbox must be a list of left, top, width and height"),
+        ({"image_id": 1}, "labels.json: one.png: box 2: bbox must be a list"),
         (box("NaN", 2, 3, 4), "labels.json: one.png: box 2, bbox"),
         (box(None, 2, 3, 4), "labels.json: one.png: box 2, bbox"),
         (box(1e308, 2, 1e308, 4), "labels.json: one.png: box 2 has a number that is not finite"),
@@ -146,7 +146,7 @@ def test_bad_box_leaves_its_case_out(tmp_path: Path, row: Row, reason: str) -> N
 @pytest.mark.parametrize("more", [{"width": 41}, {"height": 31}, {"width": HEIGHT, "height": WIDTH}])
 def test_other_size_is_named(tmp_path: Path, more: Row) -> None:
     row = picture(**more)
-    wanted = f"labels.json: one.png is labelled as {row['width']}x{row['height']}, the picture is 40x30"
+    wanted = f"labels.json: one.png is labelled as {row['width']}x{row['height']}, but the picture is 40x30"
     assert why(coco(tmp_path, page([], [row])), "one.png") == wanted
 
 
@@ -154,27 +154,33 @@ def test_odd_labels_are_counted(tmp_path: Path) -> None:
     pictures = [picture(), picture(1, "two.png"), picture(3, "three.png"), picture(4, "three.png"), picture(5, "../x.png")]
     source = coco(tmp_path, page([box(1, 2, 3, 4, image_id=99)], pictures))
     assert source.keys() == ["one.png", "two.png", "three.png", "../x.png", "image 99"]
-    assert why(source, "one.png") == "labels.json: one.png: another picture has its id 1 too"
-    assert why(source, "two.png") == "labels.json: two.png: another picture has its id 1 too"
+    assert why(source, "one.png") == "labels.json: one.png: another picture has the same id 1"
+    assert why(source, "two.png") == "labels.json: two.png: another picture has the same id 1"
     assert why(source, "three.png") == "three.png: listed twice"
     assert "outside the data set's folder" in why(source, "../x.png")
-    assert why(source, "image 99") == "labels.json: boxes of image 99, which is not listed"
+    assert why(source, "image 99") == "labels.json: boxes for image 99, which is not listed"
 
 
 def test_missing_picture_is_named(tmp_path: Path) -> None:
-    assert "images/no.png: there is no such file" in why(coco(tmp_path, page([], [picture(name="no.png")])), "no.png")
+    assert "images/no.png: no such file" in why(coco(tmp_path, page([], [picture(name="no.png")])), "no.png")
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ([], "labels.json: expected names and values, got list"),
+        ([], "labels.json: expected a mapping of names to values, got list"),
         ({"images": []}, "labels.json: annotations: expected a list, got nothing"),
-        (page([], [picture(name=None)]), "labels.json: file_name of image 1: expected a text, got None"),
-        (page([], [{"file_name": "one.png"}]), "labels.json: item 1 of images: id is None"),
-        (page([box(1, 2, 3, 4, image_id=1.5)]), "labels.json: item 1 of annotations: image_id is 1.5"),
-        (page([], kinds=[{"id": 1}]), "labels.json: item 1 of categories, name: expected a text"),
-        (page([], kinds=["red"]), "labels.json: item 1 of categories: expected names and values, got str"),
+        (page([], [picture(name=None)]), "labels.json: file_name of image 1: expected a string that is not empty, got None"),
+        (
+            page([], [{"file_name": "one.png"}]),
+            "labels.json: item 1 of images: id must be a whole number or a string, got None",
+        ),
+        (
+            page([box(1, 2, 3, 4, image_id=1.5)]),
+            "labels.json: item 1 of annotations: image_id must be a whole number or a string, got 1.5",
+        ),
+        (page([], kinds=[{"id": 1}]), "labels.json: item 1 of categories, name: expected a string that is not empty"),
+        (page([], kinds=["red"]), "labels.json: item 1 of categories: expected a mapping of names to values, got str"),
         ("{", "labels.json"),
         ('{"images": [NaN]}', "labels.json"),
     ],
@@ -184,7 +190,7 @@ def test_useless_file_is_refused(tmp_path: Path, content: object, reason: str) -
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
-    assert refusal(Coco(tmp_path)) == f"{tmp_path}/labels.json: there is no such file"
+    assert refusal(Coco(tmp_path)) == f"{tmp_path}/labels.json: no such file"
 
 
 def test_labels_are_in_the_fingerprint(tmp_path: Path) -> None:
@@ -245,7 +251,7 @@ def test_masks_of_every_form(tmp_path: Path) -> None:
 def test_wrong_size_mask_is_named(tmp_path: Path) -> None:
     rotated = box(0, 0, 4, 4, segmentation={"size": [WIDTH, HEIGHT], "counts": [WIDTH * HEIGHT]})
     reason = why(coco(tmp_path, page([rotated]), masks=True), "one.png")
-    assert reason == "labels.json: one.png: box 1 has a mask of height and width [40, 30], the picture is 40x30"
+    assert reason == "labels.json: one.png: box 1 has a mask of [height, width] [40, 30], but the picture is 40x30"
 
 
 def test_mutated_labels_have_their_lines(tmp_path: Path) -> None:

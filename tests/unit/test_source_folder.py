@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Image
-from swerve.sources.image_folder import Folder, in_order
+from swerve.sources.folders import Folder, in_order
 from swerve.sources.windows import Windows
 from swerve.testing.contracts import SourceContract
 
@@ -79,7 +79,7 @@ def test_damaged_picture_is_a_skip(tmp_path: Path) -> None:
 
 def test_folder_without_pictures_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(InputError, match="0 cases; Folder finds nothing"):
+    with pytest.raises(InputError, match="0 cases; Folder found no files"):
         Folder(tmp_path).keys()
 
 
@@ -108,7 +108,7 @@ def test_window_names_the_odd_frame(tmp_path: Path, fault: str) -> None:
         (tmp_path / "1.png").unlink()
     else:
         draw(tmp_path, "1.png", size=(9, 6))
-    wanted = r"^1\.png: there is no such file" if fault == "missing" else r"1\.png is 9x6, 2\.png is 8x6"
+    wanted = r"^1\.png: no such file" if fault == "missing" else r"1\.png is 9x6, 2\.png is 8x6"
     with pytest.raises(UnreadableCase, match=wanted):
         windows["2.png"]
 

@@ -232,7 +232,7 @@ def test_split_is_a_folder(tmp_path: Path) -> None:
     source = Kitti(rooted(tmp_path), split="testing")
     assert source.keys() == [f"testing/{number:06d}" for number in range(5)]
     assert [value.slot for value in source["testing/000004"].truth] == ["calibration"]
-    with pytest.raises(InputError, match="there is no folder 'trainin' for split"):
+    with pytest.raises(InputError, match="no folder 'trainin', which split names"):
         Kitti(tmp_path, split="trainin").keys()
     with pytest.raises(InputError, match="outside the data set's folder"):
         Kitti(tmp_path / "training", split="../testing").keys()
@@ -258,7 +258,7 @@ def test_kinds_are_chosen_and_renamed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asked", [{"kinds": ("caar",)}, {"rename": {"caar": "x"}}])
 def test_misspelt_kind_is_refused(tmp_path: Path, asked: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="there is no kind 'caar' here; did you mean 'car'"):
+    with pytest.raises(InputError, match="the data set has no kind 'caar'; did you mean 'car'"):
         Kitti(made(tmp_path), **asked).keys()
 
 
@@ -298,7 +298,7 @@ def test_bad_sensors_are_refused(tmp_path: Path, sensors: tuple[str, ...]) -> No
 
 def test_folder_without_a_sensor_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "image_2/000000.png", png_bytes(picture(0)))
-    with pytest.raises(InputError, match=r"no lidar, there is no velodyne/\*\.bin"):
+    with pytest.raises(InputError, match=r"no lidar: no file velodyne/\*\.bin"):
         Kitti(tmp_path).keys()
 
 
@@ -308,18 +308,18 @@ CAR = "Car 0.00 0 1.5 10.5 20 40 50.25 1.5 1.6 4.0 -2.0 1.7 10.0 1.57"
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (CAR + " 0.9", "16 columns, a label has 15"),
+        (CAR + " 0.9", "16 columns; a label has 15"),
         (CAR.removesuffix(" 1.57"), "14 columns"),
         (CAR.replace("10.5", "nan"), "column 5"),
         (CAR.replace("10.5", "inf"), "column 5"),
         (CAR.replace("-2.0", "left"), "column 12"),
-        (CAR.replace("-2.0", "1e300"), "column 12: 1e300 is beyond"),
-        (CAR.replace("10.5", "40"), "ends before it begins"),
-        (CAR.replace("50.25", "19"), "ends before it begins"),
-        (CAR.replace("10.5 20 40 50.25", "120 20 140 50"), "lies outside the picture of 120x60"),
-        (CAR.replace("1.5 1.6 4.0", "1.5 0 4.0"), "a size of 1.5 x 0 x 4.0 m"),
-        (CAR.replace("1.5 1.6 4.0", "1.5 -1 4.0"), "a size of"),
-        (CAR.replace("1.57", "90"), "turned by 90, but KITTI's angles are in radians"),
+        (CAR.replace("-2.0", "1e300"), "column 12: 1e300 is outside"),
+        (CAR.replace("10.5", "40"), "must have a positive width and height, got"),
+        (CAR.replace("50.25", "19"), "must have a positive width and height, got"),
+        (CAR.replace("10.5 20 40 50.25", "120 20 140 50"), "is outside the picture of 120x60"),
+        (CAR.replace("1.5 1.6 4.0", "1.5 0 4.0"), "sizes must be positive, got 1.5 x 0 x 4.0 m"),
+        (CAR.replace("1.5 1.6 4.0", "1.5 -1 4.0"), "sizes must be positive"),
+        (CAR.replace("1.57", "90"), "the rotation is 90, but KITTI's angles are in radians"),
     ],
 )
 def test_bad_label_gets_its_line(tmp_path: Path, line: str, reason: str) -> None:
@@ -339,16 +339,16 @@ def broken(what: str, change: Callable[[str], str]) -> str:
         (broken("R0_rect", lambda line: line[:-12]), "calib/000000.txt line 5, R0_rect: 8 numbers, expected 9"),
         (broken("P2", lambda line: line.replace("4.5", "nan")), "calib/000000.txt line 3, P2"),
         (broken("P2", lambda line: line.replace("4.5", "x")), "calib/000000.txt line 3, P2"),
-        (broken("P2", lambda line: line.replace("4.5", "1e200")), "calib/000000.txt line 3, P2: 1e200 is beyond"),
-        (broken("P2", lambda _: ""), "calib/000000.txt: there is no line P2"),
+        (broken("P2", lambda line: line.replace("4.5", "1e200")), "calib/000000.txt line 3, P2: 1e200 is outside"),
+        (broken("P2", lambda _: ""), "calib/000000.txt: no line P2"),
         (
             broken("Tr_velo", lambda line: line.replace("0.9998621", "0.09")),
-            "calib/000000.txt: Tr_velo_to_cam is no rotation",
+            "calib/000000.txt: Tr_velo_to_cam is not a rotation",
         ),
-        (broken("R0_rect", lambda _: "R0_rect:" + " 0" * 9), "calib/000000.txt: R0_rect is no rotation"),
-        (broken("P1", lambda line: line.replace("P1", "P0")), "calib/000000.txt line 2: P0 for the second time"),
+        (broken("R0_rect", lambda _: "R0_rect:" + " 0" * 9), "calib/000000.txt: R0_rect is not a rotation"),
+        (broken("P1", lambda line: line.replace("P1", "P0")), "calib/000000.txt line 2: duplicate P0"),
         (broken("Tr_velo", lambda _: "Tr_velo_to_cam: 1 0 0 0 0 1 0 0 0 0 1 0"), "looks up or down"),
-        ("", "there is no line P2 and no line R0_rect and no line Tr_velo_to_cam"),
+        ("", "no line P2 and no line R0_rect and no line Tr_velo_to_cam"),
     ],
 )
 def test_bad_calibration_gets_its_line(tmp_path: Path, turn: str, reason: str) -> None:

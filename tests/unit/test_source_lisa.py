@@ -81,14 +81,14 @@ def test_bulbs_by_option(tmp_path: Path) -> None:
     clip(clip(tmp_path, row(0)), row(0, "go", 2, 3, 4, 5), kind="BULB")
     assert told(Lisa(tmp_path), FIRST) == [("green", True, [1, 2, 5, 8])]
     assert told(Lisa(tmp_path, "bulb"), FIRST) == [("green", True, [2, 3, 4, 5])]
-    with pytest.raises(ValueError, match="marks must be one of box, bulb, got 'lamp'"):
+    with pytest.raises(ValueError, match="marks must be 'box' or 'bulb', got 'lamp'"):
         Lisa(tmp_path, "lamp")
 
 
 def test_separator_is_told(tmp_path: Path) -> None:
     file = clip(tmp_path, row(0)) / "Annotations/dayTrain/dayClip1/frameAnnotationsBOX.csv"
     file.write_text(file.read_text().replace(";", ","))
-    assert 'say separator = ","' in refusal(Lisa(tmp_path))
+    assert 'set separator = ","' in refusal(Lisa(tmp_path))
     assert told(Lisa(tmp_path, separator=","), FIRST) == [("green", True, [1, 2, 5, 8])]
     with pytest.raises(InputError, match="separator must be one of"):
         Lisa(tmp_path, separator="")
@@ -107,24 +107,24 @@ def test_doubled_folders_are_found(tmp_path: Path) -> None:
 def test_clips_are_chosen(tmp_path: Path) -> None:
     folder = clip(clip(tmp_path, row(0)), name="dayClip2")
     assert Lisa(folder, clips=("dayClip2",)).keys() == ["dayClip2/dayClip2--00000.jpg", "dayClip2/dayClip2--00001.jpg"]
-    assert "there is no clip 'dayClip3', only dayClip1, dayClip2" in refusal(Lisa(folder, clips=("dayClip3",)))
+    assert "no clip 'dayClip3'; clips are dayClip1, dayClip2" in refusal(Lisa(folder, clips=("dayClip3",)))
 
 
 def test_kinds_are_states(tmp_path: Path) -> None:
     folder = clip(tmp_path, row(0), row(0, "stop", 3, 3, 4, 4))
     assert told(Lisa(folder, kinds=("red",)), FIRST) == [("red", True, [3, 3, 4, 4])]
     assert told(Lisa(folder, kinds=("stop",), states="full"), FIRST) == [("stop", True, [3, 3, 4, 4])]
-    assert "no kind 'stop' here" in refusal(Lisa(folder, kinds=("stop",)))
-    assert "no kind 'red' here" in refusal(Lisa(folder, kinds=("red",), states="full"))
+    assert "no kind 'stop'" in refusal(Lisa(folder, kinds=("stop",)))
+    assert "no kind 'red'" in refusal(Lisa(folder, kinds=("red",), states="full"))
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (row(0, "go", 5, 5, 5, 9), "ends before it begins: (5, 5) to (5, 9)"),
-        (row(0, "go", 50, 5, 55, 9), "lies outside the picture of 40x30"),
-        (row(0, "gone"), "is of unknown kind 'gone'; did you mean 'go'?"),
-        (row(0, ""), "is of unknown kind ''"),
+        (row(0, "go", 5, 5, 5, 9), "must have a positive width and height, got (5, 5) to (5, 9)"),
+        (row(0, "go", 50, 5, 55, 9), "is outside the picture of 40x30"),
+        (row(0, "gone"), "has the unknown kind 'gone'; did you mean 'go'?"),
+        (row(0, ""), "has the unknown kind ''"),
         (row(0, "go", "nan", 5, 55, 9), "Upper left corner X"),
         (row(0, "go", 1, "", 55, 9), "Upper left corner Y"),
     ],
@@ -140,7 +140,7 @@ def test_bad_line_leaves_its_frame_out(tmp_path: Path, line: str, reason: str) -
 def test_lines_without_picture_are_counted(tmp_path: Path) -> None:
     source = Lisa(clip(tmp_path, row(7), row(7)))
     assert source.keys()[2:] == ["dayClip1/dayClip1--00007.jpg"]
-    assert "dayClip1--00007.jpg: there is no such picture in a folder dayClip1/frames" in why(source, source.keys()[2])
+    assert "dayClip1--00007.jpg: no such picture in a folder dayClip1/frames" in why(source, source.keys()[2])
 
 
 def test_two_pictures_of_one_frame(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_useless_file_is_refused(tmp_path: Path, content: str) -> None:
 
 def test_other_folder_is_refused(tmp_path: Path) -> None:
     draw(tmp_path / "frames" / "a.png")
-    assert refusal(Lisa(tmp_path)) == f"{tmp_path}: 0 cases; Lisa finds nothing of its kind there"
+    assert refusal(Lisa(tmp_path)) == f"{tmp_path}: 0 cases; Lisa found no files of its format there"
 
 
 def test_labels_are_in_the_fingerprint(tmp_path: Path) -> None:

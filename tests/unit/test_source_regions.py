@@ -14,7 +14,7 @@ from swerve.core.case import Source
 from swerve.core.errors import InputError, SpecError, UnreadableCase
 from swerve.core.region import area_of, inside
 from swerve.core.values import Array, Region
-from swerve.sources.clouds import Clouds
+from swerve.sources.folders import Clouds
 from swerve.sources.regions import Regions, read
 from swerve.sources.rings import polygon
 from swerve.sources.windows import Windows
@@ -87,12 +87,12 @@ class TestCorridor:
 
     @pytest.mark.parametrize("sides", [{}, {"ahead": 9}, {"left": 2, "right": 2}, {"ahead": 0, "left": 0}])
     def test_neither_file_nor_corridor(self, sweeps: Clouds, sides) -> None:
-        with pytest.raises(InputError, match="a file as region, or a corridor"):
+        with pytest.raises(InputError, match="region to a file, or a corridor"):
             Regions(sweeps, **sides)
 
     @pytest.mark.parametrize("metres", [-1, float("nan"), float("inf"), "5", True, None])
     def test_metres_are_checked(self, sweeps: Clouds, metres) -> None:
-        with pytest.raises(InputError, match=r"regions: left must be metres of 0 or more"):
+        with pytest.raises(InputError, match=r"regions: left must be from 0 to below 1,000,000 metres"):
             Regions(sweeps, ahead=5, left=metres)
 
     def test_not_both(self, sweeps: Clouds, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ class TestToml:
     def test_case_without_a_region_is_left_out(self, sweeps: Clouds, tmp_path: Path) -> None:
         source = Regions(sweeps, written(tmp_path, f'[[polygon]]\ncase = "1.npy"\nouter = {SQUARE}\n'))
         assert source["1.npy"].inputs["region"]
-        with pytest.raises(UnreadableCase, match=r"^0\.npy: road\.toml has no region for it, and none for every case$"):
+        with pytest.raises(UnreadableCase, match=r"^0\.npy: road\.toml has no region for this case and none for all cases$"):
             source["0.npy"]
 
     def test_documented_file_reads(self, tmp_path: Path) -> None:
@@ -133,14 +133,14 @@ class TestToml:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
-            ("", "road.toml: there is no polygon in it"),
+            ("", "road.toml: no polygon in the file"),
             ("outer = 3", "unknown key 'outer'"),
-            ("[polygon]\nouter = []", r"written \[\[polygon\]\]"),
+            ("[polygon]\nouter = []", r"write \[\[polygon\]\]"),
             ("polygon = [3]", "polygon 1: expected a table"),
             ("[[polygon]]\nholes = []", "polygon 1, outer ring: expected a list of points"),
             (f"[[polygon]]\nouter = {SQUARE}\nhole = []", "unknown key 'hole'; did you mean 'holes'"),
             (f"[[polygon]]\nouter = {SQUARE}\nholes = 3", "holes must be a list"),
-            (f"[[polygon]]\nouter = {SQUARE}\ncase = 3", "case must be the key of one"),
+            (f"[[polygon]]\nouter = {SQUARE}\ncase = 3", "case must be the key of a case"),
             ("[[polygon]\n", r"road\.toml: .*line 1"),
             (b"\xff".decode("latin-1"), "road.toml: "),
         ],
@@ -180,14 +180,14 @@ class TestGeojson:
         [
             ([], "expected a Polygon or a MultiPolygon"),
             (None, "expected a Polygon or a MultiPolygon, got None"),
-            (collection(), "there is no polygon in it"),
+            (collection(), "no polygon in the file"),
             (collection({"type": "Feature", "geometry": None}), "feature 1: expected a Polygon"),
             (collection(feature([SQUARE]), feature([1, 2], kind="Point")), "feature 2: expected a Polygon.*got 'Point'"),
             ({"type": "FeatureCollection", "features": 3}, "features must be a list"),
             (feature(3, kind="MultiPolygon"), "coordinates must be a list"),
-            (feature([[SQUARE], 5], kind="MultiPolygon"), "polygon 2: expected an outer ring"),
-            (feature([]), "expected an outer ring"),
-            (feature([SQUARE], case=""), "case must be the key of one"),
+            (feature([[SQUARE], 5], kind="MultiPolygon"), "polygon 2: expected a list of an outer ring"),
+            (feature([]), "expected a list of an outer ring"),
+            (feature([SQUARE], case=""), "case must be the key of a case"),
             ('{"type": "Polygon", "coordinates": [[[NaN, 0]]]}', "line 1, column"),
         ],
     )
@@ -213,29 +213,29 @@ class TestRings:
     @pytest.mark.parametrize(
         ("given", "why"),
         [
-            ([[[0, 0], [5, 0]]], "f, outer ring: 2 different points; a ring has at least 3"),
+            ([[[0, 0], [5, 0]]], "f, outer ring: 2 different points; a ring needs at least 3"),
             ([[[0, 0], [5, 0], [0, 0], [0, 0]]], "f, outer ring: 2 different points|encloses nothing"),
             ([[[1, 1]] * 4], "f, outer ring: 0 different points"),
             ([[]], "f, outer ring: 0 different points"),
-            ([[[0, 0], [5, 0], [10, 0]]], "f, outer ring: it encloses nothing"),
-            ([[[0, 0], [5, 5], [5, 0], [0, 5]]], "f, outer ring: it encloses nothing"),  # half turns either way
+            ([[[0, 0], [5, 0], [10, 0]]], "f, outer ring: the enclosed area is zero"),
+            ([[[0, 0], [5, 5], [5, 0], [0, 5]]], "f, outer ring: the enclosed area is zero"),  # half turns either way
             ([[[0, 0], [6, 6], [5, 0], [0, 5]]], r"f, outer ring: it crosses itself \(after point 1 and after point 3\)"),
             ([SQUARE, [[5, 0], [8, 1], [8, 0], [5, 2]]], "f, hole 1: it crosses itself"),
             ([SQUARE, HOLE, [[7, 0], [9, 0], [9, 2], [7, 2]]], "f, hole 1: it crosses hole 2"),
             ([SQUARE, [[45, 0], [55, 0], [55, 1], [45, 1]]], "f, outer ring: it crosses hole 1"),
-            ([SQUARE, [[60, 0], [65, 0], [65, 1]]], "f, hole 1: it must lie inside the outer ring"),
-            ([SQUARE, HOLE, HOLE], "f, hole 1: it must lie inside the outer ring and clear of other holes"),
-            ([SQUARE, HOLE, [[6, -0.5], [7, -0.5], [7, 0.5]]], "f, hole [12]: .*clear of other holes"),
-            ([SQUARE, [[6, -0.5], [7, -0.5], [7, 0.5]], HOLE], "f, hole [12]: .*clear of other holes"),
-            ([SQUARE, SQUARE, HOLE], "f, hole [12]: .*clear of other holes"),
+            ([SQUARE, [[60, 0], [65, 0], [65, 1]]], "f, hole 1: a hole must lie inside the outer ring"),
+            ([SQUARE, HOLE, HOLE], "f, hole 1: a hole must lie inside the outer ring and outside other holes"),
+            ([SQUARE, HOLE, [[6, -0.5], [7, -0.5], [7, 0.5]]], "f, hole [12]: .*outside other holes"),
+            ([SQUARE, [[6, -0.5], [7, -0.5], [7, 0.5]], HOLE], "f, hole [12]: .*outside other holes"),
+            ([SQUARE, SQUARE, HOLE], "f, hole [12]: .*outside other holes"),
             ([[[0, 0], [1, "x"], [1, 1]]], "f, outer ring, point 2: expected a number, got 'x'"),
             ([[[0, 0], [1, float("inf")], [1, 1]]], "point 2: inf is not a finite number"),
             ([[[0, 0], [1, True], [1, 1]]], "point 2: expected a number, got True"),
             ([[[0, 0], [1], [1, 1]]], r"point 2: expected \[x, y\] in metres, got \[1\]"),
             ([[[0, 0], None, [1, 1]]], "point 2: .*got nothing"),
-            ([[[0, 0], [1, 0], [4700000, 5600000]]], "point 3: 5.6e.06 m away; points are metres from the LiDAR"),
+            ([[[0, 0], [1, 0], [4700000, 5600000]]], "point 3: 5.6e.06 m away; coordinates must be metres from the LiDAR"),
             ([5], "f, outer ring: expected a list of points"),
-            ("ab", "f: expected an outer ring"),
+            ("ab", "f: expected a list of an outer ring"),
         ],
     )
     def test_what_is_refused(self, given, why: str) -> None:
@@ -280,7 +280,7 @@ class TestRings:
 
     def test_too_many_points(self) -> None:
         turn = np.linspace(0, 2 * np.pi, 10_002)[:-1]
-        with pytest.raises(InputError, match="10,001 points, a polygon has at most 10,000"):
+        with pytest.raises(InputError, match="10,001 points; a polygon may have at most 10,000"):
             polygon([np.column_stack([np.cos(turn), np.sin(turn)]).tolist()], "f")
 
 
@@ -300,7 +300,7 @@ class TestSource:
             source.keys()
         assert not isinstance(refused.value, UnreadableCase)
 
-    @pytest.mark.parametrize(("name", "why"), [("no.toml", "there is no such file"), ("a.txt", "is read from a .toml")])
+    @pytest.mark.parametrize(("name", "why"), [("no.toml", "no such file"), ("a.txt", "must be a .toml")])
     def test_files_that_are_none(self, sweeps: Clouds, tmp_path: Path, name: str, why: str) -> None:
         with pytest.raises(InputError, match=why):
             Regions(sweeps, tmp_path / name).keys()
@@ -308,12 +308,12 @@ class TestSource:
     def test_a_link_out_of_the_folder_is_refused(self, sweeps: Clouds, tmp_path: Path) -> None:
         (tmp_path / "inner").mkdir()
         (tmp_path / "inner/road.toml").symlink_to(written(tmp_path, toml(SQUARE), "secret.toml"))
-        with pytest.raises(InputError, match="a link leads there"):
+        with pytest.raises(InputError, match="a link that leads outside"):
             Regions(sweeps, tmp_path / "inner/road.toml").keys()
 
     def test_cases_without_a_cloud_are_left_out(self) -> None:
         source = Regions(FakeSource(count=1), ahead=5, left=2)
-        with pytest.raises(UnreadableCase, match=r"no point cloud that a region could be for; its inputs are camera"):
+        with pytest.raises(UnreadableCase, match=r"a region needs a point cloud; the inputs are camera"):
             source[source.keys()[0]]
 
     def test_windows_of_sweeps_have_one_too(self, sweeps: Clouds) -> None:

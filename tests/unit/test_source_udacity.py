@@ -154,7 +154,7 @@ def test_dump_without_its_times_or_pictures_is_refused(tmp_path: Path) -> None:
         Udacity(tmp_path).keys()
     (tmp_path / "camera.csv").unlink()
     with pytest.raises(
-        InputError, match=rf"^{tmp_path}/steering\.csv: name one .* = \.\.\., or put the drive's camera\.csv beside it;"
+        InputError, match=rf"^{tmp_path}/steering\.csv: set file to one .*, or put the drive's camera\.csv beside it;"
     ):
         Udacity(tmp_path).keys()
 
@@ -165,9 +165,9 @@ def test_separator_is_told(tmp_path: Path, separator: str, header: bool) -> None
     rows = [*([LOG] if header else []), "IMG/center_1.jpg,IMG/left_1.jpg,IMG/right_1.jpg,0.5,0,0,22.1"]
     write(tmp_path, "driving_log.csv", [row.replace(",", separator) for row in rows], ["IMG/center_1.jpg"])
     told: dict[str, Any] = {"unit": "degrees", "positive": "left", "kind": "wheel"}
-    with pytest.raises(InputError, match=rf"^{tmp_path}/driving_log\.csv, line 1, .* say separator = ") as caught:
+    with pytest.raises(InputError, match=rf"^{tmp_path}/driving_log\.csv, line 1, .* set separator = ") as caught:
         Udacity(tmp_path, **told).keys()
-    advised = tomllib.loads(str(caught.value).partition("say ")[2])
+    advised = tomllib.loads(str(caught.value).partition("set ")[2])
     assert advised == {"separator": separator}
     assert degrees(Udacity(tmp_path, **told, **advised), "IMG/center_1.jpg") == 0.5
     with pytest.raises(InputError, match='separator must be one of "," ";" '):
@@ -193,7 +193,7 @@ def test_simulator_s_log(tmp_path: Path, header: bool) -> None:
     pictures = [f"IMG/center_{index}.jpg" for index in (1, 2, 3)]
     others = [f"IMG/{side}_{index}.jpg" for side in ("left", "right") for index in (1, 2, 3)]
     write(tmp_path, "driving_log.csv", [*([LOG] if header else []), *rows], [*pictures, *others])
-    with pytest.raises(InputError, match=r"'steering' mean must be told, such as unit = .* positive = .* kind = "):
+    with pytest.raises(InputError, match=r"'steering' must be declared, such as unit = .* positive = .* kind = "):
         Udacity(tmp_path).keys()
     source = Udacity(tmp_path, unit=25.0, positive="right", kind="road", ratio=2.0, signals=("speed",))
     assert source.keys() == pictures
@@ -216,7 +216,7 @@ def test_mapped_columns(tmp_path: Path) -> None:
 def test_meaning_is_never_guessed(tmp_path: Path, missing: str) -> None:
     challenge(tmp_path)
     told = {name: value for name, value in TOLD.items() if name != missing}
-    with pytest.raises(InputError, match=f"'steering_angle' mean must be told, such as {missing} = "):
+    with pytest.raises(InputError, match=f"'steering_angle' must be declared, such as {missing} = "):
         Udacity(tmp_path, angle="steering_angle", **told)
 
 
@@ -251,15 +251,15 @@ def test_nonsense_is_refused(tmp_path: Path) -> None:
 
 def test_table_must_be_there(tmp_path: Path) -> None:
     draw(tmp_path, "center/1.jpg")
-    with pytest.raises(InputError, match=r"no interpolated\.csv, .* or driving_log\.csv; name its table"):
+    with pytest.raises(InputError, match=r"no interpolated\.csv, .* or driving_log\.csv; set table"):
         Udacity(tmp_path).keys()
-    with pytest.raises(InputError, match=r"gone\.csv: there is no such file"):
+    with pytest.raises(InputError, match=r"gone\.csv: no such file"):
         Udacity(tmp_path, table="gone.csv").keys()
     write(tmp_path, "labels.csv", ["picture,turn"])
     with pytest.raises(InputError, match=r"labels\.csv: no rows"):
         Udacity(tmp_path).keys()
     write(tmp_path, "labels.csv", ["picture,turn", "center/1.jpg,0"])
-    with pytest.raises(InputError, match=r"labels\.csv: name one of its columns with file = \.\.\.; it has picture, turn"):
+    with pytest.raises(InputError, match=r"labels\.csv: set file to one of its columns; they are picture, turn"):
         Udacity(tmp_path).keys()
 
 
@@ -271,7 +271,7 @@ def test_table_must_be_there(tmp_path: Path) -> None:
         ("left", "steering_angle: expected a number"),
         ("inf", "steering_angle: expected a number"),
         ("1e999", "steering_angle: .*1e999.* is not a finite number"),
-        ("12.5", "steering_angle is 12.5 radians, more than a full turn; are these degrees"),
+        ("12.5", "steering_angle is 12.5 radians, more than a full turn; is the unit degrees"),
         ("-6.2832", "steering_angle is -6.2832 radians, more than a full turn"),
     ],
 )
@@ -296,7 +296,7 @@ def test_label_without_picture_is_a_skip(tmp_path: Path) -> None:
     (tmp_path / "center/1002.jpg").unlink()
     source = Udacity(tmp_path)
     assert len(source.keys()) == 4
-    assert fault(source, "center/1002.jpg") == "center/1002.jpg: there is no such file"
+    assert fault(source, "center/1002.jpg") == "center/1002.jpg: no such file"
 
 
 def test_picture_without_label_is_a_skip(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_picture_without_label_is_a_skip(tmp_path: Path) -> None:
     source = Udacity(tmp_path)
     assert source.keys()[4:] == ["center/9.jpg"]
     assert fault(source, "center/9.jpg") == (
-        "center/9.jpg: no label in final_example.csv; to leave such pictures out say unlabelled = false"
+        "center/9.jpg: no label in final_example.csv; set unlabelled = false to leave such pictures out"
     )
     assert len(Udacity(tmp_path, unlabelled=False).keys()) == 4
 
@@ -325,7 +325,7 @@ def test_row_without_picture_is_a_skip(tmp_path: Path) -> None:
     write(tmp_path, "labels.csv", ["file,angle", ",0.1", "center/1.jpg,0.1", " ,0.2"], ["center/1.jpg"])
     source = Udacity(tmp_path)
     assert source.keys() == ["labels.csv, row 1", "center/1.jpg", "labels.csv, row 3"]
-    assert fault(source, "labels.csv, row 3") == "labels.csv: row 3 names no picture"
+    assert fault(source, "labels.csv, row 3") == "labels.csv: row 3 has no picture"
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_window_names_the_odd_frame(tmp_path: Path, odd: str) -> None:
 def test_campaign_file_builds_it(tmp_path: Path) -> None:
     challenge(tmp_path / "data")
     table = {"use": "swerve.sources.udacity:Udacity", "folder": "data", "angle": "steering_angle", "unit": 5, "signals": []}
-    with pytest.raises(InputError, match=r"source: what the angles .* such as positive = "):
+    with pytest.raises(InputError, match=r"source: the meaning of the angles .* such as positive = "):
         Builder("source", tmp_path).component(table)
     built = Builder("source", tmp_path).component({**table, "positive": "left", "kind": "wheel"})
     assert degrees(built, "center/1003.jpg") == pytest.approx(1.5)

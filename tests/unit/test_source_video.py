@@ -14,7 +14,7 @@ from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array, Group, Image
 from swerve.sources import video
-from swerve.sources.video import REMEMBERED, Reel, Video
+from swerve.sources.video import CACHED, FrameReader, Video
 from swerve.sources.windows import Windows
 from swerve.testing.contracts import SourceContract
 
@@ -96,23 +96,23 @@ def test_reading_in_order_opens_once(drive: Path, monkeypatch: pytest.MonkeyPatc
     for key in keys:
         pixels(source, key)
     assert opened == ["drive.mkv"]
-    for key in keys[-REMEMBERED:]:
+    for key in keys[-CACHED:]:
         pixels(source, key)
     assert opened == ["drive.mkv"]
-    pixels(source, keys[-REMEMBERED - 1])
+    pixels(source, keys[-CACHED - 1])
     assert opened == ["drive.mkv"] * 2
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the films that are opened from now on."""
     opened: list[str] = []
-    whole = Reel._open
+    whole = FrameReader._open
 
-    def counting(reel: Reel, name: str) -> bytes:
+    def counting(reader: FrameReader, name: str) -> bytes:
         opened.append(name)
-        return whole(reel, name)
+        return whole(reader, name)
 
-    monkeypatch.setattr(Reel, "_open", counting)
+    monkeypatch.setattr(FrameReader, "_open", counting)
     return opened
 
 
@@ -184,7 +184,7 @@ def test_film_that_ends_early_is_skips(tmp_path: Path) -> None:
     good = [key for key in source.keys() if reads(source, key)]
     assert good == source.keys()[: len(good)]
     assert 5 < len(good) < 25
-    with pytest.raises(UnreadableCase, match=rf"^a\.avi: frame 29 does not decode, only {len(good)} do"):
+    with pytest.raises(UnreadableCase, match=rf"^a\.avi: frame 29 cannot be decoded, only the first {len(good)} can"):
         source["a.avi#000029"]
     assert reads(source, "a.avi#000000")
 
@@ -200,7 +200,7 @@ def test_window_over_the_end_names_both(tmp_path: Path) -> None:
     whole = film(tmp_path / "a.avi", codec="MJPG").read_bytes()
     (tmp_path / "a.avi").write_bytes(whole[: len(whole) // 2])
     windows = Windows(Video(tmp_path), 2)
-    with pytest.raises(UnreadableCase, match=r"^a\.avi: frame 28 does not decode"):
+    with pytest.raises(UnreadableCase, match=r"^a\.avi: frame 28 cannot be decoded"):
         windows["a.avi#000029"]
 
 
@@ -236,7 +236,7 @@ def test_no_film_is_no_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, con
     source = Video(tmp_path)
     assert source.keys() == ["a.mp4", "b.avi#000000", "b.avi#000001"]
     assert len(handed) == 1  # the film alone
-    with pytest.raises(UnreadableCase, match=r"^a\.mp4: not a video"):
+    with pytest.raises(UnreadableCase, match=r"^a\.mp4: not a supported video"):
         source["a.mp4"]
 
 

@@ -71,7 +71,7 @@ def test_kinds_are_chosen_and_renamed(tmp_path: Path) -> None:
 def test_misspelt_kind_is_refused(tmp_path: Path, asked: dict[str, Any]) -> None:
     labelled(tmp_path, "a", page(thing(1, 1, 2, 2), thing(3, 3, 4, 4, name=" chair ")))
     labelled(tmp_path, "b", "<torn>")
-    assert refusal(Voc(tmp_path, **asked)) == f"{tmp_path}: there is no kind 'chiar' here; did you mean 'chair'?"
+    assert refusal(Voc(tmp_path, **asked)) == f"{tmp_path}: the data set has no kind 'chiar'; did you mean 'chair'?"
     assert told(Voc(tmp_path, kinds=("chair",)), "a") == [("chair", True, [2, 2, 4, 4])]
 
 
@@ -89,7 +89,7 @@ def test_labels_lie_beside_pictures(tmp_path: Path) -> None:
     source = Voc(tmp_path)
     assert source.keys() == ["a", "b", "more/a"]
     assert [told(source, key) for key in ("a", "more/a")] == [[(key, True, [0, 0, 5, 5])] for key in ("a", "more/a")]
-    assert why(source, "b") == "b.xml: there is no such file"
+    assert why(source, "b") == "b.xml: no such file"
     assert "did you mean 'a'?" in refusal(Voc(tmp_path, kinds=("aa",)))
 
 
@@ -126,13 +126,16 @@ def test_list_is_in_the_fingerprint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (page(thing(1, 1, 2, 2), thing(6, 5, 5, 9)), "Annotations/a.xml: box 2 ends before it begins: (5, 4) to (5, 9)"),
-        (page(thing(41, 1, 50, 9)), "Annotations/a.xml: box 1 lies outside the picture of 40x30"),
+        (
+            page(thing(1, 1, 2, 2), thing(6, 5, 5, 9)),
+            "Annotations/a.xml: box 2 must have a positive width and height, got (5, 4) to (5, 9)",
+        ),
+        (page(thing(41, 1, 50, 9)), "Annotations/a.xml: box 1 is outside the picture of 40x30"),
         (page(thing("nan", 1, 5, 9)), "Annotations/a.xml: box 1, xmin"),
         (page(thing(1, 1, 5)), "Annotations/a.xml: box 1, ymax"),
-        (page(thing(1, 1, 5, 5, name=" ")), "Annotations/a.xml: box 1, name: expected a text"),
+        (page(thing(1, 1, 5, 5, name=" ")), "Annotations/a.xml: box 1, name: expected a string that is not empty"),
         (page("<object><name>car</name></object>"), "Annotations/a.xml: box 1, xmin"),
-        (page(width=41), "Annotations/a.xml is labelled as 41x30, the picture is 40x30"),
+        (page(width=41), "Annotations/a.xml is labelled as 41x30, but the picture is 40x30"),
         (page(height=""), "Annotations/a.xml, size"),
         ("<html/>", "Annotations/a.xml: expected <annotation>, got <html>"),
         ("<annotation>", "Annotations/a.xml"),
@@ -156,8 +159,8 @@ def test_half_a_pair_is_counted(tmp_path: Path) -> None:
     source = Voc(tmp_path)
     assert source.keys() == ["a", "b", "c"]
     assert why(source, "a") == "a: two pictures, JPEGImages/a.jpg and JPEGImages/a.png"
-    assert why(source, "b") == "Annotations/b.xml: there is no such file"
-    assert why(source, "c") == "JPEGImages/c.jpg: there is no such file"
+    assert why(source, "b") == "Annotations/b.xml: no such file"
+    assert why(source, "c") == "JPEGImages/c.jpg: no such file"
 
 
 def test_list_leads_nowhere_else(tmp_path: Path) -> None:
@@ -171,7 +174,7 @@ def test_list_leads_nowhere_else(tmp_path: Path) -> None:
 
 def test_missing_list_is_refused(tmp_path: Path) -> None:
     folder = labelled(tmp_path, "a")
-    assert refusal(Voc(folder, "val")) == f"{folder}/ImageSets/Main/val.txt: there is no such file"
+    assert refusal(Voc(folder, "val")) == f"{folder}/ImageSets/Main/val.txt: no such file"
     assert "outside" in refusal(Voc(folder, "../.."))
 
 

@@ -61,14 +61,14 @@ def test_polygon_has_a_mask(tmp_path: Path) -> None:
 
 def test_box_alone_is_no_mask(tmp_path: Path) -> None:
     folder = labelled(tmp_path, content="1 0.5 0.5 0.1 0.1")
-    assert why(Yolo(folder, masks=True), "images/val/a.png") == "labels/val/a.txt: line 1 has no outline; leave masks out"
+    assert why(Yolo(folder, masks=True), "images/val/a.png") == "labels/val/a.txt: line 1 has no outline; set masks = false"
 
 
 def test_split_chooses_the_pictures(tmp_path: Path) -> None:
     labelled(labelled(tmp_path), "train/b")
     assert Yolo(tmp_path).keys() == ["images/val/a.png"]
     assert Yolo(tmp_path, "train").keys() == ["images/train/b.png"]
-    assert refusal(Yolo(tmp_path, "test")) == f"{tmp_path}/data.yaml: there is no split 'test', only train, val"
+    assert refusal(Yolo(tmp_path, "test")) == f"{tmp_path}/data.yaml: no split 'test'; splits are train, val"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_list_file_names_the_pictures(tmp_path: Path) -> None:
     put(folder / "val.txt", f"./images/other/b.png\n{folder}/images/val/a.png\n../up.png\n\nimages/gone.png\n")
     source = Yolo(folder)
     assert source.keys() == ["images/other/b.png", "images/val/a.png", "../up.png", "images/gone.png"]
-    assert "there are no labels labels/gone.txt" in why(source, "images/gone.png")
+    assert "no label file labels/gone.txt" in why(source, "images/gone.png")
     assert why(source, "../up.png") == f"val.txt: ../up.png: outside the data set's folder {folder.name}"
     before = source.fingerprint()
     put(folder / "val.txt", "./images/other/b.png\n")
@@ -108,7 +108,7 @@ def test_without_data_names_are_given(tmp_path: Path) -> None:
     source = Yolo(tmp_path, names=("red", "green"))
     assert source.keys() == ["images/a.jpg"]
     assert told(source, "images/a.jpg") == [("green", True, [0, 0, WIDTH, HEIGHT])]
-    assert refusal(Yolo(tmp_path)) == f"{tmp_path}/data.yaml: the names of the kinds are missing; give names = [...]"
+    assert refusal(Yolo(tmp_path)) == f"{tmp_path}/data.yaml: the names of the kinds are missing; set names = [...]"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_split_folders_hold_their_images(tmp_path: Path) -> None:
     put(tmp_path / "data.yaml", "train: ../train/images\nval: ../valid/images\nnames: [red]")
     for source in (Yolo(tmp_path), Yolo(tmp_path, images="valid/images")):
         assert told(source, "valid/images/a.png") == [("red", True, [0, 0, WIDTH, HEIGHT])]
-    assert refusal(Yolo(tmp_path, "train")).endswith("say images = 'valid/images'")
+    assert refusal(Yolo(tmp_path, "train")).endswith("set images = 'valid/images'")
     assert "leads outside" in refusal(Yolo(tmp_path, images="../x"))
 
 
@@ -159,14 +159,14 @@ def test_nothing_outside_is_read(tmp_path: Path, data: str) -> None:
     draw(tmp_path / "val" / "images" / "s.png")
     line = refusal(Yolo(labelled(tmp_path / "set", data=f"{data}\nnames: [red]")))
     assert "set/data.yaml: val = " in line
-    assert line.endswith("there is no such folder or list in the data set's folder; say images = 'images/val'")
+    assert line.endswith("no such folder or list in the data set's folder; set images = 'images/val'")
 
 
 def test_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     draw(tmp_path / "secret" / "s.png")
     folder = labelled(tmp_path / "set", data="val: /home/me/link\nnames: [red]")
     (folder / "link").symlink_to(tmp_path / "secret")
-    assert "a link leads there" in refusal(Yolo(folder))
+    assert "a link that leads outside" in refusal(Yolo(folder))
 
 
 def test_names_of_coco(tmp_path: Path) -> None:
@@ -179,14 +179,14 @@ def test_names_of_coco(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ("val: images/no\nnames: [red]", "data.yaml: val = images/no: there is no such folder or list"),
+        ("val: images/no\nnames: [red]", "data.yaml: val = images/no: no such folder or list"),
         ("val: images/val\nnc: 2", "data.yaml: the names of the kinds are missing"),
         ("val: images/val\nnames: {0.5: red}", "data.yaml: names: 0.5 is not a whole number"),
         ("val: images/val\nnames: {a: red}", "data.yaml: names"),
-        ("val: images/val\nnames: [red, 7]", "data.yaml: names, 1: expected a text, got 7"),
-        ("- val", "data.yaml: expected names and values, got list"),
+        ("val: images/val\nnames: [red, 7]", "data.yaml: names, 1: expected a string that is not empty, got 7"),
+        ("- val", "data.yaml: expected a mapping of names to values, got list"),
         ("val: [", "data.yaml"),
-        ("val: no.txt\nnames: [red]", "data.yaml: val = no.txt: there is no such folder or list"),
+        ("val: no.txt\nnames: [red]", "data.yaml: val = no.txt: no such folder or list"),
     ],
 )
 def test_useless_data_is_refused(tmp_path: Path, data: str, reason: str) -> None:
@@ -196,18 +196,18 @@ def test_useless_data_is_refused(tmp_path: Path, data: str, reason: str) -> None
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("0 0.5 0.5 0 0.5", "line 2 ends before it begins: (20, 7.5) to (20, 22.5)"),
-        ("0 0.5 0.5 -0.1 0.5", "line 2 ends before it begins"),
-        ("0 320 240 64 48", "line 2 lies outside the picture of 40x30"),
-        ("2 0.5 0.5 0.5 0.5", "line 2 is of kind 2, which has no name"),
-        ("0.5 0.5 0.5 0.5 0.5", "line 2 is of kind 0.5, which has no name"),
-        ("-1 0.5 0.5 0.5 0.5", "line 2 is of kind -1, which has no name"),
+        ("0 0.5 0.5 0 0.5", "line 2 must have a positive width and height, got (20, 7.5) to (20, 22.5)"),
+        ("0 0.5 0.5 -0.1 0.5", "line 2 must have a positive width and height, got"),
+        ("0 320 240 64 48", "line 2 is outside the picture of 40x30"),
+        ("2 0.5 0.5 0.5 0.5", "line 2 has kind 2, which has no name"),
+        ("0.5 0.5 0.5 0.5 0.5", "line 2 has kind 0.5, which has no name"),
+        ("-1 0.5 0.5 0.5 0.5", "line 2 has kind -1, which has no name"),
         ("0 nan 0.5 0.5 0.5", "line 2"),
         ("red 0.5 0.5 0.5 0.5", "line 2"),
-        ("0 0.5 0.5 0.5", "line 2 has 4 numbers: a box has 5, a polygon 7, 9, 11 and so on"),
+        ("0 0.5 0.5 0.5", "line 2 has 4 numbers; a box has 5, a polygon 7, 9, 11 and so on"),
         ("0 0.5 0.5 0.5 0.5 0.9", "line 2 has 6 numbers"),
         ("0", "line 2 has 1 numbers"),
-        ("0 .1 .1 .1 .5 .1 .9", "line 2 ends before it begins"),
+        ("0 .1 .1 .1 .5 .1 .9", "line 2 must have a positive width and height, got"),
     ],
 )
 def test_bad_line_leaves_its_case_out(tmp_path: Path, line: str, reason: str) -> None:
@@ -221,7 +221,7 @@ def test_half_a_pair_is_counted(tmp_path: Path) -> None:
     put(tmp_path / "labels" / "val" / "b.txt", "")
     source = Yolo(tmp_path)
     assert source.keys() == ["images/val/a.png", "labels/val/b.txt"]
-    assert "there are no labels labels/val/a.txt; if that means" in why(source, "images/val/a.png")
+    assert "no label file labels/val/a.txt; if such pictures show no objects" in why(source, "images/val/a.png")
     assert why(source, "labels/val/b.txt") == "labels/val/b.txt: labels without a picture"
 
 

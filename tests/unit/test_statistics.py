@@ -117,7 +117,7 @@ def test_sign_test_sees_real_losses() -> None:
 def test_sign_test_is_exact() -> None:
     assert sign_test(0, 3) == StatisticalTest(3, 0.0, 0.25, 0.0)
     assert sign_test(2, 2).p == 1.0
-    assert sign_test(0, 0) == StatisticalTest(0, why="there is neither a loss nor a gain")
+    assert sign_test(0, 0) == StatisticalTest(0, why="there are neither losses nor gains")
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -273,7 +273,7 @@ def test_cohens_labels_follow_limits(gap: float, label: str) -> None:
 
 def test_no_spread_has_no_d() -> None:
     assert cohens_d([0.1] * 3, [0.1] * 3) == Estimate(6, 0.0, label="negligible")
-    assert cohens_d([0.1] * 3, [0.2] * 3) == Estimate(6, why="neither group has any spread to measure by")
+    assert cohens_d([0.1] * 3, [0.2] * 3) == Estimate(6, why="both groups are constant, so they have no spread")
     assert cohens_d([1e-200, 0], [0, 0]).value is None
 
 
@@ -286,9 +286,9 @@ def test_odd_numbers_give_a_sentence(test: Callable[[Any, Any], Any], odd: list[
 
 
 def test_sentence_counts_the_odd() -> None:
-    assert cohens_d([1, 2], [1, math.nan]).why.startswith("second group: 1 of 2 numbers cannot be reckoned with")
-    assert spearman([1, 2], [3, 4]).why == "it takes at least 3, and there are 2"
-    assert spearman([1, 1, 1], [3, 4, 5]).why == "one of the two never changes, so nothing can go along with it"
+    assert cohens_d([1, 2], [1, math.nan]).why.startswith("second group: 1 of 2 numbers are not finite")
+    assert spearman([1, 2], [3, 4]).why == "too few values: 2, at least 3 needed"
+    assert spearman([1, 1, 1], [3, 4, 5]).why == "one of the two is constant, so there is no correlation"
 
 
 @pytest.mark.parametrize("test", [spearman, signed_rank, lambda a, b: paired_bootstrap(a, b, seed=0)])
@@ -322,7 +322,7 @@ def test_chance_agreement_is_zero() -> None:
 
 
 def test_one_label_has_no_kappa() -> None:
-    assert kappa("aaa", "aaa") == Estimate(3, why="only one label was ever given")
+    assert kappa("aaa", "aaa") == Estimate(3, why="all ratings are the same")
     assert kappa([], []) == Estimate(0, why="nothing was rated")
     assert kappa("aaa", "bbb").value == 0.0
     with pytest.raises(ValueError, match="got 3 and 2 ratings"):
@@ -361,7 +361,7 @@ def test_fleiss_interval_is_the_jackknife() -> None:
 
 
 def test_fleiss_needs_a_choice() -> None:
-    assert fleiss_kappa([["a", "a"], ["a", "a"]]) == Estimate(2, why="only one label was ever given")
+    assert fleiss_kappa([["a", "a"], ["a", "a"]]) == Estimate(2, why="all ratings are the same")
     assert fleiss_kappa([["a", "b"]]) == Estimate(1, why="fewer than 2 items were rated")
     assert fleiss_kappa([]).value is None
     with pytest.raises(ValueError, match="same number of ratings"):
@@ -379,8 +379,8 @@ def test_perfect_fleiss_is_one() -> None:
 def test_runs_have_a_t_interval() -> None:
     told, theirs = mean_of_runs([1, 2, 6]), stats.t.interval(0.95, 2, 3, stats.sem([1, 2, 6]))
     assert (told.value, told.low, told.high) == pytest.approx((3, *theirs))
-    assert mean_of_runs([4]) == Estimate(1, 4.0, why="one run has no spread to tell")
-    assert mean_of_runs([]).why == "it takes at least 1, and there are 0"
+    assert mean_of_runs([4]) == Estimate(1, 4.0, why="a single run has no spread")
+    assert mean_of_runs([]).why == "too few values: 0, at least 1 needed"
     assert mean_of_runs([5, 5]) == Estimate(2, 5.0, 5.0, 5.0)
 
 
@@ -399,7 +399,7 @@ def test_bootstrap_interval_is_near_normal() -> None:
 
 def test_bootstrap_of_constant_gap() -> None:
     assert paired_bootstrap([1, 2, 3], [2, 3, 4], seed=0) == Estimate(3, 1.0, 1.0, 1.0)
-    assert paired_bootstrap([1], [2], seed=0).why == "it takes at least 2, and there are 1"
+    assert paired_bootstrap([1], [2], seed=0).why == "too few values: 1, at least 2 needed"
     with pytest.raises(ValueError, match="resamples must be at least 1"):
         paired_bootstrap([1, 2], [2, 3], seed=0, resamples=0)
 
@@ -430,8 +430,8 @@ def test_bootstrap_weighs_groups_by_their_size() -> None:
 
 def test_bootstrap_needs_two_groups() -> None:
     told = paired_bootstrap([1, 2, 3], [2, 3, 5], seed=0, groups=["a"] * 3)
-    assert told == Estimate(3, why="it takes at least 2 groups, and all 3 are of one")
-    with pytest.raises(ValueError, match="each of 3 observations needs its group, got 2"):
+    assert told == Estimate(3, why="at least 2 groups are needed, and all 3 pairs are in one")
+    with pytest.raises(ValueError, match="3 observations need as many groups, got 2"):
         paired_bootstrap([1, 2, 3], [2, 3, 5], seed=0, groups=["a", "b"])
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from swerve.core.errors import InputError
 from swerve.core.values import Array
-from swerve.systems.reading import Sight, Step
+from swerve.systems.preprocessing import ImageView, Step
 from swerve.systems.steps import (
     PLACES,
     Bgr,
@@ -37,11 +37,11 @@ EVERY = (
 )
 
 
-def shown(pixels: Array = PICTURE, *steps: Step) -> Sight:
-    sight = Sight(pixels, (pixels.shape[1], pixels.shape[0]))
+def shown(pixels: Array = PICTURE, *steps: Step) -> ImageView:
+    view = ImageView(pixels, (pixels.shape[1], pixels.shape[0]))
     for step in steps:
-        sight = step(sight)
-    return sight
+        view = step(view)
+    return view
 
 
 @pytest.mark.parametrize("step", EVERY, ids=repr)
@@ -70,7 +70,7 @@ def test_colours_are_those_of_opencv(step: Step, code: str) -> None:
 
 def test_grey_weighs_green_most() -> None:
     red, green, blue = (shown(np.full((1, 1, 3), 200, np.uint8) * np.eye(3, dtype=np.uint8)[c], Grey()) for c in range(3))
-    assert [int(sight.numbers.item()) for sight in (red, green, blue)] == [60, 117, 23]  # 0.299, 0.587, 0.114 of 200
+    assert [int(view.numbers.item()) for view in (red, green, blue)] == [60, 117, 23]  # 0.299, 0.587, 0.114 of 200
 
 
 def test_bgr_turns_channels() -> None:
@@ -115,7 +115,7 @@ def test_colours_are_remembered(steps: tuple[Step, ...], colours: str) -> None:
     ],
 )
 def test_colours_of_another_order_are_refused(step: Step, before: tuple[Step, ...], told: str) -> None:
-    with pytest.raises(InputError, match=rf"^(yuv|hsv) reads uint8 in rgb, got {told}; put \1 before bgr, float, divide"):
+    with pytest.raises(InputError, match=rf"^(yuv|hsv) needs uint8 in rgb, got {told}; put \1 before bgr, float, divide"):
         shown(PICTURE, *before, step)
 
 
@@ -219,10 +219,10 @@ def test_letterbox_is_that_of_yolov5(size: tuple[int, int], upscale: bool) -> No
 
 
 def test_letterbox_pads_any_numbers() -> None:
-    sight = shown(PICTURE, Divide(255.0), Letterbox(64, 64, pad=0))
-    assert sight.numbers.dtype == np.float32
-    assert not sight.numbers[:8].any()
-    assert not sight.numbers[-8:].any()
+    view = shown(PICTURE, Divide(255.0), Letterbox(64, 64, pad=0))
+    assert view.numbers.dtype == np.float32
+    assert not view.numbers[:8].any()
+    assert not view.numbers[-8:].any()
     assert shown(np.zeros((3000, 1, 3), np.uint8), Letterbox(30, 30, at="top-left")).numbers.shape == (30, 30, 3)
 
 
@@ -239,15 +239,15 @@ corners = st.tuples(st.floats(-50, 150), st.floats(-50, 150), st.floats(-50, 150
 
 @given(sides, sides, st.lists(movers, max_size=3), st.lists(corners, min_size=1, max_size=4))
 def test_boxes_come_back(width: int, height: int, steps: list[Step], boxes: list[tuple[float, ...]]) -> None:
-    sight = shown(np.zeros((height, width, 3), np.uint8))
+    view = shown(np.zeros((height, width, 3), np.uint8))
     told = np.array(boxes)
     for step in steps:
         try:
-            sight = step(sight)
+            view = step(view)
         except InputError:  # a part of what is too small by now
             reject()
-    forth = told * np.tile(sight.scale, 2) + np.tile(sight.shift, 2)
-    assert np.allclose(sight.back(forth), told, atol=1e-6)
+    forth = told * np.tile(view.scale, 2) + np.tile(view.shift, 2)
+    assert np.allclose(view.back(forth), told, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -269,10 +269,10 @@ def test_painted_square_lies_where_told(steps: tuple[Step, ...]) -> None:
     box = np.array([24.0, 16.0, 44.0, 40.0])
     pixels = np.zeros((48, 64, 3), np.uint8)
     pixels[16:40, 24:44] = 255
-    sight = shown(pixels, *(step if not isinstance(step, Letterbox) else unpadded(step) for step in steps))
-    bright = sight.numbers.mean(axis=2) / sight.numbers.max()
+    view = shown(pixels, *(step if not isinstance(step, Letterbox) else unpadded(step) for step in steps))
+    bright = view.numbers.mean(axis=2) / view.numbers.max()
     measured = [edge for axis in (0, 1) for edge in edges(bright.max(axis=axis))]
-    assert np.allclose(box * np.tile(sight.scale, 2) + np.tile(sight.shift, 2), np.array(measured)[[0, 2, 1, 3]], atol=0.51)
+    assert np.allclose(box * np.tile(view.scale, 2) + np.tile(view.shift, 2), np.array(measured)[[0, 2, 1, 3]], atol=0.51)
 
 
 def unpadded(step: Letterbox) -> Letterbox:
@@ -293,10 +293,10 @@ def test_resize_leaves_no_shift(width: int, height: int) -> None:
     by = "area" if width <= 60 and height <= 40 else "linear"  # OpenCV's area is off by a tenth where it enlarges
     pixels = np.zeros((40, 60, 3), np.uint8)
     pixels[10:30, 15:45] = 250
-    sight = shown(pixels, Resize(width, height, by))
-    low, high = edges(sight.numbers[..., 0].max(axis=0) / 250)
+    view = shown(pixels, Resize(width, height, by))
+    low, high = edges(view.numbers[..., 0].max(axis=0) / 250)
     assert (low + high) / 2 == pytest.approx(width / 2, abs=0.05)
-    assert sight.back(np.array([[width / 2] * 4]))[0, 0] == pytest.approx(30)
+    assert view.back(np.array([[width / 2] * 4]))[0, 0] == pytest.approx(30)
 
 
 @pytest.mark.parametrize(
@@ -305,27 +305,30 @@ def test_resize_leaves_no_shift(width: int, height: int) -> None:
         (lambda: Resize(0, 4), "resize: width must be a whole number of at least 1, got 0"),
         (lambda: Resize(4, 2.5), "height must be a whole number"),  # type: ignore[arg-type]
         (lambda: Resize(True, 4), "width must be a whole number"),
-        (lambda: Resize(10**5, 10**5), "more than 50000000 pixels"),
+        (lambda: Resize(10**5, 10**5), "more than 50,000,000 pixels"),
         (lambda: Resize(4, 4, "lineer"), "did you mean 'linear'"),
-        (lambda: Crop(5, 0, 5, 9), "must lie beyond left and top"),
+        (lambda: Crop(5, 0, 5, 9), "right must be greater than left"),
         (lambda: Crop(-1, 0, 5, 9), "left must be a whole number of at least 0"),
         (lambda: CropTo(5, 5, "botom"), "did you mean 'bottom'"),
-        (lambda: CropTo(5, 5, "left-top"), "is not known"),
+        (lambda: CropTo(5, 5, "left-top"), "unknown at 'left-top'"),
         (lambda: Letterbox(5, 5, at="center"), "did you mean 'centre'"),
         (lambda: Letterbox(5, 5, pad=300), "pad must be a whole number from 0 to 255"),
-        (lambda: Letterbox(5, 5, by="best"), "is not known"),
-        (lambda: Divide(0), "divide: by must be other than 0"),
-        (lambda: Multiply(math.inf), "multiply: by must be other than 0 and finite"),
-        (lambda: Normalise((1.0,), (0.0,)), "std must be other than 0"),
+        (lambda: Letterbox(5, 5, by="best"), "unknown by 'best'"),
+        (lambda: Divide(0), "divide: by must be finite and not 0"),
+        (lambda: Multiply(math.inf), "multiply: by must be finite and not 0"),
+        (lambda: Normalise((1.0,), (0.0,)), "std must be finite and not 0"),
         (lambda: Normalise((), (1.0,)), "mean must be one or more numbers"),
         (lambda: Normalise((math.nan,), (1.0,)), "mean must be one or more numbers"),
-        (lambda: shown(PICTURE, Normalise((1.0, 2.0), (1.0,))), "mean has 2 numbers, the picture 3 channels"),
-        (lambda: shown(PICTURE, Crop(0, 0, 65, 48)), "65x48 pixels from .0, 0. do not lie in the 64x48 shown"),
-        (lambda: shown(PICTURE, CropTo(64, 49)), "do not lie in the 64x48 shown"),
-        (lambda: shown(PICTURE[..., :1], Hsv()), "hsv reads three channels, got 1"),
-        (lambda: shown(PICTURE, Grey(), Grey()), "^grey reads rgb or bgr, got grey$"),
-        (lambda: shown(PICTURE, Yuv(), Grey()), "^grey reads rgb or bgr, got yuv$"),
-        (lambda: shown(PICTURE, Hsv(), Bgr()), "^bgr turns rgb, got hsv; leave one of the two out$"),
+        (lambda: shown(PICTURE, Normalise((1.0, 2.0), (1.0,))), "mean has 2 numbers, but the picture has 3 channels"),
+        (
+            lambda: shown(PICTURE, Crop(0, 0, 65, 48)),
+            "65x48 pixels from .0, 0. are not inside the picture, which is 64x48 at this step",
+        ),
+        (lambda: shown(PICTURE, CropTo(64, 49)), "are not inside the picture, which is 64x48 at this step"),
+        (lambda: shown(PICTURE[..., :1], Hsv()), "hsv needs three channels, got 1"),
+        (lambda: shown(PICTURE, Grey(), Grey()), "^grey needs rgb or bgr, got grey$"),
+        (lambda: shown(PICTURE, Yuv(), Grey()), "^grey needs rgb or bgr, got yuv$"),
+        (lambda: shown(PICTURE, Hsv(), Bgr()), "^bgr needs rgb or bgr, got hsv; remove one of the two steps$"),
     ],
 )
 def test_wrong_steps_are_refused(make: Any, why: str) -> None:

@@ -19,10 +19,10 @@ from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.core.transformation import Transformation, param
 from swerve.core.values import Image
+from swerve.execution.evaluator import Evaluator
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
-from swerve.run.evaluator import Evaluator
-from swerve.run.executors.in_process import InProcess
-from swerve.run.launch import run_into
 from swerve.search.sweep import Sweep
 from swerve.store.artifacts import pictures_of
 from swerve.store.fingerprint import differences, identity_of
@@ -113,7 +113,7 @@ def test_baseline_is_let_go_before_the_tables(tmp_path: Path, monkeypatch: pytes
         write_tables(run, summary)
 
     monkeypatch.setattr(InProcess, "begin", begun)
-    monkeypatch.setattr("swerve.run.launch.write_tables", tables)
+    monkeypatch.setattr("swerve.execution.launch.write_tables", tables)
     finish(tmp_path / "a")
     assert (tmp_path / "a" / "tables" / "baseline.csv").exists()
 
@@ -251,7 +251,7 @@ def test_partial_pictures_are_redone(tmp_path: Path) -> None:
     finish(tmp_path / "a")
     before = content(tmp_path / "a")
     (tmp_path / "a" / "findings").rename(tmp_path / "a" / "findings.partial")
-    (tmp_path / "a" / "findings.partial" / "torn.png").write_bytes(b"PNG")
+    (tmp_path / "a" / "findings.partial" / f"{'0' * 16}-torn.png").write_bytes(b"PNG")
     (tmp_path / "a" / "summary.json").unlink()
     finish(tmp_path / "a")
     assert content(tmp_path / "a") == before

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import io
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -15,32 +17,33 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from swerve.analysis.set_checks import set_checks
 from swerve.config.toml import Loaded
 from swerve.core.errors import EnvironmentFault
 from swerve.core.region import region_of
 from swerve.core.transformation import Chain, Transformation
 from swerve.core.values import Array, Boxes2D, Boxes3D, Group, Region, Steering
+from swerve.execution.finding_pictures import files_of
+from swerve.execution.launch import run_into
 from swerve.methods.lidar import lidar
-from swerve.report.birdseye import ADDED, COLOURS, GONE, SHADE
+from swerve.report.birdseye import ADDED, COLOURS, GONE, MARKS, SHADE
 from swerve.report.html import write_report
 from swerve.report.pack import pack
 from swerve.report.sweep_pictures import SweepPictures, drawn, drawn_of, expected_of, read_sweeps
-from swerve.report.terminal import print_finding
+from swerve.report.terminal import print_finding, print_summary
 from swerve.review.pictures import ReviewPictures
-from swerve.run.finding_pictures import files_of
-from swerve.run.launch import run_into
 from swerve.store.artifacts import FINDINGS, pictures_of
 from swerve.store.files import npy_bytes
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 from swerve.transformations.dropout import DropPoints, Jitter
 from swerve.transformations.insert import InsertObject
-from swerve.transformations.lidar import MirrorScene, Shift, Yaw
 from swerve.transformations.scatter import AddPoints, PlacePoints
+from swerve.transformations.sensor_pose import MirrorScene, Shift, Yaw
 from tests.fixture_runs import noise
 from tests.fixture_sweep_runs import boxes_of, sweep_run
 from tests.fixture_sweeps import cloud, road, sweep_case
-from tests.quality.test_lidar_identity import Crowded, Sweeps
+from tests.quality.test_lidar_identity import Coupled, Crowded, Sweeps
 
 POINT = PlacePoints(((5.0, 9.0, 0.0, 0.5),))
 MOVES: tuple[Transformation, ...] = (
@@ -339,3 +342,61 @@ def test_campaign_keeps_what_is_needed(tmp_path: Path) -> None:
     shutil.rmtree(run.folder / FINDINGS)
     assert pack(run, item.id, tmp_path / "again.zip").read_bytes() == packed
     assert ReviewPictures(run).of(item).shots == shots
+
+
+def test_what_lies_outside_the_region_is_not_lost(tmp_path: Path) -> None:
+    """A car 30 m beside the road is not demanded: neither in the verdict nor in the picture."""
+    item = first(sweep_run(tmp_path / "run", POINT))
+    near = boxes_of(sweep_case())
+    both = Boxes3D(np.vstack([near.xyzlwhy, [8.0, -30, 0, 4, 2, 1.5, 0]]), (*near.kinds, "car"))
+    (one,) = drawn(
+        dataclasses.replace(item, before=(both,), after=(near,)), files_of(sweep_case()), files_of(POINT(sweep_case()))
+    )
+    assert not has(one.followup, GONE)
+
+
+@pytest.mark.parametrize("fault", ["lost", "type_changed", "moved"])
+def test_pictures_mark_what_the_verdict_names(fault: str, tmp_path: Path) -> None:
+    system = Coupled(reach=20.0, fault=fault)
+    run_into(
+        Loaded(lidar(Sweeps(3), system, n=1000, check="count" if fault == "lost" else "subset"), tmp_path), tmp_path / "run"
+    )
+    run = Run(tmp_path / "run")
+    items = list(run.findings())
+    assert items
+    for item in items:
+        source, followup = (read_sweeps(run, pictures_of(run, sha)) for sha in (item.source_sha, item.input_sha))
+        (one,) = drawn(item, source, followup)
+        assert {name for name, colour in MARKS.items() if has(one.followup, colour)} == {
+            name for name in MARKS if item.facts[name]
+        }
+
+
+def test_every_check_has_its_rate(tmp_path: Path) -> None:
+    """One in two sweeps loses an obstacle; where a ghost makes up for it, only the subset tells."""
+    run_into(Loaded(lidar(Sweeps(4), Crowded(most=50), n=(10, 100)), tmp_path), tmp_path / "run")
+    run = Run(tmp_path / "run")
+    counts = {(line.rule, line.check): line for line in set_checks(run)}
+    assert [check for rule, check in counts if rule.startswith("10 ")] == ["subset", "no-fewer", "plain-count"]
+    for (rule, check), line in counts.items():
+        assert (line.judged, line.violated) == (4, 0 if rule.startswith("10 ") else 4)
+        assert line.outcomes == (
+            None if check == "subset" else {"fewer": line.violated, "equal": 4 - line.violated, "more": 0}
+        )
+    with (run.folder / "tables" / "checks.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["check"], row["rate"], row["fewer"]) for row in rows] == [
+        *[("subset", "0.0", ""), ("no-fewer", "0.0", "0"), ("plain-count", "0.0", "0")],
+        *[("subset", "1.0", ""), ("no-fewer", "1.0", "4"), ("plain-count", "1.0", "4")],
+    ]
+    page = write_report(run).read_text()
+    assert page.count('data-check="plain-count"') == 2
+    said = io.StringIO()
+    print_summary(run, Console(file=said, width=100))
+    assert re.search(r"100 points outside +plain-count +4 +4 100\.0% 51\.0–100\.0 +4 +0 +0\n", said.getvalue())
+
+
+def test_run_without_sets_has_no_checks(tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", POINT)  # its rule is about steering
+    assert set_checks(run) == []
+    assert 'id="checks"' not in write_report(run).read_text()

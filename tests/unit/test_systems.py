@@ -70,7 +70,7 @@ def test_single_value_becomes_answer():
 
 @pytest.mark.parametrize("said", [3.0, None, (Steering(1.0), 2.0)])
 def test_other_answers_are_refused(said):
-    with pytest.raises(InputError, match=r"^pilot must answer with a Value"):
+    with pytest.raises(InputError, match=r"^pilot must return a Value"):
         FunctionSystem(lambda case: said, name="pilot")(CASES)
 
 

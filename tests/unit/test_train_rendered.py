@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from swerve.core.errors import InputError
-from swerve.run.engine import NoProgress
+from swerve.execution.engine import NoProgress
 from swerve.train.card import read_cards, write_card
 from swerve.train.rendered import RenderedCache, in_processes
 
@@ -52,7 +52,7 @@ def test_results_come_in_order() -> None:
 def test_kill_leaves_no_half_entry(tmp_path: Path) -> None:
     script = (
         "import sys, time; from pathlib import Path; import numpy as np; from swerve.train.rendered import RenderedCache;"
-        "from swerve.run.engine import NoProgress\n"
+        "from swerve.execution.engine import NoProgress\n"
         "def render(entry):\n"
         "    print(entry, flush=True)\n"
         "    return {'numbers': np.zeros(200_000) + entry}\n"

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from swerve.core.encode import decode_value, decode_values, encode_value, light
+from swerve.core.encode import decode_value, decode_values, encode_value, storable
 from swerve.core.values import (
     KINDS,
     SLOTS,
@@ -144,5 +144,5 @@ def test_find_goes_by_slot_and_name() -> None:
 
 def test_group_of_sensor_values_goes_by_hash() -> None:
     group = Group((Masks(np.zeros((2, 2)), {}), Steering(1)))
-    assert light((group, Steering(2))) == (Steering(2),)
+    assert storable((group, Steering(2))) == (Steering(2),)
     assert encode_value(group) == {"slot": "group", "sha": group.digest}

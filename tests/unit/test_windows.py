@@ -8,8 +8,8 @@ from swerve.core.errors import UnreadableCase
 from swerve.core.relation import Rule
 from swerve.core.transformation import Transformation
 from swerve.core.values import Group, Image
+from swerve.execution.engine import run
 from swerve.relations.steering import same_angle
-from swerve.run.engine import run
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows, frames_of
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
@@ -92,7 +92,7 @@ def test_other_sensors_in_window_refused() -> None:
             return type(case)(case.key, {**case.inputs, **extra}, case.truth, case.group)
 
     windows = Windows(Patchy(count=2, drive=2), 2)
-    with pytest.raises(UnreadableCase, match="has other sensors than"):
+    with pytest.raises(UnreadableCase, match="has different inputs from"):
         windows[windows.keys()[0]]
 
 

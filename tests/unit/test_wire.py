@@ -31,7 +31,18 @@ from swerve.core.values import (
     Steering,
     Value,
 )
-from swerve.systems.wire import BODY, DTYPES, HEADER, MAGIC, missing, packed, read_frame, unpacked, values_of, write_all
+from swerve.systems.wire import (
+    BODY,
+    DTYPES,
+    HEADER,
+    MAGIC,
+    missing_bytes,
+    pack_frame,
+    read_frame,
+    unpack_frame,
+    values_of,
+    write_all,
+)
 
 NOISE = np.random.default_rng(3)
 ONE_OF_EACH = (
@@ -56,13 +67,13 @@ def frame(header: Any, body: bytes = b"") -> bytearray:
 
 
 def sent(header: dict[str, Any]) -> dict[str, Any]:
-    received = bytearray(packed(header))
-    assert missing(received) == 0
-    return unpacked(received)
+    received = bytearray(pack_frame(header))
+    assert missing_bytes(received) == 0
+    return unpack_frame(received)
 
 
 def test_bytes_are_as_documented() -> None:
-    made = packed({"number": 1, "x": np.array([[1, 2]], dtype=np.uint8)})
+    made = pack_frame({"number": 1, "x": np.array([[1, 2]], dtype=np.uint8)})
     header = b'{"number":1,"x":{"dtype":"uint8","shape":[1,2],"offset":0}}     '
     assert made == b"SWRV" + bytes([64, 0, 0, 0]) + bytes([8, 0, 0, 0, 0, 0, 0, 0]) + header + b"\1\2\0\0\0\0\0\0"
 
@@ -70,7 +81,7 @@ def test_bytes_are_as_documented() -> None:
 def test_page_shows_the_true_bytes() -> None:
     page = (Path(__file__).parents[2] / "docs" / "process.md").read_text()
     dump = re.findall(r"^((?:[0-9a-f]{2} +)+) ", page, re.MULTILINE)
-    assert bytes.fromhex("".join(dump)) == packed({"ask": "hello", "protocol": 1, "number": 0})
+    assert bytes.fromhex("".join(dump)) == pack_frame({"ask": "hello", "protocol": 1, "number": 0})
     assert f"at most {HEADER:,}" in page
     assert f"at most {BODY:,}" in page
     for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL):
@@ -113,57 +124,57 @@ def test_numbers_keep_every_bit(number: float) -> None:
 
 def test_answers_in_plain_json_read() -> None:
     boxes = {"slot": "boxes2d", "xyxy": [[1, 2, 3, 4]], "kinds": ["car"], "scores": [0.5]}
-    told = unpacked(frame({"answers": [[{"slot": "steering", "degrees": 1}, boxes]]}))["answers"][0]
+    told = unpack_frame(frame({"answers": [[{"slot": "steering", "degrees": 1}, boxes]]}))["answers"][0]
     assert values_of(told) == (Steering(1.0), Boxes2D([[1, 2, 3, 4]], ("car",), scores=[0.5]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 4, 15, 16, 20, -1])
 def test_part_of_a_frame_asks_for_more(cut: int) -> None:
-    whole = bytearray(packed({"x": np.ones(5)}))
+    whole = bytearray(pack_frame({"x": np.ones(5)}))
     part = whole[:cut]
-    wanted = missing(part)
+    wanted = missing_bytes(part)
     assert 0 < wanted <= len(whole) - len(part)
     assert wanted == (16 - len(part) if len(part) < 16 else len(whole) - len(part))
 
 
 @pytest.mark.parametrize("noise", [b"o", b"ok\n", b"SWR!", b"Loading model...\n", b"\xff\xfe\x00\x00", bytes(16)])
 def test_noise_is_no_frame(noise: bytes) -> None:
-    with pytest.raises(ModelError, match=r"^it wrote '.+' where a frame should start; only frames may go to stdout$"):
-        missing(bytearray(noise))
+    with pytest.raises(ModelError, match=r"^it wrote '.+' instead of a frame; only frames may be written to stdout$"):
+        missing_bytes(bytearray(noise))
 
 
 @pytest.mark.parametrize(("place", "limit", "what"), [(0, HEADER, "header"), (1, BODY, "body")])
 def test_limits_are_exact(place: int, limit: int, what: str) -> None:
     lengths = [0, 0]
     lengths[place] = limit
-    assert missing(bytearray(struct.pack("<4sIQ", MAGIC, *lengths))) == limit
+    assert missing_bytes(bytearray(struct.pack("<4sIQ", MAGIC, *lengths))) == limit
     lengths[place] += 1
-    with pytest.raises(ModelError, match=f"it announced a {what} of {limit + 1} bytes, the limit is {limit}"):
-        missing(bytearray(struct.pack("<4sIQ", MAGIC, *lengths)))
+    with pytest.raises(ModelError, match=f"it announced a {what} of {limit + 1:,} bytes, the limit is {limit:,}"):
+        missing_bytes(bytearray(struct.pack("<4sIQ", MAGIC, *lengths)))
 
 
 def test_too_large_a_question_is_refused() -> None:
-    assert len(packed({"x": "a" * (HEADER - 16)})) <= HEADER + 16
-    with pytest.raises(ModelError, match=r"the frame's header has .* ask fewer cases at a time"):
-        packed({"x": "a" * HEADER})
+    assert len(pack_frame({"x": "a" * (HEADER - 16)})) <= HEADER + 16
+    with pytest.raises(ModelError, match=r"the frame's header has .* use smaller batches"):
+        pack_frame({"x": "a" * HEADER})
 
 
 @pytest.mark.parametrize(
     ("header", "why"),
     [
-        (b"", "does not read: Expecting value"),
-        (b"\xff\xfe", "does not read: 'utf-8'"),
-        (b'{"a": 1', "does not read"),
-        (b'{"a": 1}{}', "does not read: Extra data"),
-        (b"[1]", "must be a JSON object, it is a list"),
-        (b"null", "must be a JSON object, it is a NoneType"),
+        (b"", "is invalid: Expecting value"),
+        (b"\xff\xfe", "is invalid: 'utf-8'"),
+        (b'{"a": 1', "is invalid"),
+        (b'{"a": 1}{}', "is invalid: Extra data"),
+        (b"[1]", "must be a JSON object, got list"),
+        (b"null", "must be a JSON object, got NoneType"),
         (b'{"a":' * 100_000, "nested too deeply"),
-        (b'{"a":' + b"9" * 5000 + b"}", "does not read"),
+        (b'{"a":' + b"9" * 5000 + b"}", "is invalid"),
     ],
 )
 def test_bad_header_is_named(header: bytes, why: str) -> None:
     with pytest.raises(ModelError, match=why):
-        unpacked(frame(header))
+        unpack_frame(frame(header))
 
 
 @pytest.mark.parametrize(
@@ -189,9 +200,9 @@ def test_bad_header_is_named(header: bytes, why: str) -> None:
     ],
 )
 def test_bad_place_is_refused(place: dict[str, Any]) -> None:
-    assert unpacked(frame({"x": {"dtype": "uint8", "shape": [8], "offset": 0}}, bytes(8)))["x"].shape == (8,)
-    with pytest.raises(ModelError, match="its header does not read"):
-        unpacked(frame({"x": place}, bytes(8)))
+    assert unpack_frame(frame({"x": {"dtype": "uint8", "shape": [8], "offset": 0}}, bytes(8)))["x"].shape == (8,)
+    with pytest.raises(ModelError, match="its header is invalid"):
+        unpack_frame(frame({"x": place}, bytes(8)))
 
 
 @pytest.mark.parametrize(
@@ -219,26 +230,26 @@ def test_bad_place_is_refused(place: dict[str, Any]) -> None:
     ],
 )
 def test_bad_value_is_named(row: Any) -> None:
-    with pytest.raises(ModelError, match=r"^a value (of slot .* (does not read|was told by its hash alone)|that is a )"):
+    with pytest.raises(ModelError, match=r"^a value (of slot .* (is invalid|has only a hash, not its content)|that is a )"):
         values_of([row])
 
 
 @pytest.mark.parametrize("rows", [3, None, {}, "ab"])
 def test_answer_must_be_a_list(rows: Any) -> None:
-    with pytest.raises(ModelError, match="an answer must be a list of values, it is a "):
+    with pytest.raises(ModelError, match="an answer must be a list of values, got "):
         values_of(rows)
 
 
 @pytest.mark.parametrize("thing", [object(), {1, 2}, np.array(["a"]), np.array([1j])])
 def test_what_no_frame_can_hold(thing: Any) -> None:
-    with pytest.raises(TypeError, match="a frame cannot hold"):
-        packed({"x": thing})
+    with pytest.raises(TypeError, match="a frame cannot contain"):
+        pack_frame({"x": thing})
 
 
 def test_frames_follow_each_other_in_a_pipe() -> None:
     reading, writing = os.pipe()
     for number in (1, 2):
-        write_all(writing, packed({"number": number, "x": np.arange(number)}))
+        write_all(writing, pack_frame({"number": number, "x": np.arange(number)}))
     os.write(writing, b"SWRV")
     os.close(writing)
     first, second, torn = (read_frame(reading) for _ in range(3))
@@ -253,12 +264,12 @@ def test_frames_follow_each_other_in_a_pipe() -> None:
 @given(st.binary(max_size=200), st.integers(0, 120), st.integers(0, 255))
 def test_any_damage_has_a_sentence(tail: bytes, place: int, byte: int) -> None:
     """Whatever is written, it is read as values, found incomplete, or refused in one line."""
-    whole = bytearray(packed({"answers": [[Steering(1), Signal("brake", 0.5)]], "x": np.arange(3)})) + tail
+    whole = bytearray(pack_frame({"answers": [[Steering(1), Signal("brake", 0.5)]], "x": np.arange(3)})) + tail
     whole[place] = byte
     refusal = ""
     try:
-        if missing(whole) <= 0:
-            for row in unpacked(whole).get("answers", []):
+        if missing_bytes(whole) <= 0:
+            for row in unpack_frame(whole).get("answers", []):
                 assert all(isinstance(value, Value) for value in values_of(row))
     except ModelError as error:
         refusal = str(error)

@@ -84,20 +84,22 @@ def test_cyclist_is_passed_where_he_is() -> None:
 def test_mirrored_scene_mirrors_the_wheel(key: str) -> None:
     one = scene(key)
     other = one.mirrored()
-    there, here = (driver(each).drive(60) for each in (one, other))
+    hands = driver(one), driver(other)
+    there, here = (hand.drive(60) for hand in hands)
     for left, right in zip(there[::7], here[::7], strict=True):
         assert (right.x, right.y, right.yaw) == pytest.approx((left.x, -left.y, -left.yaw), abs=0.05)
-        assert driver(other).wheel(right) == pytest.approx(-driver(one).wheel(left), abs=0.6)
+        assert hands[1].wheel(right) == pytest.approx(-hands[0].wheel(left), abs=0.6)
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_drives_stay_on_the_road(seed: int) -> None:
     one = scene(f"drive {seed}")
-    poses = driver(one).drive(200)
+    hand = driver(one)
+    poses = hand.drive(200)
     edge = one.road.locate(np.array([pose.x for pose in poses]), np.array([pose.y for pose in poses]))[:, 2]
     assert edge.max() < -0.5
-    assert max(abs(driver(one).wheel(pose)) for pose in poses) < LARGEST
+    assert max(abs(hand.wheel(pose)) for pose in poses) < LARGEST
 
 
 def test_steady_hand_holds_the_lane() -> None:
@@ -114,13 +116,14 @@ def footprint(x: float, y: float, yaw: float, size: tuple[float, float]) -> tupl
 @pytest.mark.parametrize("number", range(30))
 def test_nobody_is_driven_into(number: int) -> None:
     one = scene(f"drive safely {number}")
+    sizes = {id(thing): thing.mesh.bounds() for thing in one.things}
     for pose in driver(one).drive(220)[::4]:
         ahead = WHEELBASE / 2
         ours = footprint(pose.x + np.cos(pose.yaw) * ahead, pose.y + np.sin(pose.yaw) * ahead, pose.yaw, (4.2, WIDTH))
         for thing in one.things:
             if thing.kind in ("car", "van", "bus", "truck", "cyclist") and thing.on_road(pose.time):
                 x, y, yaw = thing.pose(one.road, pose.time)
-                low, high = thing.mesh.bounds()
+                low, high = sizes[id(thing)]
                 if np.hypot(x - pose.x, y - pose.y) < 16:
                     theirs = footprint(x, y, yaw, (float(high[0] - low[0]), float(high[1] - low[1])))
                     assert cv2.rotatedRectangleIntersection(ours, theirs)[0] == cv2.INTERSECT_NONE, (thing.kind, pose.time)

@@ -15,15 +15,15 @@ from swerve.core.region import area_of, distance, inside
 from swerve.core.values import Array, Boxes3D, Calibration, Image, PointCloud, Region, SceneRef, find
 from swerve.testing import SourceContract
 from swerve.world.camera import Camera
-from swerve.world.crowd import Crowded, crowded, islands, moving, outline
+from swerve.world.crowd import Crowded, add_crowd, islands, moving_things, outline
 from swerve.world.drivable import REACH, contours, drivable
-from swerve.world.lidar import LaserScanner, directions, echoes, turned
+from swerve.world.laser_scanner import LaserScanner, cast_beams, directions, rotate_left
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.lidar_sweep import FEWEST, KINDS, boxes, sweep
 from swerve.world.mesh import Material
 from swerve.world.road import MARGIN
 from swerve.world.scene import LABELLED
-from swerve.world.source import World, drive, frame
+from swerve.world.source import World, drive, render_frame
 
 SMALL = LaserScanner(columns=360)
 PLAIN = LaserScanner(columns=360, noise=0.0, lost=0.0)
@@ -44,7 +44,7 @@ def seen(key: str = KEYS[0], lidar: LaserScanner = SMALL):
 
 def in_world(pose, xy: Array) -> tuple[Array, Array]:
     """Points beside the LiDAR as points of the world."""
-    x, y = turned(np.vstack([xy.T, np.zeros(len(xy))]), pose.yaw)[:2] + SMALL.eye(pose)[:2, None]
+    x, y = rotate_left(np.vstack([xy.T, np.zeros(len(xy))]), pose.yaw)[:2] + SMALL.eye(pose)[:2, None]
     return x, y
 
 
@@ -74,7 +74,7 @@ class TestLidar:
 
     @pytest.mark.parametrize("wrong", [{"beams": 1}, {"columns": 4}, {"beams": 900}])
     def test_numbers_are_checked(self, wrong) -> None:
-        with pytest.raises(InputError, match="a LiDAR has 2 to 256 beams and 8 to 8192 columns"):
+        with pytest.raises(InputError, match="a LiDAR needs 2 to 256 beams and 8 to 8192 columns"):
             LaserScanner(**wrong)
 
 
@@ -83,9 +83,9 @@ class TestRays:
     def test_meet_what_the_camera_s_rays_meet(self, key: str) -> None:
         """Moving things are met in their own frames: the same as casting into the whole scene at once."""
         place, pose, *_ = seen(key)
-        found = echoes(place, pose, SMALL, 0.01)
+        found = cast_beams(place, pose, SMALL, 0.01)
         snapshot = place.at(pose.time)
-        rays = turned(directions(SMALL), 0.01 + pose.yaw)
+        rays = rotate_left(directions(SMALL), 0.01 + pose.yaw)
         hits = snapshot.cast(SMALL.eye(pose).astype(np.float32)[:, None], rays)
         near = (hits.triangle >= 0) & (hits.distance < SMALL.range)
         thing = np.where(near, snapshot.of("owner", hits.triangle), -1)
@@ -93,15 +93,15 @@ class TestRays:
         same = (found.thing == thing) & near
         assert np.abs(found.distance - hits.distance)[same].max() < 0.01
         assert (found.material == snapshot.of("material", hits.triangle))[same].mean() > 0.9999
-        assert {number for number, thing_, _ in moving(place, pose.time) if thing_.kind in LABELLED} & set(thing)
+        assert {number for number, thing_, _ in moving_things(place, pose.time) if thing_.kind in LABELLED} & set(thing)
 
     def test_a_thing_beyond_the_outline_would_be_missed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Planted: an outline of half the size loses points of everyone."""
         place, pose, *_ = seen()
-        whole = echoes(place, pose, SMALL)
-        monkeypatch.setattr("swerve.world.lidar._extent", lambda mesh: (0.1, 0.5))
-        numbers = [number for number, *_ in moving(place, pose.time)]
-        assert np.isin(echoes(place, pose, SMALL).thing, numbers).sum() < 0.5 * np.isin(whole.thing, numbers).sum()
+        whole = cast_beams(place, pose, SMALL)
+        monkeypatch.setattr("swerve.world.laser_scanner._extent", lambda mesh: (0.1, 0.5))
+        numbers = [number for number, *_ in moving_things(place, pose.time)]
+        assert np.isin(cast_beams(place, pose, SMALL).thing, numbers).sum() < 0.5 * np.isin(whole.thing, numbers).sum()
 
     @pytest.mark.parametrize("key", KEYS)
     def test_nothing_of_our_own_car_is_met(self, key: str) -> None:
@@ -111,7 +111,7 @@ class TestRays:
 
     def test_flat_ground_faces_up(self) -> None:
         place, pose, *_ = seen()
-        found = echoes(place, pose, SMALL)
+        found = cast_beams(place, pose, SMALL)
         ground = (found.material == Material.GROUND) & (found.thing == 0)
         assert found.facing[ground] == pytest.approx(-directions(SMALL)[2, ground], abs=1e-4)
 
@@ -133,7 +133,7 @@ class TestSweep:
 
     def test_same_frame_gives_the_same_bytes(self) -> None:
         place, pose, found, *_ = seen()
-        again = sweep(crowded(place.base, pose), pose, SMALL)
+        again = sweep(add_crowd(place.base, pose), pose, SMALL)
         assert again.xyzi.tobytes() == found.xyzi.tobytes()
         assert again.things.tobytes() == found.things.tobytes()
 
@@ -173,14 +173,14 @@ class TestSweep:
         away = np.linalg.norm(found.xyzi[:, :3], axis=1)
         road = (found.things == 0) & (np.abs(found.xyzi[:, 2] + 1.73) < 0.02)
         on_road = np.zeros(len(away), bool)
-        x, y, _ = turned(found.xyzi[:, :3].T, pose.yaw) + PLAIN.eye(pose)[:, None]
+        x, y, _ = rotate_left(found.xyzi[:, :3].T, pose.yaw) + PLAIN.eye(pose)[:, None]
         on_road[road] = place.road.locate(x[road], y[road])[:, 2] < -0.2
         assert 30 < away[on_road].max() < 60
         assert away[found.things > 0].max() > 60
 
     def test_markings_shine_and_asphalt_does_not(self) -> None:
         place, pose, found, *_ = seen(KEYS[0], LaserScanner(columns=1900, noise=0.0))
-        x, y, _ = turned(found.xyzi[:, :3].T, pose.yaw) + PLAIN.eye(pose)[:, None]
+        x, y, _ = rotate_left(found.xyzi[:, :3].T, pose.yaw) + PLAIN.eye(pose)[:, None]
         _, d, edge = place.road.locate(x, y).T
         ground = (found.things == 0) & (found.xyzi[:, 2] < -1.72) & (np.linalg.norm(found.xyzi[:, :2], axis=1) < 15)
         asphalt = found.xyzi[ground & (edge < -1) & (np.abs(d) % place.road.profile.lane > 0.5), 3]
@@ -375,7 +375,7 @@ class TestCrowd:
 
     def test_the_still_part_is_not_built_again(self) -> None:
         way = drive(KEYS[0])
-        assert way.scene_of(3).still is way.scene.still
+        assert way.scene_of(3).static is way.scene.static
 
     def test_every_frame_has_another(self) -> None:
         way = drive(KEYS[0])
@@ -450,7 +450,7 @@ class TestSource:
         ahead = xyz[xyz[:, 0] > 3]
         through = known.matrices["Tr_velo_to_cam"] @ np.vstack([ahead.T, np.ones(len(ahead))])
         pixels = (known.matrices["camera"] @ through)[:2] / through[2]
-        world = turned(ahead.T, pose.yaw).T + source.lidar.eye(pose)
+        world = rotate_left(ahead.T, pose.yaw).T + source.lidar.eye(pose)
         wanted, depth = Camera().project(pose, world)
         assert np.abs(pixels.T - wanted).max() < 0.01
         assert np.abs(through[2] - depth).max() < 1e-4
@@ -461,10 +461,10 @@ class TestSource:
         camera = Camera()
         ref = find(case.truth, "scene")
         assert isinstance(ref, SceneRef)
-        shown = frame(ref, camera, World().weather("test/0/0"))
+        shown = render_frame(ref, camera, World().weather("test/0/0"))
         pose = drive("lidar-test/0/0").poses[0]
         xyz = case.inputs["lidar"].xyzi[:, :3].astype(float)  # type: ignore[attr-defined]
-        pixels, ahead = camera.project(pose, turned(xyz.T, pose.yaw).T + LaserScanner().eye(pose))
+        pixels, ahead = camera.project(pose, rotate_left(xyz.T, pose.yaw).T + LaserScanner().eye(pose))
         column, row = np.rint(pixels - 0.5).astype(int).T
         on = (ahead > 3) & (column >= 0) & (column < 640) & (row >= 0) & (row < 360)
         depth = shown.depth[row[on], column[on]]
@@ -474,8 +474,8 @@ class TestSource:
     @pytest.mark.parametrize(
         ("wrong", "why"),
         [
-            ({"drives": 0}, "at least 1 of 1 to 30"),
-            ({"frames": 31}, "at least 1 of 1 to 30"),
+            ({"drives": 0}, "frames from 1 to 30"),
+            ({"frames": 31}, "frames from 1 to 30"),
             ({"frames": 1.5}, "frames must be a whole number, got 1.5"),
             ({"seed": True}, "seed must be a whole number"),
             ({"split": "tset"}, "split cannot be 'tset': did you mean 'test'"),

@@ -9,7 +9,7 @@ from embreex import rtcore_scene
 from embreex.mesh_construction import TriangleMesh
 
 from swerve.core.values import Array
-from swerve.world import people, roadside, shapes, vehicles
+from swerve.world import cars, lorries, people, roadside, shapes
 from swerve.world.mesh import Material, Mesh
 
 Builder = Callable[[np.random.Generator], Mesh]
@@ -33,10 +33,10 @@ def block(rng: np.random.Generator) -> Mesh:
 
 
 MODELS = {
-    "car": Model(vehicles.car, (3.55, 4.95), (1.7, 2.25), (1.38, 1.77), (300, 960)),
-    "van": Model(vehicles.van, (4.95, 6.05), (1.95, 2.3), (1.95, 2.7), (300, 1050)),
-    "bus": Model(vehicles.bus, (10.0, 12.7), (2.5, 2.9), (2.9, 3.3), (300, 1000)),
-    "truck": Model(vehicles.truck, (6.95, 11.1), (2.4, 2.95), (2.7, 3.85), (300, 1400)),
+    "car": Model(cars.car, (3.55, 4.95), (1.7, 2.25), (1.38, 1.77), (300, 960)),
+    "van": Model(cars.van, (4.95, 6.05), (1.95, 2.3), (1.95, 2.7), (300, 1050)),
+    "bus": Model(lorries.bus, (10.0, 12.7), (2.5, 2.9), (2.9, 3.3), (300, 1000)),
+    "truck": Model(lorries.truck, (6.95, 11.1), (2.4, 2.95), (2.7, 3.85), (300, 1400)),
     "pedestrian": Model(people.pedestrian, (0.2, 1.3), (0.4, 0.8), (1.5, 1.95), (200, 540)),
     "cyclist": Model(people.cyclist, (1.6, 1.9), (0.5, 0.7), (1.6, 1.95), (300, 700)),
     "building": Model(block, (14.0, 15.2), (11.0, 14.0), (6.0, 36.0), (80, 400)),

@@ -18,7 +18,7 @@ import pytest
 
 from swerve.cli.main import main
 from swerve.config.toml import load_campaign
-from swerve.run.launch import run_into
+from swerve.execution.launch import run_into
 from swerve.store.files import write_csv
 from swerve.store.journal import Journal
 from swerve.store.view import JOURNAL, Run

@@ -36,7 +36,7 @@ from swerve.zoo.steering_train import blank
 NAMES = tuple(STEERING)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "rendered_once")
 
 
 @pytest.fixture(scope="module")

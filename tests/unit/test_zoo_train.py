@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from swerve.cli.zoo import main
+from swerve.cli.zoo_train import main
 from swerve.core.errors import InputError
 from swerve.train import rendered as cache
 from swerve.train.loop import save_weights

@@ -1,1 +1,1 @@
-"""What the records of a run say: rates with their intervals and how they grow with severity."""
+"""Statistics, tables and groups computed from the records of a run."""

@@ -1,7 +1,8 @@
-"""What a run's trials said of the steering angle, as columns of numbers: the raw material of every steering table.
+"""The steering angles of a run's trials as columns of numbers, from which all steering tables are made.
 
-Angles are radians of the steering wheel, the unit of the papers' errors (D-34).
+Angles are radians of the steering wheel, the unit of the papers' errors.
 """
+# D-34
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ JUDGED = (Status.HELD.value, Status.VIOLATED.value)
 
 @dataclass(frozen=True, eq=False)
 class Angles:
-    """One row per judged follow-up: its rule, change and case by number, its label, and what was said before and after.
+    """One row per judged follow-up: its rule, change and case by number, its label, and the answers before and after.
 
-    A label that is missing is NaN.
+    A missing label is NaN.
     """
 
     rules: tuple[str, ...]
-    changes: tuple[tuple[str, str], ...]  # rule and words of every change, in the order they came first
+    changes: tuple[tuple[str, str], ...]  # rule and words of every change, in order of first appearance
     cases: tuple[str, ...]
     rule: Array
     change: Array
@@ -39,7 +40,7 @@ class Angles:
 
     @property
     def count(self) -> int:
-        """How many follow-ups there are."""
+        """The number of follow-ups."""
         return len(self.rule)
 
     def of(self, rule: str) -> Angles:
@@ -54,21 +55,21 @@ class Angles:
         return Angles(self.rules, self.changes, self.cases, *columns)
 
     def squared_errors(self) -> Array:
-        """(label - said)² of every follow-up, rad²."""
+        """(label - answer)² of every follow-up, rad²."""
         return np.asarray((self.label - self.after) ** 2)
 
     def squared_shifts(self) -> Array:
-        """(said before - said after)² of every follow-up, rad²: the second reading, which needs no label."""
+        """(answer before - answer after)² of every follow-up, rad²; it needs no label."""
         return np.asarray((self.before - self.after) ** 2)
 
 
 def angles_of(rows: Iterable[Mapping[str, Any]]) -> Angles:
-    """The judged trials among journal rows that say a steering angle."""
+    """The judged trials with a steering angle among journal rows."""
     rules: dict[str, int] = {}
     changes: dict[tuple[str, str], int] = {}
     cases: dict[str, int] = {}
     numbers: list[tuple[int, int, int]] = []
-    said: list[tuple[float, float, float]] = []
+    angles: list[tuple[float, float, float]] = []
     for row in rows:
         before, after = _angle(row["before"]), _angle(row["after"])
         if row["status"] not in JUDGED or math.isnan(before) or math.isnan(after):
@@ -76,18 +77,18 @@ def angles_of(rows: Iterable[Mapping[str, Any]]) -> Angles:
         rule, case = row["rule"], row["case"]
         change = changes.setdefault((rule, row["words"]), len(changes))
         numbers.append((rules.setdefault(rule, len(rules)), change, cases.setdefault(case, len(cases))))
-        said.append((_angle(row["truth"]), before, after))
-    places, told = np.array(numbers, int).reshape(-1, 3), np.array(said, float).reshape(-1, 3)
-    return Angles(tuple(rules), tuple(changes), tuple(cases), *places.T, *told.T)
+        angles.append((_angle(row["truth"]), before, after))
+    places, columns = np.array(numbers, int).reshape(-1, 3), np.array(angles, float).reshape(-1, 3)
+    return Angles(tuple(rules), tuple(changes), tuple(cases), *places.T, *columns.T)
 
 
 def _angle(values: Sequence[Mapping[str, Any]]) -> float:
-    """The steering angle among encoded values, radians of the wheel; NaN where there is none."""
+    """The steering angle among encoded values, radians of the wheel; NaN without one."""
     return next((math.radians(value["degrees"]) for value in values if value["slot"] == Steering.slot), math.nan)
 
 
 def radians_of(answer: Answer) -> float:
-    """The steering angle of an answer or a label, radians of the wheel; NaN where there is none."""
+    """The steering angle of an answer or a label, radians of the wheel; NaN without one."""
     value = find(answer, Steering.slot)
     return math.radians(value.degrees) if isinstance(value, Steering) else math.nan
 
@@ -95,6 +96,6 @@ def radians_of(answer: Answer) -> float:
 def untouched(baseline: Iterable[Observation]) -> tuple[Array, Array]:
     """Labels and answers of the usable, labelled cases of a baseline."""
     pairs = [(radians_of(seen.truth), radians_of(seen.said)) for seen in baseline if not seen.fault]
-    told = np.array(pairs, float).reshape(-1, 2)
-    whole = np.isfinite(told).all(axis=1)
-    return told[whole, 0], told[whole, 1]
+    columns = np.array(pairs, float).reshape(-1, 2)
+    finite = np.isfinite(columns).all(axis=1)
+    return columns[finite, 0], columns[finite, 1]

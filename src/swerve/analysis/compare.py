@@ -1,8 +1,8 @@
-"""Two runs of one campaign with two weights: what is new, fixed or still there, and whether that is more than chance.
+"""Two runs of one campaign with different weights: new, fixed and persisting findings, and their significance.
 
-A finding's id is made of case, rule and change, so the same id in two runs is one question asked of two models. Both
-journals are read once, side by side. A trial waits for its partner only where the two orders differ, and then as an id
-and a word: memory stays flat for two runs of one campaign, however long.
+A finding's id is a hash of case, rule and change, so the same id in two runs is the same trial of two models. Both journals
+are read once, in parallel. Only where their orders differ is a trial kept, as id and status, until its partner comes, so
+memory stays constant for two runs of one campaign.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNJUDGED = (SKIPPED, ERROR, ABSENT)
 JUDGED = (HELD, VIOLATED)
 SIGNIFICANT = 0.05
 FAIL_ON = ("new", "worse", "never")
-LEARNT = "a search that learns asks other trials of other weights, and those cannot be paired: compare their rates"
+LEARNT = "a search that learns runs other trials for other weights, which cannot be paired: compare the rates instead"
 LONGEST_FAULT = 120  # characters
 
 
@@ -46,12 +46,12 @@ class Counts:
 
     @property
     def trials(self) -> int:
-        """Every trial, however it ended."""
+        """All trials, whatever their outcome."""
         return self.held + self.violated + self.skipped + self.errors
 
     @property
     def judged(self) -> int:
-        """The trials with a verdict that can be trusted."""
+        """The trials that held or violated."""
         return self.held + self.violated
 
     @property
@@ -71,7 +71,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Paired:
-    """One rule, or all, in two runs; `pairs` counts trials by how they ended before and after, `absent` included."""
+    """One rule, or all, in two runs; `pairs` counts trials by status before and after, `absent` included."""
 
     name: str
     before: Counts
@@ -95,12 +95,12 @@ class Paired:
 
     @property
     def dropped(self) -> int:
-        """Violated before, not judged any more: neither fixed nor still there."""
+        """Violated before, no longer judged: neither fixed nor persisting."""
         return self._count([VIOLATED], UNJUDGED)
 
     @property
     def surfaced(self) -> int:
-        """Violated now, not judged before: nobody knows whether it is new."""
+        """Violated now, not judged before: whether it is new is unknown."""
         return self._count(UNJUDGED, [VIOLATED])
 
     @property
@@ -115,7 +115,7 @@ class Paired:
 
     @property
     def lost(self) -> int:
-        """Judged before, not even asked now."""
+        """Judged before, absent now."""
         return self._count(JUDGED, [ABSENT])
 
     @property
@@ -125,18 +125,18 @@ class Paired:
 
     @property
     def common(self) -> int:
-        """In both runs, however they ended."""
-        ways = (*JUDGED, SKIPPED, ERROR)
-        return self._count(ways, ways)
+        """In both runs, whatever the outcome."""
+        every = (*JUDGED, SKIPPED, ERROR)
+        return self._count(every, every)
 
     def unpaired(self) -> tuple[int, int]:
-        """How many trials only the first run has, and how many only the second; a skipped one is no loss."""
-        made = (*JUDGED, ERROR)
-        return self._count(made, [ABSENT]), self._count([ABSENT], made)
+        """The numbers of trials in the first run only and in the second only, without skipped ones."""
+        counted = (*JUDGED, ERROR)
+        return self._count(counted, [ABSENT]), self._count([ABSENT], counted)
 
     @cached_property
     def mcnemar(self) -> StatisticalTest:
-        """McNemar's exact test: are new and fixed as likely as each other?"""
+        """McNemar's exact test of whether new and fixed are equally likely."""
         return sign_test(self.new, self.fixed)
 
     def _count(self, before: Collection[str], after: Collection[str]) -> int:
@@ -145,18 +145,18 @@ class Paired:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Two runs side by side; `appeared` and `gone` tell how the others' trials ended where only one run violated."""
+    """The comparison of two runs; `appeared` and `gone` have the other run's status where only one violated."""
 
     before: Run
     after: Run
     overall: Paired
     rules: tuple[Paired, ...]
-    appeared: Mapping[str, str]  # id: how it ended before
-    gone: Mapping[str, str]  # id: how it ends now
+    appeared: Mapping[str, str]  # id: status before
+    gone: Mapping[str, str]  # id: status now
     warnings: tuple[str, ...]
-    unfinished: str = ""  # why AFTER cannot vouch for anything yet
-    unanswered: str = ""  # untouched cases that AFTER alone failed on
-    differing: tuple[str, ...] = ()  # beside the system: what was asked is not the same
+    unfinished: str = ""  # that AFTER has not finished
+    unanswered: str = ""  # untouched cases that are unusable in AFTER only
+    differing: tuple[str, ...] = ()  # differences of the campaigns other than the system
 
     @property
     def new(self) -> set[str]:
@@ -175,50 +175,50 @@ class RunComparison:
 
     @property
     def dropped(self) -> set[str]:
-        """Ids of former findings that are not judged any more."""
+        """Ids of former findings that are no longer judged."""
         return {name for name, now in self.gone.items() if now != HELD}
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """What surely fails more often than before: rules, or all of them; Holm's correction for asking so often."""
-        asked = (*self.rules, self.overall) if len(self.rules) > 1 else self.rules
-        adjusted = holm([line.mcnemar.p for line in asked])
-        rising = zip(asked, adjusted, strict=True)
+        """The rules, or all of them, that fail significantly more often than before, with Holm's correction."""
+        lines = (*self.rules, self.overall) if len(self.rules) > 1 else self.rules
+        adjusted = holm([line.mcnemar.p for line in lines])
+        rising = zip(lines, adjusted, strict=True)
         return tuple(line.name for line, p in rising if p is not None and p < SIGNIFICANT and line.new > line.fixed)
 
     def failure(self, on: str = "new", *, force: bool = False) -> str:
-        """Why a pipeline should stop, in a few words, or nothing; `on` is one of FAIL_ON.
+        """Why a pipeline should stop, or an empty text; `on` is one of FAIL_ON.
 
-        A verdict that is missing stops it either way: a model that was not asked, or fails to answer, has no findings to
-        count. A search that learns asks other trials of another model, so there none is missed. Campaigns that differ in
-        more than the system stop it too, unless they are compared `force`.
+        Missing verdicts always stop it: a model that was not run, or fails to answer, has no findings. A search that learns
+        runs other trials for another model, so there none is missing. Campaigns that differ in more than the system stop
+        it too, unless `force` is given.
         """
         if on == "never":
             return ""
         reasons = [
             *(() if force else _differing(self.differing)),
-            *(told for told in (self.unfinished, self.unanswered) if told),
+            *filter(None, (self.unfinished, self.unanswered)),
             *(_lost(self.overall) if self.after.sampled else ()),
             *_missing(self.overall),
         ]
         if on == "worse":
             return "; ".join([*reasons, *(f"{name} fails more often than before" for name in self.worse)])
-        told = {"new": self.overall.new, "not judged before": self.overall.surfaced}
-        return "; ".join([*reasons, *(f"findings {what}: {count:,}" for what, count in told.items() if count)])
+        counts = {"new": self.overall.new, "not judged before": self.overall.surfaced}
+        return "; ".join([*reasons, *(f"findings {what}: {count:,}" for what, count in counts.items() if count)])
 
 
 class Incomparable(StoreError):
     """Two runs that share no judged trial; `changed` lists how their campaigns differ."""
 
     def __init__(self, before: Run, after: Run, overall: Paired, changed: Collection[str]) -> None:
-        self.changed = (*changed, *_told_counts(overall))
-        why = "no trial was judged in both" if overall.common else "no trial is in both"
-        way_out = "run the same campaign with two weights" if after.sampled or overall.common else LEARNT
+        self.changed = (*changed, *_describe_counts(overall))
+        why = "no trial was judged in both" if overall.common else "they have no trial in common"
+        way_out = "run the same campaign with both weights" if after.sampled or overall.common else LEARNT
         super().__init__(f"{before.folder} and {after.folder} cannot be compared: {why}; {way_out}")
 
 
 def compare(before: Run, after: Run) -> RunComparison:
-    """What changed from `before` to `after`, paired by trial."""
+    """The differences from `before` to `after`, paired by trial."""
     merge = _Merge()
     for rows in itertools.zip_longest(before.trials(), after.trials()):
         for side, row in enumerate(rows):
@@ -228,22 +228,24 @@ def compare(before: Run, after: Run) -> RunComparison:
     rules = tuple(merge.paired(name) for name in _names(before, after, merge))
     overall = _sum(rules)
     changed = _differences(before, after)
-    left, silent = "".join(_unfinished(after, overall.after)), _unanswered(before, after)
-    told = (*_unfinished(before, overall.before), *(line for line in (left, silent) if line))
+    unfinished, unanswered = "".join(_unfinished(after, overall.after)), _unanswered(before, after)
+    notes = (*_unfinished(before, overall.before), *filter(None, (unfinished, unanswered)))
     if not overall.judged:
-        raise Incomparable(before, after, overall, [*changed, *told])
-    warnings = (*changed, *told, *_gaps(overall))
-    asked = tuple(_differences(before, after, _asked))
-    return RunComparison(before, after, overall, rules, merge.appeared, merge.gone, warnings, left, silent, asked)
+        raise Incomparable(before, after, overall, [*changed, *notes])
+    warnings = (*changed, *notes, *_gaps(overall))
+    differing = tuple(_differences(before, after, _inputs))
+    return RunComparison(
+        before, after, overall, rules, merge.appeared, merge.gone, warnings, unfinished, unanswered, differing
+    )
 
 
 def findings_among(run: Run, ids: Collection[str], most: int | None = None) -> list[Finding]:
-    """The findings of `run` that are in `ids`, worst first, `most` of them."""
+    """The `most` worst findings of `run` among `ids`."""
     return _worst(run, lambda row: row["id"] in ids, len(ids) if most is None else most)
 
 
 def persisting(found: RunComparison, most: int | None = None) -> list[Finding]:
-    """The findings of AFTER that BEFORE has too, worst first, `most` of them; no list of their ids is kept for it."""
+    """The `most` worst findings of AFTER that BEFORE has too; their ids are not kept in memory."""
     count = found.overall.persisting if most is None else most
     return _worst(found.after, lambda row: row["id"] not in found.appeared, count)
 
@@ -257,7 +259,7 @@ def _worst(run: Run, wanted: Callable[[Row], bool], count: int) -> list[Finding]
 
 @dataclass
 class _Merge:
-    """Pairs trials of two journals as they come."""
+    """Pairs the trials of two journals while they are read."""
 
     sides: tuple[defaultdict[str, Counter[str]], ...] = field(
         default_factory=lambda: (defaultdict(Counter), defaultdict(Counter))
@@ -270,18 +272,18 @@ class _Merge:
     gone: dict[str, str] = field(default_factory=dict)
 
     def add(self, side: int, row: Row, *, alone: bool) -> None:
-        """One trial of a side; `alone` says that the other side has no more to come."""
+        """Add one trial of a side; `alone` if the other journal has ended."""
         name, rule, status = row["id"], row["rule"], Status(row["status"]).value
         self.sides[side][rule][status] += 1
         partner = self.waiting[1 - side][rule].pop(name, ABSENT if alone else None)
         if partner is not None:
             self._pair(rule, name, (partner, status) if side else (status, partner))
         else:
-            # A change made twice has a second row, skipped; the first one is what counts.
+            # A change drawn twice has a second, skipped row; the first one counts.
             self.waiting[side][rule].setdefault(name, status)
 
     def close(self) -> None:
-        """Nothing more comes: who still waits has no partner."""
+        """Both journals have ended: the remaining trials have no partner."""
         for side, rules in enumerate(self.waiting):
             for rule, left in rules.items():
                 for name, status in left.items():
@@ -297,7 +299,7 @@ class _Merge:
             self.gone[name] = now
 
     def paired(self, rule: str) -> Paired:
-        """All that is known of a rule."""
+        """The counts of a rule."""
         before, after = (_counts(side[rule]) for side in self.sides)
         return Paired(rule, before, after, dict(self.pairs[rule]))
 
@@ -315,19 +317,19 @@ def _sum(rules: Collection[Paired]) -> Paired:
 
 
 def _names(before: Run, after: Run, merge: _Merge) -> list[str]:
-    """Rules in the order of the campaigns, then any other that was met."""
+    """Rules in the order of the campaigns, then any others in the journals."""
     declared = (str(rule["name"]) for run in (before, after) for rule in run.identity["campaign"].get("rule", ()))
     return list(dict.fromkeys([*declared, *merge.sides[0], *merge.sides[1]]))
 
 
 def _differences(before: Run, after: Run, parts: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None) -> list[str]:
-    """How the campaigns differ beside the system, which is what is compared."""
-    taken = parts or _comparable
-    return differences(taken(before.identity), taken(after.identity))
+    """The differences of the campaigns other than the system, which is compared."""
+    select = parts or _comparable
+    return differences(select(before.identity), select(after.identity))
 
 
-def _asked(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked of the system: its own code may be among the rest, and a newer library asks nothing else."""
+def _inputs(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What determines the trials: data and campaign, but neither code nor libraries."""
     data = {key: item for key, item in identity["fingerprints"].items() if key == "source"}
     return {"fingerprints": data, "campaign": _without_system(identity["campaign"])}
 
@@ -344,19 +346,19 @@ def _without_system(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unfinished(run: Run, counts: Counts) -> Iterator[str]:
     if counts.trials not in (_trials_of_summary(run.folder), _trials_of_table(run.folder)):
-        yield f"{run.folder} has not finished: trials so far: {counts.trials:,}"
+        yield f"{run.folder} has not finished; it has {counts.trials:,} trials so far"
 
 
 def _trials_of_summary(folder: Path) -> int | None:
     try:
         summary = json.loads((folder / "summary.json").read_bytes())
         return int(summary["trials"])
-    except (OSError, ValueError, TypeError, KeyError):  # derived: it may be deleted or torn
+    except (OSError, ValueError, TypeError, KeyError):  # a derived file, which may be missing or damaged
         return None
 
 
 def _trials_of_table(folder: Path) -> int | None:
-    """The same from what else is written once all trials are through."""
+    """The same from `rules.csv`, which is also written at the end."""
     try:
         with (folder / "tables" / "rules.csv").open(newline="", encoding="utf-8") as file:
             return sum(int(row["trials"]) for row in csv.DictReader(file))
@@ -365,33 +367,33 @@ def _trials_of_table(folder: Path) -> int | None:
 
 
 def _unanswered(before: Run, after: Run) -> str:
-    """Cases without a usable answer of which there is no trial to miss."""
+    """Cases that are unusable in AFTER only, whose trials are missing from both journals."""
     known = {seen.case for seen in before.untouched() if seen.fault}
     failed = [seen for seen in after.untouched() if seen.fault and seen.case not in known]
     if not failed:
         return ""
     first = f"{printable(failed[0].case)}: {printable(failed[0].fault, LONGEST_FAULT)}"
-    return f"untouched cases that cannot be used in AFTER alone: {len(failed):,}; first, {first}"
+    return f"untouched cases that are unusable in AFTER only: {len(failed):,}; first: {first}"
 
 
 def _gaps(overall: Paired) -> Iterator[str]:
-    """Trials that the comparison cannot see."""
+    """Trials that the comparison leaves out."""
     first, second = overall.unpaired()
     if first or second:
-        told = f"trials in BEFORE alone: {first:,}, in AFTER alone: {second:,}"
-        yield f"{told}; compared are the {overall.judged:,} judged in both"
+        counts = f"trials in BEFORE only: {first:,}, in AFTER only: {second:,}"
+        yield f"{counts}; only the trials judged in both are compared: {overall.judged:,}"
     yield from _missing(overall)
 
 
-def _differing(told: Sequence[str]) -> Iterator[str]:
-    if told:
-        more = f" (and {len(told) - 1:,} more)" if len(told) > 1 else ""
-        yield f"the campaigns differ in more than the system: {told[0]}{more}"
+def _differing(differences: Sequence[str]) -> Iterator[str]:
+    if differences:
+        more = f" (and {len(differences) - 1:,} more)" if len(differences) > 1 else ""
+        yield f"the campaigns differ in more than the system: {differences[0]}{more}"
 
 
 def _lost(overall: Paired) -> Iterator[str]:
     if overall.lost:
-        yield f"trials that were judged before and are not there now: {overall.lost:,}"
+        yield f"trials that were judged before and are absent now: {overall.lost:,}"
 
 
 def _missing(overall: Paired) -> Iterator[str]:
@@ -400,7 +402,7 @@ def _missing(overall: Paired) -> Iterator[str]:
             yield f"trials that were judged before and {now} now: {count:,}"
 
 
-def _told_counts(overall: Paired) -> Iterator[str]:
+def _describe_counts(overall: Paired) -> Iterator[str]:
     for name, counts in (("BEFORE", overall.before), ("AFTER", overall.after)):
         judged = f"{counts.judged:,} judged ({counts.violated:,} violated)"
         ended = f"{judged}, {counts.skipped:,} skipped, {counts.errors:,} errors"

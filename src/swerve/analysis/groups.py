@@ -1,17 +1,16 @@
-"""Findings that are the same fault: one rule, one kind of change, one direction of the error, one way inside the network.
+"""Groups of findings with the same fault: one rule, kind of change, direction of the error and failure mode.
 
-The first three are a finding's `Symptom`, read off its journal row. Where a white-box system showed what the changes did to
-its last layer but one (`swerve.run.finding_pictures`), the findings of a symptom are split further: two belong to different
-ways of failing where that layer moved in directions more than 60° apart, on the average of their clusters (average linkage,
-cosine distance `APART`). A way that fewer than `FEWEST` cases show is no way of its own. It stays with the symptom's largest
-way, as do the findings that nobody looked into, so that every finding is in exactly one group.
+The first three are a finding's `Symptom`, read from its journal row. For white-box systems, whose penultimate layer was
+recorded (`swerve.execution.finding_pictures`), the findings of a symptom are split into failure modes: clusters whose layer
+moved in directions more than 60° apart (average linkage, cosine distance `APART`). A cluster of fewer than `FEWEST` cases
+stays with the symptom's largest failure mode, as do findings without a recorded layer, so every finding is in one group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from swerve.store.view import Run
 
 APART = 0.5  # 1 - cos 60°
 FEWEST = 2
-MOST_SYMPTOMS = 1000  # kept apart; further kinds of change are counted together
+MOST_SYMPTOMS = 1000  # counted separately; further kinds of change are counted together
 OTHERS = "other changes"
 LEFT, RIGHT = "further left", "further right"
 HIGHER, LOWER = "higher", "lower"
@@ -48,39 +47,39 @@ COUNTED = {"lost": LOST, "type_changed": OTHER_KIND, "moved": MOVED}  # facts of
 
 @dataclass(frozen=True)
 class Symptom:
-    """What findings of one fault have in common, as far as their rows tell."""
+    """What findings of one fault have in common, according to their journal rows."""
 
     rule: str
-    family: str  # what was done, whatever the numbers
+    family: str  # the kind of change, whatever its numbers
     direction: str  # of the error
 
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """Findings of one fault, with the worst of them as its exemplar."""
+    """Findings of one fault, represented by the worst of them."""
 
-    number: int  # 1 hits most cases
+    number: int  # 1 affects most cases
     symptom: Symptom
     findings: int
     cases: int
     exemplar: Finding
-    way: tuple[int, int] = (1, 1)  # which of its symptom's ways of failing it is, and of how many
-    inputs: frozenset[str] = frozenset()  # follow-ups that tell it from its symptom's largest way, by their first digits
+    way: tuple[int, int] = (1, 1)  # which of its symptom's failure modes it is, and of how many
+    inputs: frozenset[str] = frozenset()  # first digits of its follow-ups' hashes; empty for the largest failure mode
 
     @property
     def label(self) -> str:
-        """What was done and what went wrong: `rotate, further left`."""
-        ways = " (way {} of {})".format(*self.way) if self.way[1] > 1 else ""
-        return f"{self.symptom.family}, {self.symptom.direction}{ways}"
+        """The kind of change and the direction of the error: `rotate, further left`."""
+        mode = " (failure mode {} of {})".format(*self.way) if self.way[1] > 1 else ""
+        return f"{self.symptom.family}, {self.symptom.direction}{mode}"
 
 
 def symptom(finding: Finding, expect: object = None) -> Symptom:
-    """The symptom of a finding; `expect`, the rule's relation as `campaign.json` describes it, says what it was held to."""
-    return Symptom(finding.rule, family(finding.change), _direction(finding, tuple(_parts(expect))))
+    """The symptom of a finding; `expect` is the rule's relation as described in `campaign.json`."""
+    return Symptom(finding.rule, family(finding.change), _direction(finding, tuple(relation_parts(expect))))
 
 
 def family(change: Mapping[str, Any]) -> str:
-    """The kinds of an encoded change's steps: `blur + rotate`, in whatever order and however often."""
+    """The kinds of an encoded change's steps, `blur + rotate`, without order and repetition."""
     return " + ".join(sorted(set(_kinds(change))))
 
 
@@ -92,28 +91,28 @@ def _kinds(change: Mapping[str, Any]) -> Iterator[str]:
         yield str(change.get("use")).rpartition(":")[2]
 
 
-def _parts(expect: object) -> Iterator[Mapping[str, Any]]:
-    """A described relation and all that it is made of."""
+def relation_parts(expect: object) -> Iterator[Mapping[str, Any]]:
+    """A relation's description and those of all its parts."""
     if isinstance(expect, Mapping):
         yield expect
         for inner in expect.values():
-            yield from _parts(inner)
+            yield from relation_parts(inner)
     elif isinstance(expect, list):
         for inner in expect:
-            yield from _parts(inner)
+            yield from relation_parts(inner)
 
 
 def _direction(finding: Finding, expect: Sequence[Mapping[str, Any]]) -> str:
     if any(part.get("use") == "agreement" for part in expect):
         return DISAGREE
     boxes = [value for value in finding.after if isinstance(value, Boxes2D | Boxes3D)]
-    return (_told_by_facts(finding.facts) if boxes else "") or _of_numbers(finding, expect) or _of_counts(finding) or CHANGED
+    return (_of_facts(finding.facts) if boxes else "") or _of_numbers(finding, expect) or _of_counts(finding) or CHANGED
 
 
-def _told_by_facts(facts: Mapping[str, Any]) -> str:
+def _of_facts(facts: Mapping[str, Any]) -> str:
     if flaw := str(facts.get("flaw", "")):
         return FLAWS.get(flaw, flaw)  # type: ignore[call-overload, no-any-return]
-    return next((told for name, told in COUNTED.items() if _number(facts.get(name)) > 0), "")
+    return next((direction for name, direction in COUNTED.items() if _number(facts.get(name)) > 0), "")
 
 
 def _number(fact: object) -> float:
@@ -121,24 +120,24 @@ def _number(fact: object) -> float:
 
 
 def _of_numbers(finding: Finding, expect: Sequence[Mapping[str, Any]]) -> str:
-    """To which side of what was wanted the answer lies.
+    """The side of the reference on which the answer lies.
 
-    What was wanted is the label, or the answer on the source as it was: a row does not tell what a change that turns
-    steering around made of it.
+    The reference is the label, or the unmapped answer on the source: a row does not record how a change that reverses
+    steering maps it.
     """
-    held_to = next((part["use"] for part in expect if part.get("use") in ("correct", "equivariant")), "")
-    wanted = finding.truth if held_to == "correct" and finding.truth else finding.before
+    reference = next((part["use"] for part in expect if part.get("use") in ("correct", "equivariant")), "")
+    expected = finding.truth if reference == "correct" and finding.truth else finding.before
     named = next((str(part["name"]) for part in expect if part.get("use") in OF_SIGNALS), None)
-    angles = [find(answer, Steering.slot) for answer in (wanted, finding.after)]
+    angles = [find(answer, Steering.slot) for answer in (expected, finding.after)]
     if named is None and all(isinstance(angle, Steering) for angle in angles):
         error = angles[1].degrees - angles[0].degrees  # type: ignore[union-attr]
         return LEFT if error > 0 else RIGHT if error < 0 else ""
-    return _of_signals(wanted, finding.after, named)
+    return _of_signals(expected, finding.after, named)
 
 
-def _of_signals(wanted: Answer, said: Answer, name: str | None) -> str:
-    for signal in (value for value in said if isinstance(value, Signal) and name in (None, value.name)):
-        before = find(wanted, Signal.slot, signal.name)
+def _of_signals(expected: Answer, answer: Answer, name: str | None) -> str:
+    for signal in (value for value in answer if isinstance(value, Signal) and name in (None, value.name)):
+        before = find(expected, Signal.slot, signal.name)
         if isinstance(before, Signal) and signal.value != before.value:
             return HIGHER if signal.value > before.value else LOWER
     return ""
@@ -155,71 +154,83 @@ def _boxes_in(answer: Answer) -> int:
 
 @dataclass
 class _Tally:
-    """Findings counted; a bit per case, so that memory does not grow with the findings."""
+    """Counts findings and, with a bit per case, affected cases, so that memory does not grow with the findings."""
 
     findings: int = 0
     exemplar: Finding | None = None
-    hit: bytearray = field(default_factory=bytearray)
+    affected: bytearray = field(default_factory=bytearray)
 
     def add(self, finding: Finding, case: int) -> None:
         self.findings += 1
-        if self.exemplar is None or _worst_first(finding) < _worst_first(self.exemplar):
+        if self.exemplar is None or worst_first(finding) < worst_first(self.exemplar):
             self.exemplar = finding
         byte, bit = divmod(case, 8)
-        self.hit.extend(bytes(max(0, byte + 1 - len(self.hit))))
-        self.hit[byte] |= 1 << bit
+        self.affected.extend(bytes(max(0, byte + 1 - len(self.affected))))
+        self.affected[byte] |= 1 << bit
 
     def group(self, symptom: Symptom, way: tuple[int, int], inputs: frozenset[str]) -> FindingGroup:
         assert self.exemplar is not None
-        return FindingGroup(0, symptom, self.findings, int.from_bytes(self.hit).bit_count(), self.exemplar, way, inputs)
+        return FindingGroup(0, symptom, self.findings, int.from_bytes(self.affected).bit_count(), self.exemplar, way, inputs)
 
 
-def _worst_first(finding: Finding) -> tuple[float, str]:
-    return -finding.margin, finding.id
+def worst_first(finding: Finding) -> tuple[bool, float, str]:
+    """What sorts findings: those that failed again when asked again first, then the largest margins."""
+    return not finding.repeated, -finding.margin, finding.id
 
 
-def groups(run: Run, features: Mapping[str, Array] | None = None) -> list[FindingGroup]:
-    """The groups of all findings of `run`, in one pass, those that hit most cases first, then those with most findings.
+class WithFindings(Protocol):
+    """A run folder, or a ledger that a run is committed to."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The content of `campaign.json`."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Every finding."""
+
+
+def groups(run: WithFindings, features: Mapping[str, Array] | None = None) -> list[FindingGroup]:
+    """The groups of all findings of `run`, in one pass; those that affect most cases, then most findings, come first.
 
     Args:
         run: the run.
-        features: how a change moved the layer looked at, by the first digits of its follow-up's hash (`keep.features_of`).
+        features: how a change moved the recorded layer, by the first digits of its follow-up's hash.
     """
-    seen = features or {}
+    known = features or {}
     read = reader_of(run)
-    unseen: dict[Symptom, _Tally] = {}
-    looked_into: dict[Symptom, list[Finding]] = {}
+    tallies: dict[Symptom, _Tally] = {}
+    recorded: dict[Symptom, list[Finding]] = {}
     cases: dict[str, int] = {}
     for finding in run.findings():
         kind = read(finding)
-        if kind not in unseen and len(unseen) >= MOST_SYMPTOMS:
+        if kind not in tallies and len(tallies) >= MOST_SYMPTOMS:
             kind = replace(kind, family=OTHERS)
-        tally = unseen.setdefault(kind, _Tally())
+        tally = tallies.setdefault(kind, _Tally())
         case = cases.setdefault(finding.case, len(cases))
-        if _digits(finding) in seen:
-            looked_into.setdefault(kind, []).append(finding)
+        if _digits(finding) in known:
+            recorded.setdefault(kind, []).append(finding)
         else:
             tally.add(finding, case)
     found = [
         group
-        for kind, tally in unseen.items()
-        for group in _ways_of(kind, tally, ways(looked_into.get(kind, []), seen), cases)
+        for kind, tally in tallies.items()
+        for group in _groups_of(kind, tally, failure_modes(recorded.get(kind, []), known), cases)
     ]
-    found.sort(key=lambda group: (-group.cases, -group.findings, _worst_first(group.exemplar)))
+    found.sort(key=lambda group: (-group.cases, -group.findings, worst_first(group.exemplar)))
     return [replace(group, number=number) for number, group in enumerate(found, 1)]
 
 
-def reader_of(run: Run) -> Callable[[Finding], Symptom]:
-    """`symptom` for the findings of one run, which knows what its rules expect."""
+def reader_of(run: WithFindings) -> Callable[[Finding], Symptom]:
+    """`symptom` for the findings of one run, given its rules' relations."""
     rules = run.identity["campaign"].get("rule", ())
     expects = {rule["name"]: rule.get("expect") for rule in rules}
     return lambda finding: symptom(finding, expects.get(finding.rule))
 
 
-def same_fault(run: Run) -> Callable[[Finding, Finding], bool]:
-    """Whether a finding of a run is wrong the same way as another of its case: what shrinking must not change.
+def same_fault(run: WithFindings) -> Callable[[Finding, Finding], bool]:
+    """Whether two findings of one case have the same fault, which shrinking must preserve.
 
-    Where the facts tell which objects are lost, of another type or moved, at least one of them must be so in both.
+    Where the facts name the objects that are lost, of another type or moved, both must have one in common.
     """
     read = reader_of(run)
 
@@ -231,45 +242,45 @@ def same_fault(run: Run) -> Callable[[Finding, Finding], bool]:
 
 
 def _same_objects(first: Mapping[str, Any], second: Mapping[str, Any], direction: str) -> bool:
-    fact = next((rows_fact(name) for name, told in COUNTED.items() if told == direction), "")
+    fact = next((rows_fact(name) for name, known in COUNTED.items() if known == direction), "")
     rows, others = (set(str(facts.get(fact, "")).split()) for facts in (first, second))
     return not rows or bool(rows & others)
 
 
-def _ways_of(
-    kind: Symptom, unseen: _Tally, seen: Sequence[Sequence[Finding]], cases: Mapping[str, int]
+def _groups_of(
+    kind: Symptom, unrecorded: _Tally, modes: Sequence[Sequence[Finding]], cases: Mapping[str, int]
 ) -> Iterator[FindingGroup]:
-    """The groups of one symptom: its largest way with all that nobody looked into, and every other way."""
-    told = seen or [[]]
-    for place, way in enumerate(told, 1):
-        tally = unseen if place == 1 else _Tally()
-        for finding in way:
+    """The groups of one symptom: its largest failure mode with all findings without a recorded layer, then the others."""
+    every = modes or [[]]
+    for place, mode in enumerate(every, 1):
+        tally = unrecorded if place == 1 else _Tally()
+        for finding in mode:
             tally.add(finding, cases[finding.case])
-        yield tally.group(kind, (place, len(told)), frozenset(map(_digits, way)) if place > 1 else frozenset())
+        yield tally.group(kind, (place, len(every)), frozenset(map(_digits, mode)) if place > 1 else frozenset())
 
 
 def _digits(finding: Finding) -> str:
     return finding.input_sha[:SHA_DIGITS]
 
 
-def ways(findings: Sequence[Finding], features: Mapping[str, Array]) -> list[list[Finding]]:
-    """Findings of one symptom that failed in different ways inside the network, the largest way first."""
-    in_order = sorted(findings, key=_worst_first)
-    apart: dict[int, list[Finding]] = {}
+def failure_modes(findings: Sequence[Finding], features: Mapping[str, Array]) -> list[list[Finding]]:
+    """The findings of one symptom by failure mode inside the network, the largest first."""
+    in_order = sorted(findings, key=worst_first)
+    clusters: dict[int, list[Finding]] = {}
     for finding, cluster in zip(in_order, _clusters([features[_digits(one)] for one in in_order]), strict=True):
-        apart.setdefault(cluster, []).append(finding)
-    shown = [way for way in apart.values() if len({finding.case for finding in way}) >= FEWEST]
-    if len(shown) < 2:
+        clusters.setdefault(cluster, []).append(finding)
+    modes = [mode for mode in clusters.values() if len({finding.case for finding in mode}) >= FEWEST]
+    if len(modes) < 2:
         return [in_order] if in_order else []
-    shown.sort(key=lambda way: (-len(way), _worst_first(way[0])))
-    shown[0] += [finding for way in apart.values() if not any(way is other for other in shown) for finding in way]
-    return shown
+    modes.sort(key=lambda mode: (-len(mode), worst_first(mode[0])))
+    modes[0] += [finding for one in clusters.values() if not any(one is mode for mode in modes) for finding in one]
+    return modes
 
 
 def _clusters(directions: Sequence[Array]) -> list[int]:
     if len(directions) < 2:
         return [0] * len(directions)
-    # Imported here: without features, as most readers of a run folder are, nobody should wait for it.
+    # Imported here, since most readers of a run folder have no features and need not wait for it.
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import pdist
 
@@ -277,8 +288,8 @@ def _clusters(directions: Sequence[Array]) -> list[int]:
     return [int(label) for label in fcluster(linkage(between, "average"), APART, "distance")]
 
 
-def sorter(run: Run, found: Sequence[FindingGroup]) -> Callable[[Finding], FindingGroup]:
-    """A function that says which of `groups(run)` a finding is in."""
+def sorter(run: WithFindings, found: Sequence[FindingGroup]) -> Callable[[Finding], FindingGroup]:
+    """A function that maps a finding to its group among `groups(run)`."""
     read = reader_of(run)
     places = {(group.symptom, digits): group for group in found for digits in group.inputs or ("",)}
 
@@ -293,19 +304,19 @@ def sorter(run: Run, found: Sequence[FindingGroup]) -> Callable[[Finding], Findi
 def worth_keeping(run: Run) -> list[Finding]:
     """The findings whose pictures a run keeps: the best of every rule, and the worst of every symptom."""
     best = run.best()
-    there = {finding.id for finding in best}
-    return best + [group.exemplar for group in groups(run) if group.exemplar.id not in there]
+    known = {finding.id for finding in best}
+    return best + [group.exemplar for group in groups(run) if group.exemplar.id not in known]
 
 
 def smallest_words(run: Run, finding: Finding) -> str:
-    """What a finding was shrunk to, in words; nothing where it was not, or its file does not read."""
+    """The change that a finding was shrunk to, in words; empty if there is none or its file is damaged."""
     try:
-        made = shrunk_of(run, finding.id)
+        shrunk = shrunk_of(run, finding.id)
     except StoreError:
         return ""
-    if made is None:
+    if shrunk is None:
         return ""
     read = reader_of(run)
-    now = read(made.finding).direction
-    # The smallest change that fails may fail otherwise than the one it came from: then the reader is told.
-    return made.words if now == read(finding).direction else f"{made.words}; there the answer is {now}"
+    now = read(shrunk.finding).direction
+    # The smallest failing change may fail in another direction than the original one.
+    return shrunk.words if now == read(finding).direction else f"{shrunk.words}; with this change the answer is {now}"

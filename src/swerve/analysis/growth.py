@@ -1,4 +1,4 @@
-"""What the tries of a guided search covered that nothing before them had, read from its journal."""
+"""Which trials of a guided search increased coverage, from its journal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from swerve.store.view import Run
 
 
 def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The tries that a search spent, in order, each with whether it covered what neither seeds nor earlier tries had."""
+    """The trials that count towards a search's budget, in order, each with whether it increased the coverage so far."""
     seeds = {seen.case: _bits(seen.gain) for seen in run.baseline() if seen.gain and not seen.fault}
     one_by_one = run.identity["campaign"]["search"].get("seeds") == EACH
     covered: Array = np.zeros(1, np.uint8)
@@ -25,16 +25,16 @@ def grown(run: Run) -> Iterator[tuple[dict[str, Any], bool]]:
         if one_by_one:
             covered = covered | seeds.pop(row["case"], np.uint8(0))
         bits = _bits(row["gain"]) if row["gain"] else covered
-        if refusals.spends(row["case"], row["gain"] is not None):
+        if refusals.counts(row["case"], row["gain"] is not None):
             yield row, bool(np.any(bits & ~covered))
         covered = covered | bits
 
 
 def kept(run: Run) -> Iterator[dict[str, Any]]:
-    """The trials of a search that covered something new: the images it generates."""
+    """The trials that increased coverage: the images that a guided search generates."""
     return (row for row, new in grown(run) if new)
 
 
 def _bits(gain: Mapping[str, Any]) -> Array:
-    """What a gain covers, by all its criteria."""
+    """The coverage bits of a gain, of all its criteria."""
     return np.concatenate([bits_of(gain[name]).packed for name in sorted(gain)])

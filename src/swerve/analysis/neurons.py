@@ -1,4 +1,4 @@
-"""The neurons that single images activate, kept as bits: how much images cover, alone and together, and how they differ."""
+"""The neurons that each image activates, as bits: the coverage of images alone and together, and their distances."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ class Sets:
 
     @classmethod
     def of(cls, gains: Iterable[tuple[Any, Mapping[str, Any] | None]], criterion: str = "NC") -> Sets:
-        """The sets that gains tell, each under its key; an image without a gain is left out."""
+        """The sets of all images with a gain, each under its key."""
         found = [(key, bits_of(gain[criterion])) for key, gain in gains if gain]
         if not found:
-            raise InputError("no image tells which neurons it activates: the run was made without coverage")
+            raise InputError("no image has its activated neurons recorded: the run was made without coverage")
         sizes = {bits.size for _, bits in found}
         if len(sizes) > 1:
             raise InputError(f"images of one run must have the same neurons, got {sorted(sizes)}")
         return cls(sizes.pop(), tuple(key for key, _ in found), np.stack([bits.packed for _, bits in found]))
 
     def under(self, members: Array) -> Sets:
-        """The same sets with the neurons of one sub-model alone; `members` is a truth value per neuron."""
+        """The same sets restricted to one sub-model; `members` is a boolean per neuron."""
         return Sets(self.size, self.keys, self.packed & np.packbits(members))
 
     def only(self, chosen: Sequence[int] | Array) -> Sets:
-        """Some of the images, by their places."""
+        """Some of the images, by index."""
         places = [int(place) for place in chosen]
         return Sets(self.size, tuple(self.keys[place] for place in places), self.packed[places])
 
     def counts(self) -> Array:
-        """How many neurons each image activates."""
+        """The number of neurons that each image activates."""
         return np.asarray(np.bitwise_count(self.packed).sum(axis=1, dtype=np.int64))
 
     def union(self) -> Array:
@@ -52,27 +52,27 @@ class Sets:
         return np.asarray(np.bitwise_or.reduce(self.packed, axis=0, initial=0), np.uint8)
 
     def shared(self) -> Array:
-        """The bits of the neurons that every image activates; none where there is no image."""
+        """The bits of the neurons that every image activates; none without images."""
         every = np.bitwise_and.reduce(self.packed, axis=0, initial=np.uint8(255))
         return np.asarray(every if len(self.keys) else np.zeros_like(every), np.uint8)
 
     def covered(self) -> int:
-        """How many neurons the images activate together."""
+        """The number of neurons that the images activate together."""
         return size_of(self.union())
 
     def growth(self, first: Array) -> Array:
-        """How many neurons are covered after each image, those of `first` included."""
+        """The number of neurons covered after each image, including those of `first`."""
         running = np.bitwise_or.accumulate(np.vstack([first, self.packed]), axis=0)
         return np.asarray(np.bitwise_count(running).sum(axis=1, dtype=np.int64)[1:])
 
 
 def size_of(bits: Array) -> int:
-    """How many neurons some bits stand for."""
+    """The number of set bits, that is, of neurons."""
     return int(np.bitwise_count(bits).sum())
 
 
 def distances(one: Array, other: Array) -> Array:
-    """The Jaccard distance of every pair of rows: 1 - |A ∩ B| / |A ∪ B|, 0 for two empty sets (DT-31)."""
+    """The Jaccard distance of every pair of rows: 1 - |A ∩ B| / |A ∪ B|, 0 for two empty sets."""  # DT-31
     shared = np.bitwise_count(one & other).sum(axis=-1, dtype=np.float64)
     either = np.bitwise_count(one | other).sum(axis=-1, dtype=np.float64)
     return np.asarray(1 - np.divide(shared, either, out=np.ones_like(shared), where=either > 0))
@@ -90,13 +90,15 @@ def followups(rows: Iterable[Mapping[str, Any]]) -> Sets:
 
 @dataclass(frozen=True)
 class SubModels:
-    """A network whole and in its sub-models (DT-3): names such as `cnn`, and which neurons are theirs."""
+    """A whole network and its sub-models: names such as `cnn`, each with its neurons."""
+
+    # DT-3
 
     members: Mapping[str, Array] = field(default_factory=dict)
 
     @classmethod
     def of(cls, layout: Layout) -> SubModels:
-        """The whole, then every first part of the layers' names that several layers share, if not all do."""
+        """The whole network, then each prefix of layer names that several layers, but not all, share."""
         stems = [name.split(".")[0] for name in layout.names if "." in name]
         shared = [stem for stem in dict.fromkeys(stems) if stems.count(stem) > 1]
         found = {"": np.ones(layout.neurons, bool)}

@@ -1,4 +1,5 @@
-"""DeepTest's oracle over a whole run (Eq. 2 and 3): every λ and ε from the same answers, nothing run again (DT-27)."""
+"""DeepTest's oracle (Eq. 2 and 3) over a whole run: every λ and ε from the recorded answers."""
+# DT-27
 
 from __future__ import annotations
 
@@ -19,30 +20,32 @@ MSE, RMSE = "mse", "rmse"
 
 @dataclass(frozen=True)
 class Oracle:
-    """MSE_orig of a system (DT-24) and how Eq. 3 measures error: `mse`, or `rmse` as the authors' own figures are (D-3)."""
+    """MSE_orig of a system and the error of Eq. 3: `mse`, or `rmse`, which the authors' own figures use."""
+
+    # DT-24, D-3
 
     mse: float  # rad² of the wheel
     metric: str = MSE
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mse) and self.mse > 0):
-            raise InputError(f"λ·MSE_orig cannot judge: MSE_orig is {self.mse:g}")
+            raise InputError(f"the oracle λ·MSE_orig needs a finite MSE_orig above 0, got {self.mse:g}")
         if self.metric not in (MSE, RMSE):
-            raise InputError(f"the error is measured by '{MSE}' or '{RMSE}', got {self.metric!r}")
+            raise InputError(f"metric must be '{MSE}' or '{RMSE}', got {self.metric!r}")
 
     @classmethod
-    def of(cls, labels: Array, said: Array, metric: str = MSE) -> Oracle:
-        """From the untouched cases."""
+    def of(cls, labels: Array, answers: Array, metric: str = MSE) -> Oracle:
+        """The oracle of the labels and answers of the untouched cases."""
         if not len(labels):
-            raise InputError("λ·MSE_orig needs steering labels, and no case has one")
-        return cls(float(np.mean((labels - said) ** 2)), metric)
+            raise InputError("the oracle λ·MSE_orig needs steering labels, and no case has one")
+        return cls(float(np.mean((labels - answers) ** 2)), metric)
 
     def violated(self, squared: Array, factor: float) -> Array:
-        """Which squared errors break Eq. 2: above λ·MSE_orig; equal is allowed."""
+        """Which squared errors violate Eq. 2, that is, exceed λ·MSE_orig."""
         return np.asarray(squared > factor * self.mse)
 
     def mean_errors(self, angles: Angles) -> Array:
-        """MSE_(trans,param), or its root, of each change; NaN for one without labelled follow-ups."""
+        """MSE_(trans,param), or its root, of each change; NaN without labelled follow-ups."""
         squared = angles.squared_errors()
         known = np.isfinite(squared)
         count = np.bincount(angles.change[known], minlength=len(angles.changes))
@@ -51,7 +54,7 @@ class Oracle:
         return np.asarray(np.sqrt(mean) if self.metric == RMSE else mean)
 
     def kept(self, angles: Angles, epsilon: float) -> Array:
-        """Which changes pass Eq. 3: their mean error is at most ε from that of the untouched cases."""
+        """Which changes pass Eq. 3: their mean error differs by at most ε from that of the untouched cases."""
         original = math.sqrt(self.mse) if self.metric == RMSE else self.mse
         with np.errstate(invalid="ignore"):
             return np.asarray(np.abs(self.mean_errors(angles) - original) <= epsilon)
@@ -61,7 +64,7 @@ class Oracle:
         return angles.where(self.kept(angles, epsilon)[angles.change])
 
     def counts(self, squared: Array, lambdas: Sequence[float] = LAMBDAS) -> list[int]:
-        """How many squared errors are violations, for each λ."""
+        """The number of violations among squared errors, for each λ."""
         known = squared[np.isfinite(squared)]
         return [int(self.violated(known, factor).sum()) for factor in lambdas]
 

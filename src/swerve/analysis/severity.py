@@ -1,4 +1,4 @@
-"""How a rule's failures grow with the strength of its change, and the limit up to which it held, in words."""
+"""Failure rate by the strength of a change, and the limit up to which a rule held, in words."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from swerve.core.transformation import Transformation, params_of
 from swerve.core.values import LARGEST_NUMBER
 from swerve.store.journal import Row
 
-MOST_VALUES = 20  # distinct values shown as they are; more are gathered into bins
+MOST_VALUES = 20  # distinct values; more are binned
 BINS = 10
 Parameters = Mapping[str, Mapping[str, Mapping[str, Any]]]
-SEED = "seed"  # which draw it was; it has no strength
+SEED = "seed"  # a number without strength
 JUDGED = (Status.HELD.value, Status.VIOLATED.value)
 
 
 class Point(NamedTuple):
-    """The trials at one value (or bin centre) of a parameter: how many failed, the rate and its 95% Wilson interval."""
+    """The trials at one value (or bin centre) of a parameter, their failures, and the rate with its 95% Wilson interval."""
 
     value: float
     violated: int
@@ -42,7 +42,7 @@ class Curve:
     parameter: str
     unit: str
     points: tuple[Point, ...]
-    untouched: tuple[int, int] | None  # already wrong, of how many cases
+    untouched: tuple[int, int] | None  # cases that are already wrong, and all cases
     limit: str
 
 
@@ -51,9 +51,9 @@ def curves(
     untouched: Mapping[str, tuple[int, int]] | None = None,
     parameters: Parameters | None = None,
 ) -> list[Curve]:
-    """One curve per rule whose change has a number that varies; `trials` is read twice, row by row.
+    """One curve per rule whose change has a varying number; `trials` is read twice, row by row.
 
-    `parameters` tells the neutral value and unit of each number, by class and name, as `campaign.json` has them.
+    `parameters` are the neutral value and unit of each number, by class and name, as in `campaign.json`.
     """
     known = parameters or {}
     axes = {rule: axis for rule, spans in _spans(trials()).items() if (axis := _axis(spans, known)) is not None}
@@ -67,7 +67,7 @@ def curves(
 
 @dataclass
 class _Span:
-    """What one number of a rule's changes was seen to be."""
+    """The values of one number of a rule's changes."""
 
     label: str
     name: str
@@ -84,7 +84,7 @@ class _Span:
 
 @dataclass(frozen=True)
 class _Axis:
-    """The number a curve runs along; `width` is that of a bin, 0 where values are taken as they are."""
+    """The parameter of a curve; `width` is that of a bin, 0 without bins."""
 
     label: str
     facts: tuple[float, str] | None  # the neutral value and the unit
@@ -108,7 +108,7 @@ class _Axis:
 
 @dataclass
 class _Counts:
-    """Failures and trials per value, and the trials whose change has no such number."""
+    """Failures and trials per value, and those of changes without the parameter."""
 
     at: dict[float, list[int]] = field(default_factory=dict)
     without: list[int] = field(default_factory=lambda: [0, 0])
@@ -142,7 +142,7 @@ def _numbers(change: Mapping[str, Any] | None, prefix: str = "") -> Iterator[_Nu
 
 
 def _spans(rows: Iterable[Row]) -> dict[str, list[_Span]]:
-    """Per rule, every number its changes have, in the order they were met."""
+    """Per rule, every number of its changes, in order of appearance."""
     found: dict[str, dict[str, _Span]] = {}
     for row in _judged(rows):
         spans = found.setdefault(row["rule"], {})
@@ -152,9 +152,9 @@ def _spans(rows: Iterable[Row]) -> dict[str, list[_Span]]:
 
 
 def _axis(spans: Sequence[_Span], known: Parameters) -> _Axis | None:
-    """The first number that varies, a declared parameter before any other; never a mere seed."""
-    told = ((span, _facts(span, known)) for span in spans if len(span.values) > 1)
-    varying = [(span, facts) for span, facts in told if facts or span.name != SEED]
+    """The first number that varies, declared parameters before others, seeds never."""
+    candidates = ((span, _facts(span, known)) for span in spans if len(span.values) > 1)
+    varying = [(span, facts) for span, facts in candidates if facts or span.name != SEED]
     if not varying:
         return None
     span, facts = min(varying, key=lambda item: item[1] is None)
@@ -163,14 +163,14 @@ def _axis(spans: Sequence[_Span], known: Parameters) -> _Axis | None:
 
 
 def _facts(span: _Span, known: Parameters) -> tuple[float, str] | None:
-    """The neutral value and unit of a number, as the run tells them or by a short name: no stranger's code is imported."""
-    if told := known.get(str(span.use), {}).get(span.name):
-        return float(told["neutral"]), str(told["unit"])
+    """The neutral value and unit of a number, from the run or a registered class; no other code is imported."""
+    if recorded := known.get(str(span.use), {}).get(span.name):
+        return float(recorded["neutral"]), str(recorded["unit"])
     if span.use not in all_names():
         return None
     try:
         kind = resolve(span.use)
-    except SpecError:  # an installed package that no longer imports
+    except SpecError:  # an installed package that cannot be imported any more
         return None
     facts = params_of(kind).get(span.name) if issubclass(kind, Transformation) else None
     return (facts.neutral, facts.unit) if facts else None
@@ -182,26 +182,26 @@ def _curve(rule: str, axis: _Axis, counts: _Counts, untouched: tuple[int, int] |
     sentences = _limits(axis, points)
     failed, without = counts.without
     if without:
-        told = f"{without:,} of {without + _total(points):,} trials have no {axis.label}"
-        sentences.append(f"{told} and are not in the curve; {failed:,} of them failed.")
+        share = f"{without:,} of {without + _total(points):,} trials have no {axis.label}"
+        sentences.append(f"{share} and are not in the curve; {failed:,} of them failed.")
     if untouched is not None:
-        sentences.append(f"Untouched: {untouched[0]:,} of {untouched[1]:,} already wrong.")
+        sentences.append(f"Untouched cases: {untouched[0]:,} of {untouched[1]:,} already wrong.")
     return Curve(rule, axis.label, axis.unit, points, untouched, " ".join(sentences))
 
 
 def _limits(axis: _Axis, points: Sequence[Point]) -> list[str]:
-    """One sentence, or one for each side where the parameter was moved both ways from doing nothing."""
+    """One sentence, or one per side if the parameter varied on both sides of its neutral value."""
     above = [point for point in points if point.value >= axis.neutral]
     below = [point for point in points if point.value < axis.neutral]
-    said = {way: _Side(axis, side, way).limit() for way, side in (("above", above), ("below", below)) if side}
-    if len(said) == 1:
-        return list(said.values())
+    sentences = {way: _Side(axis, side, way).limit() for way, side in (("above", above), ("below", below)) if side}
+    if len(sentences) == 1:
+        return list(sentences.values())
     border = f"{axis.neutral:g}{axis.unit}"
-    return [f"{way.capitalize()} {border}: {text[0].lower()}{text[1:]}" for way, text in said.items()]
+    return [f"{way.capitalize()} {border}: {text[0].lower()}{text[1:]}" for way, text in sentences.items()]
 
 
 class _Side:
-    """Says where one side of a curve holds, starts to fail and mostly fails; a bin is told by its edges."""
+    """Describes where one side of a curve holds, starts to fail and mostly fails; a bin is given by its edges."""
 
     def __init__(self, axis: _Axis, points: Sequence[Point], way: str) -> None:
         self.axis = axis
@@ -220,7 +220,7 @@ class _Side:
         start = [f"Fails already at {self._span(first)}, the smallest change judged ({_share(first)})"]
         if clean:
             held = f"{self._held(points[:clean])} {self._at_most(points[:clean])}"
-            start = [held, f"first failures at {self._told(points[clean])}"]
+            start = [held, f"first failures at {self._describe(points[clean])}"]
         return "; ".join([*start, *self._most(points[clean]), *self._dip()]) + "."
 
     def _held(self, points: Sequence[Point]) -> str:
@@ -228,13 +228,13 @@ class _Side:
         return f"Held on all {_total(points):,} trials {way} to {self._number(self._edges(points[-1])[1])}"
 
     def _at_most(self, clean: Sequence[Point]) -> str:
-        # Of the strongest change alone: milder ones on the same cases are no further evidence for it.
+        # Of the strongest change only: milder ones on the same cases are no further evidence.
         last = clean[-1]
         which = f"at {self._span(last)}: {_share(last)}, " if len(clean) > 1 else ""
         return f"({which}at most {last.high:.1%} may fail, 95% Wilson)"
 
     def _most(self, first: Point) -> Iterator[str]:
-        """Where more than half fail, or else where most do."""
+        """Where more than half fail, or else where the rate is highest."""
         often = [point for point in self.points if point.rate > 0.5]
         steady = list(itertools.takewhile(lambda point: point.rate > 0.5, reversed(self.points)))
         if len(steady) == len(self.points):
@@ -246,16 +246,16 @@ class _Side:
         elif often:
             yield f"more than half fail at {self._span(often[0])}, but not at every larger change"
         elif (worst := max(self.points, key=lambda point: point.rate)) is not first:
-            yield f"most failures at {self._told(worst)}"
+            yield f"highest failure rate at {self._describe(worst)}"
 
     def _dip(self) -> Iterator[str]:
-        """A stronger change that surely fails less often than a milder one."""
+        """A stronger change that fails significantly less often than a milder one."""
         peak = max(range(len(self.points)), key=lambda index: self.points[index].low)
         high, low = self.points[peak], min(self.points[peak:], key=lambda point: point.high)
         if low.high < high.low:
-            yield f"not monotone: {_share(low)} at {self._span(low)} after {_share(high)} at {self._span(high)}"
+            yield f"not monotonic: {_share(low)} at {self._span(low)} after {_share(high)} at {self._span(high)}"
 
-    def _told(self, point: Point) -> str:
+    def _describe(self, point: Point) -> str:
         return f"{self._span(point)} ({_share(point)})"
 
     def _span(self, point: Point) -> str:
@@ -268,7 +268,7 @@ class _Side:
         return round(point.value - half, 9), round(point.value + half, 9)
 
     def _number(self, value: float) -> str:
-        shown = float(f"{value:.3g}") if self.axis.width else value  # edges of bins fall anywhere
+        shown = float(f"{value:.3g}") if self.axis.width else value  # bin edges are arbitrary numbers
         return f"{shown:g}{self.axis.unit}"
 
 

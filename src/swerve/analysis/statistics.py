@@ -1,7 +1,8 @@
-"""The statistics that results are reported with (X-9).
+"""The statistics of reported results.
 
-Nothing here gives NaN or warns: where the data cannot answer, the numbers are None and `why` says so in a sentence.
+Nothing here returns NaN or warns: if the data do not allow a result, the numbers are None and `why` says so.
 """
+# X-9
 
 from __future__ import annotations
 
@@ -23,36 +24,36 @@ LANDIS_KOCH = (
     *((0.0, "poor"), (0.2, "slight"), (0.4, "fair"), (0.6, "moderate"), (0.8, "substantial")),
     (math.inf, "almost perfect"),
 )
-FEWEST_FOR_CHI2 = 25  # discordant pairs; McNemar's approximation is poor below
-MOST_SIGNED = 50  # pairs whose signs are all tried
-MOST_SPLIT = 50  # numbers of two groups whose splits are all counted
-MOST_PERMUTED = 8  # pairs whose orders are all tried: 40,320
-AT_ONCE = 1_000_000  # numbers resampled in one go
+FEWEST_FOR_CHI2 = 25  # discordant pairs, below which McNemar's approximation is poor
+MOST_SIGNED = 50  # pairs, up to which all signs are enumerated
+MOST_SPLIT = 50  # numbers in two groups, up to which all splits are counted
+MOST_PERMUTED = 8  # pairs, up to which all 40,320 orders are enumerated
+AT_ONCE = 1_000_000  # numbers resampled at once
 LARGEST = 1e100  # squares of larger numbers would overflow
 
 
 @dataclass(frozen=True)
 class StatisticalTest:
-    """What a test says of `n` observations: its statistic, the two-sided `p`, and the effect's size with a label."""
+    """The result of a test on `n` observations: its statistic, the two-sided `p`, and the effect size with a label."""
 
     n: int
     statistic: float | None = None
     p: float | None = None
     effect: float | None = None
     label: str = ""
-    why: str = ""  # why there is no answer
+    why: str = ""  # why there is no result
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number taken from `n` observations, with a confidence interval and a label where it has them."""
+    """An estimate from `n` observations, with a confidence interval and a label where there are any."""
 
     n: int
     value: float | None = None
     low: float | None = None
     high: float | None = None
     label: str = ""
-    why: str = ""  # why there is no answer
+    why: str = ""  # why there is no result
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class BoxPlot:
 
 
 def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion: honest for small counts and for 0 of n, unlike the textbook one."""
+    """Wilson's score interval of a proportion, valid for small counts and for 0 of n."""
     _check_counts(successes=successes, trials=trials)
     if not 0 <= successes <= trials:
         raise ValueError(f"successes must lie from 0 to trials, got {successes} of {trials}")
@@ -88,15 +89,15 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> StatisticalTest:
-    """Spearman's rank correlation of pairs; up to 8 pairs `p` is exact, beyond it comes from Student's t."""
+    """Spearman's rank correlation of pairs; `p` is exact up to 8 pairs and from Student's t beyond."""
     ours, theirs, why = _pairs(first, second, fewest=3)
     if why:
         return StatisticalTest(len(ours), why=why)
     if _constant(ours) or _constant(theirs):
-        return StatisticalTest(len(ours), why="one of the two never changes, so nothing can go along with it")
+        return StatisticalTest(len(ours), why="one of the two is constant, so there is no correlation")
     if len(ours) > MOST_PERMUTED:
         found = _scipy_stats().spearmanr(ours, theirs)
-        least = 2 / math.factorial(min(len(ours), 100))  # of all orders, one agrees as well and one is its reverse
+        least = 2 / math.factorial(min(len(ours), 100))  # of all orders, one agrees perfectly and one is its reverse
         return _outcome(len(ours), found.statistic, max(found.pvalue, least), effect=found.statistic)
     rho, p = _exact_spearman(_ranks(ours), _ranks(theirs))
     return _outcome(len(ours), rho, p, effect=rho)
@@ -105,7 +106,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> StatisticalTest
 def rank_sum(first: Sequence[float], second: Sequence[float]) -> StatisticalTest:
     """Wilcoxon's rank-sum test of two groups (Mann and Whitney's U of the first); the effect is A12.
 
-    Up to 50 numbers in all `p` is exact, tied ranks included; beyond it is SciPy's, mostly from the normal distribution.
+    `p` is exact up to 50 numbers in all, tied ranks included; beyond it is SciPy's, mostly from the normal distribution.
     """
     ours, theirs, why = _groups(first, second, fewest=1)
     n = len(ours) + len(theirs)
@@ -123,9 +124,9 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> StatisticalTest
 
 
 def signed_rank(first: Sequence[float], second: Sequence[float]) -> StatisticalTest:
-    """Wilcoxon's signed-rank test of pairs, equal ones left out; the effect is the rank-biserial one of first - second.
+    """Wilcoxon's signed-rank test of pairs without equal ones; the effect is the rank-biserial one of first - second.
 
-    Up to 50 pairs `p` is exact, tied ranks included; beyond it comes from the normal distribution.
+    `p` is exact up to 50 pairs, tied ranks included; beyond it is from the normal distribution.
     """
     ours, theirs, why = _pairs(first, second, fewest=1)
     if why:
@@ -141,16 +142,16 @@ def signed_rank(first: Sequence[float], second: Sequence[float]) -> StatisticalT
 
 
 def sign_test(losses: int, gains: int) -> StatisticalTest:
-    """The exact test of whether losses and gains are as likely as each other; the effect is the share of losses."""
+    """The exact test of whether losses and gains are equally likely; the effect is the share of losses."""
     _check_counts(losses=losses, gains=gains)
     n = losses + gains
     if n == 0:
-        return StatisticalTest(0, why="there is neither a loss nor a gain")
+        return StatisticalTest(0, why="there are neither losses nor gains")
     return _outcome(n, losses, _scipy_stats().binomtest(losses, n).pvalue, effect=losses / n)
 
 
 def mcnemar(only_first: int, only_second: int) -> StatisticalTest:
-    """McNemar's test from the pairs on which just one of two is right; exact below 25 of them, else χ² with correction."""
+    """McNemar's test from the pairs in which only one of two is right; exact below 25 pairs, else χ² with correction."""
     _check_counts(only_first=only_first, only_second=only_second)
     n = only_first + only_second
     if n < FEWEST_FOR_CHI2:
@@ -160,7 +161,7 @@ def mcnemar(only_first: int, only_second: int) -> StatisticalTest:
 
 
 def cohens_d(first: Sequence[float], second: Sequence[float]) -> Estimate:
-    """The first mean less the second, in pooled standard deviations: negligible < 0.2, small < 0.5, medium < 0.8, large."""
+    """The first mean minus the second, in pooled standard deviations: negligible < 0.2, small < 0.5, medium < 0.8, large."""
     ours, theirs, why = _groups(first, second, fewest=2)
     n = len(ours) + len(theirs)
     if why:
@@ -168,13 +169,13 @@ def cohens_d(first: Sequence[float], second: Sequence[float]) -> Estimate:
     variance = float((len(ours) - 1) * ours.var(ddof=1) + (len(theirs) - 1) * theirs.var(ddof=1)) / (n - 2)
     if (_constant(ours) and _constant(theirs)) or variance == 0:
         alike = Estimate(n, 0.0, label="negligible")
-        return alike if ours[0] == theirs[0] else Estimate(n, why="neither group has any spread to measure by")
+        return alike if ours[0] == theirs[0] else Estimate(n, why="both groups are constant, so they have no spread")
     d = float(ours.mean() - theirs.mean()) / math.sqrt(variance)
     return Estimate(n, d, label=_label(abs(d), COHEN))
 
 
 def a12(first: Sequence[float], second: Sequence[float]) -> Estimate:
-    """Vargha and Delaney's A12: how likely a value of the first group exceeds one of the second, ties counting half."""
+    """Vargha and Delaney's A12: the probability that a value of the first group exceeds one of the second, ties half."""
     ours, theirs, why = _groups(first, second, fewest=1)
     n = len(ours) + len(theirs)
     if why:
@@ -190,7 +191,7 @@ def kappa(first: Sequence[Hashable], second: Sequence[Hashable], confidence: flo
         raise ValueError(f"both raters must rate the same items, got {len(first)} and {len(second)} ratings")
     n, labels = len(first), list(dict.fromkeys([*first, *second]))
     if len(labels) < 2:
-        return Estimate(n, why="nothing was rated" if not n else "only one label was ever given")
+        return Estimate(n, why="nothing was rated" if not n else "all ratings are the same")
     shares = np.zeros((len(labels), len(labels)))
     for pair, count in Counter(zip(first, second, strict=True)).items():
         shares[labels.index(pair[0]), labels.index(pair[1])] = count / n
@@ -212,7 +213,7 @@ def fleiss_kappa(ratings: Sequence[Sequence[Hashable]], confidence: float = 0.95
         raise ValueError(f"each item needs the same number of ratings, at least 2, got {sorted(raters)}")
     n, labels = len(ratings), list(dict.fromkeys(label for row in ratings for label in row))
     if n < 2 or len(labels) < 2:
-        return Estimate(n, why="fewer than 2 items were rated" if n < 2 else "only one label was ever given")
+        return Estimate(n, why="fewer than 2 items were rated" if n < 2 else "all ratings are the same")
     counts = np.array([[row.count(label) for label in labels] for row in map(list, ratings)], dtype=float)
     alike = (counts * (counts - 1)).sum(axis=1) / (counts.sum(axis=1) * (counts.sum(axis=1) - 1))
     value = float(_fleiss(alike.mean(), counts.mean(axis=0)))
@@ -223,20 +224,20 @@ def fleiss_kappa(ratings: Sequence[Sequence[Hashable]], confidence: float = 0.95
 
 
 def jaccard_distance(first: Collection[Hashable], second: Collection[Hashable]) -> float:
-    """1 - |A ∩ B| / |A ∪ B| (DT-31); two empty sets are 0 apart."""
+    """1 - |A ∩ B| / |A ∪ B|; 0 for two empty sets."""  # DT-31
     ours, theirs = set(first), set(second)
     return 1 - len(ours & theirs) / len(ours | theirs) if ours | theirs else 0.0
 
 
 def mean_of_runs(values: Sequence[float], confidence: float = 0.95) -> Estimate:
-    """The mean over repeated runs, with Student's t interval; a single run has no interval."""
+    """The mean over repeated runs with Student's t interval; a single run has no interval."""
     _deviations(confidence)
     numbers, why = _finite(values, fewest=1)
     if why:
         return Estimate(len(numbers), why=why)
     mean, n = float(numbers.mean()), len(numbers)
     if n == 1:
-        return Estimate(n, mean, why="one run has no spread to tell")
+        return Estimate(n, mean, why="a single run has no spread")
     reach = float(_scipy_stats().t.ppf((1 + confidence) / 2, n - 1)) * float(numbers.std(ddof=1)) / math.sqrt(n)
     return Estimate(n, mean, mean - reach, mean + reach)
 
@@ -250,10 +251,10 @@ def paired_bootstrap(
     resamples: int = 10_000,
     confidence: float = 0.95,
 ) -> Estimate:
-    """The mean of after - before, with a percentile interval from resampled pairs; the same seed, the same interval.
+    """The mean of after - before, with a percentile interval from resampled pairs, reproducible by `seed`.
 
-    Pairs of one group are alike, as frames of one drive are: with `groups`, the group of every pair, groups are resampled
-    whole.
+    Pairs of one group, such as frames of one drive, are not independent: with `groups`, the group of every pair, whole
+    groups are resampled.
     """
     _deviations(confidence)
     if resamples < 1:
@@ -264,20 +265,20 @@ def paired_bootstrap(
     gaps, place = theirs - ours, _places(range(len(ours)) if groups is None else groups, len(ours))
     sums, counts = np.bincount(place, gaps), np.bincount(place)
     if len(sums) < 2:
-        return Estimate(len(gaps), why=f"it takes at least 2 groups, and all {len(gaps)} are of one")
+        return Estimate(len(gaps), why=f"at least 2 groups are needed, and all {len(gaps)} pairs are in one")
     means = _resampled(sums, counts, np.random.default_rng(seed), resamples)
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Estimate(len(gaps), float(gaps.mean()), float(low), float(high))
 
 
 def group_means(values: Sequence[float], groups: Sequence[Hashable]) -> list[float]:
-    """The mean of each group's values, groups in the order in which they first come."""
+    """The mean of each group's values, groups in order of first appearance."""
     place = _places(groups, len(values))
     return [float(mean) for mean in np.bincount(place, np.asarray(values, dtype=float)) / np.bincount(place)]
 
 
 def box_plot(values: Sequence[float]) -> BoxPlot | None:
-    """The summary a box plot draws, or None without a finite number."""
+    """The numbers of a box plot, or None without a finite value."""
     given = np.asarray(values, dtype=float).ravel()
     numbers = given[np.isfinite(given)]
     if not len(numbers):
@@ -285,13 +286,13 @@ def box_plot(values: Sequence[float]) -> BoxPlot | None:
     first, median, third = (float(edge) for edge in np.quantile(numbers, [0.25, 0.5, 0.75]))
     reach = 1.5 * (third - first)
     inside = numbers[(numbers >= first - reach) & (numbers <= third + reach)]
-    # Quartiles fall between values, so the outermost value kept may lie inside the box: the whisker then has no length.
+    # Quartiles are interpolated, so the outermost value kept may lie inside the box; the whisker then has no length.
     low, high = min(float(inside.min()), first), max(float(inside.max()), third)
     return BoxPlot(len(numbers), low, first, median, third, high, len(numbers) - len(inside), len(given) - len(numbers))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjustment of several p-values, in the order given; a test without an answer is not one of them."""
+    """Holm's adjustment of several p-values, in the order given; None is left out."""
     known = sorted((p, place) for place, p in enumerate(ps) if p is not None)
     if any(not 0 <= p <= 1 for p, _ in known):
         raise ValueError(f"p-values must lie from 0 to 1, got {list(ps)}")
@@ -304,7 +305,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def _scipy_stats() -> Any:
-    """SciPy's tests: a second to import, which only those who test pay."""
+    """SciPy's tests, imported on demand because that takes a second."""
     from scipy import stats
 
     return stats
@@ -326,7 +327,7 @@ def _label(size: float, steps: Sequence[tuple[float, str]]) -> str:
 
 
 def _deviations(confidence: float) -> float:
-    """How many standard deviations to each side hold the `confidence`."""
+    """The number of standard deviations each way that contain the `confidence`."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
     return NormalDist().inv_cdf((1 + confidence) / 2)
@@ -341,37 +342,37 @@ def _check_counts(**counts: int) -> None:
 
 
 def _finite(values: Sequence[float], *, fewest: int) -> tuple[Array, str]:
-    """The numbers, and why they cannot be used, if so."""
+    """The numbers, and why they cannot be used, if they cannot."""
     numbers = np.asarray(values, dtype=float).ravel()
     odd = int(np.count_nonzero(~(np.abs(numbers) <= LARGEST)))
     if odd:
-        return numbers, f"{odd} of {len(numbers)} numbers cannot be reckoned with: not finite, or beyond ±{LARGEST:g}"
-    return numbers, "" if len(numbers) >= fewest else f"it takes at least {fewest}, and there are {len(numbers)}"
+        return numbers, f"{odd} of {len(numbers)} numbers are not finite or beyond ±{LARGEST:g}"
+    return numbers, "" if len(numbers) >= fewest else f"too few values: {len(numbers)}, at least {fewest} needed"
 
 
 def _groups(first: Sequence[float], second: Sequence[float], *, fewest: int) -> tuple[Array, Array, str]:
     (ours, why), (theirs, reason) = _finite(first, fewest=fewest), _finite(second, fewest=fewest)
-    told = "; ".join(f"{name} group: {text}" for name, text in (("first", why), ("second", reason)) if text)
-    return ours, theirs, told
+    faults = "; ".join(f"{name} group: {text}" for name, text in (("first", why), ("second", reason)) if text)
+    return ours, theirs, faults
 
 
 def _pairs(first: Sequence[float], second: Sequence[float], *, fewest: int) -> tuple[Array, Array, str]:
     if len(first) != len(second):
-        raise ValueError(f"pairs need as many first as second numbers, got {len(first)} and {len(second)}")
+        raise ValueError(f"pairs need equally many first and second numbers, got {len(first)} and {len(second)}")
     (ours, why), (theirs, reason) = _finite(first, fewest=fewest), _finite(second, fewest=fewest)
     return ours, theirs, why or reason
 
 
 def _places(groups: Sequence[Hashable], count: int) -> Array:
-    """The number of every observation's group, from 0 in the order in which they first come."""
+    """The number of every observation's group, from 0 in order of first appearance."""
     if len(groups) != count:
-        raise ValueError(f"each of {count} observations needs its group, got {len(groups)}")
+        raise ValueError(f"{count} observations need as many groups, got {len(groups)}")
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     return np.array([numbers[group] for group in groups], dtype=int)
 
 
 def _resampled(sums: Array, counts: Array, rng: np.random.Generator, resamples: int) -> Array:
-    """Means over as many groups as there are, drawn with replacement."""
+    """Means over groups drawn with replacement."""
     rows = max(AT_ONCE // len(sums), 1)
     sizes = [min(rows, resamples - start) for start in range(0, resamples, rows)]
     drawn = (rng.integers(0, len(sums), (size, len(sums))) for size in sizes)
@@ -395,7 +396,7 @@ def _a12(ours: Array, theirs: Array) -> float:
 
 
 def _exact_spearman(ours: Array, theirs: Array) -> tuple[float, float]:
-    """The correlation of ranks, and the share of all orders in which it is at least as strong."""
+    """The rank correlation, and the share of all orders in which it is at least as strong."""
     ours, theirs = ours - ours.mean(), theirs - theirs.mean()
     orders = np.array(list(itertools.permutations(theirs)))
     scale = math.sqrt(float(ours @ ours) * float(theirs @ theirs))
@@ -404,9 +405,9 @@ def _exact_spearman(ours: Array, theirs: Array) -> tuple[float, float]:
 
 
 def _exact_rank_sum(ranks: Array, first: int) -> float:
-    """The share of all splits whose first group's sum of ranks is as far from its mean; halves count as whole steps."""
+    """The share of all splits whose first group's rank sum is as far from its mean; half ranks are doubled."""
     steps = np.rint(2 * ranks).astype(int)
-    ways = np.zeros((first + 1, int(steps.sum()) + 1), np.int64)  # by how many were taken, and their sum
+    ways = np.zeros((first + 1, int(steps.sum()) + 1), np.int64)  # by the number taken, and their sum
     ways[0, 0] = 1
     for step in steps:
         ways[1:, step:] += ways[:-1, : ways.shape[1] - step].copy()
@@ -416,7 +417,7 @@ def _exact_rank_sum(ranks: Array, first: int) -> float:
 
 
 def _exact_signed_rank(ranks: Array, smaller: float) -> float:
-    """How likely signs drawn at random leave either sum of ranks at most `smaller`; halves count as whole steps."""
+    """The probability that random signs leave either rank sum at most `smaller`; half ranks are doubled."""
     ways = np.ones(1)
     for step in np.rint(2 * ranks).astype(int):
         ways = (np.pad(ways, (0, step)) + np.pad(ways, (step, 0))) / 2
@@ -424,7 +425,7 @@ def _exact_signed_rank(ranks: Array, smaller: float) -> float:
 
 
 def _fleiss(alike: Array, counts: Array) -> Array:
-    """Fleiss' kappa from the agreement and the mean counts per label (last axis); NaN where one label is all there is."""
+    """Fleiss' kappa from the agreement and the mean counts per label (last axis); NaN if there is only one label."""
     shares = counts / counts.sum(axis=-1, keepdims=True)
     room = 1 - (shares**2).sum(axis=-1)
     undefined = np.full(np.shape(room), np.nan)

@@ -1,4 +1,4 @@
-"""The tables of a run, as CSV files that follow from its journal."""
+"""The tables of a run as CSV files, derived from its journal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from swerve.analysis.groups import groups, smallest_words
+from swerve.analysis.set_checks import COLUMNS, set_checks
 from swerve.core.campaign import Observation
 from swerve.core.encode import encode
 from swerve.core.relation import Status
@@ -26,25 +27,30 @@ COUNTS = ("trials", "held", "violated", "skipped", "errors", "introduced", "alre
 
 
 def write_tables(run: Run, summary: dict[str, Any]) -> None:
-    """Write `tables/rules.csv`, `findings.csv`, `errors.csv`, `groups.csv`, `baseline.csv` and `skipped.csv`."""
+    """Write `tables/rules.csv`, `findings.csv`, `errors.csv`, `groups.csv`, `baseline.csv` and `skipped.csv`.
+
+    Where a rule is about sets of objects, also `checks.csv`.
+    """
     folder = run.folder / TABLES
     make_folder(folder)
     write_csv(folder / "rules.csv", ("rule", *COUNTS, "untouched_cases", "untouched_violated"), _rule_rows(summary))
     write_csv(folder / "findings.csv", FINDING, _finding_rows(run))
     write_csv(folder / "errors.csv", ERROR, _error_rows(run))
     write_groups(run)
-    write_csv(folder / "baseline.csv", ("case", "group", "said", "truth"), map(_seen_row, run.untouched()))
+    if checks := set_checks(run):
+        write_csv(folder / "checks.csv", COLUMNS, (check.cells for check in checks))
+    write_csv(folder / "baseline.csv", ("case", "group", "said", "truth"), map(_baseline_row, run.untouched()))
     write_skipped(folder, run.untouched())
 
 
 def write_groups(run: Run) -> None:
-    """Write `tables/groups.csv`: every group of findings; again after shrinking, for the last column."""
+    """Write `tables/groups.csv`, all groups of findings; also called after shrinking, which fills the last column."""
     make_folder(run.folder / TABLES)
     write_csv(run.folder / TABLES / "groups.csv", GROUP, _group_rows(run))
 
 
 def write_skipped(folder: Path, baseline: Iterable[Observation]) -> None:
-    """Write `skipped.csv`: every case that could not be used, and why."""
+    """Write `skipped.csv`: every unusable case and the reason."""
     make_folder(folder)
     write_csv(folder / SKIPPED, ("case", "reason"), ((seen.case, seen.fault) for seen in baseline if seen.fault))
 
@@ -57,8 +63,8 @@ def _rule_rows(summary: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 def _finding_rows(run: Run) -> Iterator[tuple[Any, ...]]:
     for row in filter(is_finding, run.trials()):
-        told = (row[name] for name in ("id", "rule", "case", "words", "margin", "introduced", "why"))
-        yield (*told, *(answer_cell(row[name]) for name in ("before", "after", "truth")))
+        cells = (row[name] for name in ("id", "rule", "case", "words", "margin", "introduced", "why"))
+        yield (*cells, *(answer_cell(row[name]) for name in ("before", "after", "truth")))
 
 
 def _error_rows(run: Run) -> Iterator[tuple[Any, ...]]:
@@ -75,12 +81,12 @@ def _group_rows(run: Run) -> Iterator[tuple[Any, ...]]:
         yield (group.number, kind.rule, kind.family, kind.direction, way, *counts, worst.id, smallest_words(run, worst))
 
 
-def _seen_row(seen: Observation) -> tuple[Any, ...]:
+def _baseline_row(seen: Observation) -> tuple[Any, ...]:
     return seen.case, seen.group, answer_cell(encode(seen.said)), answer_cell(encode(seen.truth))
 
 
 def answer_cell(values: list[dict[str, Any]]) -> float | str:
-    """An encoded answer as one cell: the degrees of a lone steering angle, anything else as JSON."""
+    """An encoded answer as one cell: the degrees of a single steering angle, anything else as JSON."""
     if len(values) == 1 and values[0]["slot"] == Steering.slot:
         return cast(float, values[0]["degrees"])
     return json.dumps(values) if values else ""

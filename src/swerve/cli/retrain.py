@@ -1,4 +1,4 @@
-"""The verb `swerve retrain`: split, mix in follow-ups, train or export, and measure before and after."""
+"""`swerve retrain`: split the data, add follow-ups, train or export, and measure before and after."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from swerve.cli.options import HELD, add_trust, add_verb, at_least_zero, whole
 from swerve.core.errors import InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -21,103 +22,85 @@ if TYPE_CHECKING:
     from swerve.core.campaign import Campaign
     from swerve.core.relation import Rule
     from swerve.core.system import System
+    from swerve.execution.engine import Progress
     from swerve.retrain.before_after import Compared
     from swerve.retrain.dataset import Followups, Prepared
     from swerve.retrain.finetune import Tuned
-    from swerve.run.engine import Progress
     from swerve.store.view import Run
 
-ABOUT = "train the model of a campaign on follow-ups too, and measure it before and after on cases that never trained"
+ABOUT = "retrain the model of a campaign with follow-ups, and measure it before and after on held-out cases"
 WEIGHTS, DATA, OUT, LOG, SUMMARY = "weights.safetensors", "data", "out", "command.log", "retrain.json"
-DONE = 0
 
 
-def add_parser(verbs: Any) -> argparse.ArgumentParser:
+def add_parser(verbs: Any) -> None:
     """Add `retrain` to the verbs of the command line."""
-    made: argparse.ArgumentParser = verbs.add_parser("retrain", help=ABOUT, description=ABOUT[0].upper() + ABOUT[1:] + ".")
-    made.set_defaults(verb=retrain_verb)
-    made.add_argument("target", metavar="FILE|RUN", help="a campaign: follow-ups are drawn; a run folder: its findings")
-    made.add_argument("--into", type=Path, required=True, metavar="DIR", help="new folder for everything that is written")
-    made.add_argument(
-        "--mix", type=_number, default=0.2, metavar="X", help="follow-ups for each case (default: %(default)s)"
+    verb = add_verb(verbs, "retrain", retrain, ABOUT)
+    verb.add_argument(
+        "target", metavar="FILE|RUN", help="a campaign, to draw follow-ups from, or a run folder, to use its findings"
     )
-    made.add_argument("--rule", action="append", default=[], metavar="NAME", help="only this rule's; may be repeated")
-    made.add_argument(
-        "--seed", type=_whole, default=0, metavar="N", help="of split, mix and training (default: %(default)s)"
+    verb.add_argument("--into", type=Path, required=True, metavar="DIR", help="new folder for all output")
+    verb.add_argument(
+        "--mix", type=at_least_zero, default=0.2, metavar="X", help="follow-ups per case (default: %(default)s)"
     )
-    _add_split(made.add_argument_group("the split"))
-    _add_training(made.add_argument_group("the training: torch fine-tuning, or an export with a command of yours"))
-    made.add_argument("--trust", type=Path, action="append", default=[], metavar="FILE", help="run this Python file")
-    made.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    return made
+    verb.add_argument("--rule", action="append", default=[], metavar="NAME", help="only this rule; may be repeated")
+    verb.add_argument("--seed", type=whole, default=0, metavar="N", help="random seed (default: %(default)s)")
+    _add_split(verb.add_argument_group("the split"))
+    _add_training(verb.add_argument_group("the training: torch fine-tuning, or an export and your own command"))
+    add_trust(verb)
 
 
 def _add_split(group: Any) -> None:
     ways = (
-        "groups: whole drives (default from 3 up); blocks: pieces of a drive with gaps; random: as printed, leaks neighbours"
+        "groups: whole drives (default with 3 or more); blocks: parts of a drive with gaps; random: as in the paper, leaky"
     )
     group.add_argument("--split", choices=("groups", "blocks", "random"), help=ways)
-    group.add_argument("--test", type=_number, default=0.2, metavar="SHARE", help="kept for testing (default: %(default)s)")
-    group.add_argument("--val", type=_number, default=0.1, metavar="SHARE", help="for early stopping (default: %(default)s)")
-    group.add_argument("--blocks", type=_whole, default=10, metavar="N", help="pieces of a drive (default: %(default)s)")
-    group.add_argument("--gap", type=_whole, default=60, metavar="N", help="unused frames beside (default: %(default)s)")
+    group.add_argument("--test", type=at_least_zero, default=0.2, metavar="SHARE", help="test cases (default: %(default)s)")
+    group.add_argument(
+        "--val", type=at_least_zero, default=0.1, metavar="SHARE", help="validation cases (default: %(default)s)"
+    )
+    group.add_argument("--blocks", type=whole, default=10, metavar="N", help="blocks per drive (default: %(default)s)")
+    group.add_argument("--gap", type=whole, default=60, metavar="N", help="frames between blocks (default: %(default)s)")
 
 
 def _add_training(group: Any) -> None:
-    group.add_argument("--epochs", type=_whole, default=20, metavar="N", help="passes at most (default: %(default)s)")
-    group.add_argument("--rate", type=_number, default=1e-4, metavar="X", help="learning rate (default: %(default)s)")
+    group.add_argument("--epochs", type=whole, default=20, metavar="N", help="epoch limit (default: %(default)s)")
+    group.add_argument("--rate", type=at_least_zero, default=1e-4, metavar="X", help="learning rate (default: %(default)s)")
     forms = ("coco", "yolo", "voc", "kitti", "udacity")
-    group.add_argument("--export", choices=forms, help="write the sets to DIR/data instead of fine-tuning")
-    places = "{train}, {val}, {test}, {data} and {out} stand for places; no shell"
-    group.add_argument("--command", metavar="LINE", help=f"run this on the export: {places}")
-    group.add_argument("--limit", type=_number, metavar="SECONDS", help="stop the command after so long")
-    group.add_argument("--after", metavar="FILE", help="a campaign file whose system is the retrained one, to compare")
+    group.add_argument("--export", choices=forms, help="export the data sets to DIR/data instead of fine-tuning")
+    places = "{train}, {val}, {test}, {data} and {out} are replaced by paths; no shell"
+    group.add_argument("--command", metavar="LINE", help=f"training command to run on the export: {places}")
+    group.add_argument("--limit", type=at_least_zero, metavar="SECONDS", help="time limit of the command")
+    group.add_argument("--after", metavar="FILE", help="a campaign file with the retrained system, to compare")
 
 
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number >= 0):
-        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got '{text}'")
-    return number
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, got '{text}'")
-    return int(text)
-
-
-def retrain_verb(options: argparse.Namespace) -> int:
-    """Carry out `swerve retrain`."""
+def retrain(options: argparse.Namespace) -> int:
+    """Retrain, or export the training data, and print the comparison."""
+    from swerve.execution.executors.cores import settle_threads
     from swerve.report.terminal import RichProgress
-    from swerve.run.executors.threads import settle_threads
     from swerve.sources.export import refuse_occupied
 
     if options.command and not options.export:
-        raise InputError("--command runs on an exported set: say --export coco, yolo, voc, kitti or udacity as well")
+        raise InputError("--command needs --export coco, yolo, voc, kitti or udacity: it runs on the exported data")
     if options.after and not options.command:
-        raise InputError("--after is the model that --command trained: give the command, or leave both to fine-tuning")
+        raise InputError("--after needs --command, which trains that model; leave out both to fine-tune")
     refuse_occupied(options.into)
-    campaign, run = _campaign(options)
+    campaign, run = _load(options)
     console = Console()
     with RichProgress(Console(stderr=True) if sys.stderr.isatty() else console) as progress:
-        settle_threads()  # the campaign has imported torch by now, if it ever does
-        prepared = _prepared(campaign, run, options, progress)
+        settle_threads()  # after the campaign has imported torch, if it does
+        prepared = _prepare(campaign, run, options, progress)
         options.into.mkdir(parents=True, exist_ok=True)
         _write_split(prepared, options.into)
-        after, facts = (_exported if options.export else _tuned)(campaign, prepared, options, progress)
-        rows = _compared(campaign, after, prepared, options, progress)
+        after, facts = (_export if options.export else _finetune)(campaign, prepared, options, progress)
+        rows = _compare(campaign, after, prepared, options, progress)
     _write_summary(prepared, options, facts)
     _print(prepared, rows, options, console)
-    return DONE
+    return HELD
 
 
-def _campaign(options: argparse.Namespace) -> tuple[Campaign, Run | None]:
+def _load(options: argparse.Namespace) -> tuple[Campaign, Run | None]:
     from swerve.config.toml import load_campaign
-    from swerve.run.replay import rebuild
+    from swerve.execution.replay import rebuild
     from swerve.store.view import Run
 
     if Path(options.target).is_dir():
@@ -126,20 +109,20 @@ def _campaign(options: argparse.Namespace) -> tuple[Campaign, Run | None]:
     return load_campaign(options.target, options.trust).campaign, None
 
 
-def _chosen(campaign: Campaign, names: Sequence[str]) -> tuple[Rule, ...]:
+def _selected_rules(campaign: Campaign, names: Sequence[str]) -> tuple[Rule, ...]:
     known = {rule.name: rule for rule in campaign.rules}
     for name in names:
         if name not in known:
-            raise InputError(f"--rule {printable(name, 40)}: the campaign has no such rule; {did_you_mean(name, known)}")
+            raise InputError(f"the campaign has no rule '{printable(name, 40)}'; {did_you_mean(name, known)}")
     return tuple(known[name] for name in dict.fromkeys(names)) or campaign.rules
 
 
-def _prepared(campaign: Campaign, run: Run | None, options: argparse.Namespace, progress: Progress) -> Prepared:
+def _prepare(campaign: Campaign, run: Run | None, options: argparse.Namespace, progress: Progress) -> Prepared:
     from swerve.retrain.dataset import DrawnFollowups, FoundFollowups, by_rule, prepare
     from swerve.retrain.split import Cut, split_source
 
     cut = Cut(options.split, options.test, options.val, options.blocks, options.gap, options.seed)
-    rules = _chosen(campaign, options.rule)
+    rules = _selected_rules(campaign, options.rule)
     followups: Followups = DrawnFollowups(campaign, rules, options.seed, progress)
     held: dict[str, Followups] = by_rule(campaign, rules, seed=options.seed, progress=progress)
     if run is not None:
@@ -149,7 +132,7 @@ def _prepared(campaign: Campaign, run: Run | None, options: argparse.Namespace, 
 
 
 def _write_split(prepared: Prepared, folder: Path) -> None:
-    """Write `tables/split.csv`: the side of every case, so that anybody can check it."""
+    """Write `tables/split.csv`, the side of every case."""
     from swerve.analysis.tables import TABLES
     from swerve.store.files import make_folder, write_csv
 
@@ -159,7 +142,7 @@ def _write_split(prepared: Prepared, folder: Path) -> None:
     write_csv(folder / TABLES / "split.csv", ("case", "group", "side"), rows)
 
 
-def _tuned(
+def _finetune(
     campaign: Campaign, prepared: Prepared, options: argparse.Namespace, progress: Progress
 ) -> tuple[System | None, dict[str, Any]]:
     from swerve.retrain.finetune import finetune
@@ -169,8 +152,8 @@ def _tuned(
     tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, seed=options.seed, progress=progress)
     _save(tuned, options.into / WEIGHTS)
     errors = [error if math.isfinite(error) else None for error in tuned.errors]
-    told = {"validation_mse_rad2": errors, "best_pass": tuned.best, "ended": tuned.ended}
-    return tuned.system, {**told, "skipped": len(tuned.skipped)}
+    facts = {"validation_mse_rad2": errors, "best_pass": tuned.best, "ended": tuned.ended}
+    return tuned.system, {**facts, "skipped": len(tuned.skipped)}
 
 
 def _save(tuned: Tuned, path: Path) -> None:
@@ -181,7 +164,7 @@ def _save(tuned: Tuned, path: Path) -> None:
     write_whole(path, save({name: part.contiguous() for name, part in tuned.system.net.state_dict().items()}))
 
 
-def _exported(
+def _export(
     campaign: Campaign, prepared: Prepared, options: argparse.Namespace, progress: Progress
 ) -> tuple[System | None, dict[str, Any]]:
     from swerve.retrain.command import arguments_of, run_command
@@ -211,7 +194,7 @@ def _after(options: argparse.Namespace) -> System | None:
     return load_campaign(options.after, options.trust).campaign.system if options.after else None
 
 
-def _compared(
+def _compare(
     campaign: Campaign, after: System | None, prepared: Prepared, options: argparse.Namespace, progress: Progress
 ) -> list[Compared]:
     from swerve.retrain.before_after import compare, write_comparison
@@ -228,9 +211,9 @@ def _write_summary(prepared: Prepared, options: argparse.Namespace, facts: dict[
 
     given = {name: getattr(options, name) for name in ("mix", "seed", "test", "val", "blocks", "gap", "rule")}
     counts = {side: getattr(prepared, side).followups for side in ("train", "val")}
-    held = {name: made.followups for name, made in prepared.synthetic.items()}
-    told = {"split": prepared.split.way, "cases": prepared.split.counts(), "followups": counts, "held_out": held}
-    write_whole(options.into / SUMMARY, json_bytes({**told, "notes": prepared.split.notes, **given, **facts}))
+    held = {name: mixed.followups for name, mixed in prepared.synthetic.items()}
+    counted = {"split": prepared.split.way, "cases": prepared.split.counts(), "followups": counts, "held_out": held}
+    write_whole(options.into / SUMMARY, json_bytes({**counted, "notes": prepared.split.notes, **given, **facts}))
 
 
 def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Namespace, console: Console) -> None:
@@ -238,18 +221,18 @@ def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Names
     gaps = f", {counts['guard']:,} unused in gaps" if counts["guard"] else ""
     console.print(
         Text(
-            f"split by {prepared.split.way}: {counts['train']:,} cases train with {prepared.train.followups:,} follow-ups, "
-            f"{counts['val']:,} say when to stop, {counts['test']:,} test{gaps}"
+            f"split by {prepared.split.way}: {counts['train']:,} training cases, {prepared.train.followups:,} follow-ups, "
+            f"{counts['val']:,} validation cases, {counts['test']:,} test cases{gaps}"
         )
     )
     for note in prepared.split.notes:
         console.print(Text(note))
     if prepared.split.way == "random":
-        console.print(Text("a random split puts neighbours of one drive on both sides: these figures flatter"))
+        console.print(Text("a random split puts neighbouring frames on both sides, so these numbers are too optimistic"))
     if rows:
         console.print(_table(rows))
     for why in dict.fromkeys(row.change.why for row in rows if row.change.why):
-        console.print(Text(f"no interval and no p: {why}"))
+        console.print(Text(f"no interval or p-value: {why}"))
     console.print(Text(str(options.into)))
 
 

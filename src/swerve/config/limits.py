@@ -14,6 +14,8 @@ CONFIG = 10 * MEGA  # bytes of a campaign file
 MANIFEST = 1 * GIGA  # bytes of one file of labels; that of COCO's training pictures has half of it
 ROWS = 1 * MEGA  # labels of one manifest
 DEPTH = 100  # levels of nesting in JSON, YAML or XML
+RUN_JSON = 100 * MEGA  # bytes of campaign.json and of any other JSON file of a run folder
+JOURNAL_LINE = 64 * MEGA  # bytes of one line of a journal
 MODEL = 4 * GIGA  # bytes of one model file
 ARCHIVE = 50 * GIGA  # bytes that one archive may unpack to
 SECONDS = 60.0  # that a program may take over one batch, a worker over one case
@@ -31,6 +33,8 @@ LIMITS = MappingProxyType(
         "labels, bytes": MANIFEST,
         "labels, rows": ROWS,
         "labels, levels of nesting": DEPTH,
+        "run folder, bytes of a JSON file": RUN_JSON,
+        "run folder, bytes of a journal line": JOURNAL_LINE,
         "model, bytes": MODEL,
         "archive, bytes unpacked": ARCHIVE,
         "program, seconds a batch": SECONDS,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import collections.abc
+import functools
 import importlib
-import importlib.metadata
 import importlib.util
+import inspect
 import sys
-from collections.abc import Collection
+import types
+import typing
 from pathlib import Path
 from typing import Any
 
+from swerve.config.trust import OWN, PYTHON_FILE, Trust, is_ours, is_registered
+from swerve.core.encode import options
 from swerve.core.errors import SpecError, did_you_mean, printable
-from swerve.core.names import _NAMED, GIVEN_AS, all_names
+from swerve.core.names import ENCODED_HERE, GIVEN_AS, all_names
 from swerve.core.seeding import digest_of
+from swerve.core.transformation import Transformation
 
 
 def module_file(name: str) -> Path | None:
@@ -22,23 +28,52 @@ def module_file(name: str) -> Path | None:
     return Path(file) if file and Path(file).is_file() else None
 
 
-def resolve(use: object, base: Path = Path(), *, trusted: Collection[Path] = ()) -> Any:
-    """The class or function that `use` names; a `.py` file is looked for under `base` and must be trusted."""
+def resolve(use: object, base: Path = Path(), *, trust: Trust = OWN, wanted: tuple[Any, ...] = ()) -> Any:
+    """The class or function that `use` names, if `trust` allows to import it and it makes one of the `wanted` kinds.
+
+    A `.py` file is looked for under `base`.
+    """
     if not isinstance(use, str) or not use:
         raise SpecError(f"use = {use!r}: expected a name or 'module:Name'")
-    if use in _NAMED:
-        return _NAMED[use]
-    target = all_names().get(use, use)
-    module_name, _, attribute = target.rpartition(":")
-    if not module_name:
-        raise SpecError(f"use = '{use}' is not known; {did_you_mean(use, all_names())}")
-    is_file = module_name.endswith(".py")
-    module = _file_module(module_name, base, trusted) if is_file else _module(module_name, use)
+    known = all_names()
+    target = known.get(use, use)
+    module, _, attribute = target.rpartition(":")
+    if not module:
+        raise SpecError(f"use = '{use}' is not known; {did_you_mean(use, known)}")
+    registered = use in known or is_registered(target)
+    found = _found(module, attribute, use, base, OWN if registered else trust, registered=registered)
+    certain = (is_ours(module) and not registered) or (trust.foreign and wanted == (Transformation,))
+    if wanted and not any(fits(found, kind, certain=certain) for kind in wanted):
+        name = getattr(found, "__name__", type(found).__name__)
+        raise SpecError(f"use = '{use}': expected {' or '.join(map(_kind_name, wanted))}, got {name}")
+    if certain and not wanted:
+        raise SpecError(f"use = '{use}': is not a registered part; only those can be used here")
+    return found
+
+
+def _found(module: str, attribute: str, use: str, base: Path, trust: Trust, *, registered: bool) -> Any:
+    if module.endswith(PYTHON_FILE):
+        return _attribute(_file_module(module, base, trust), module, attribute, use)
+    if use in ENCODED_HERE and not trust.foreign:
+        return ENCODED_HERE[use]
+    if not registered:
+        trust.check_module(module, use)
+    return ENCODED_HERE[use] if use in ENCODED_HERE else _attribute(_module(module, use), module, attribute, use)
+
+
+def _attribute(module: Any, name: str, attribute: str, use: str) -> Any:
+    """A class or function of a module: not another module's that it imports, nor what hides behind `__names__`."""
     found = module
     for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if found is None or not callable(found):
-        raise SpecError(f"use = '{use}': {module_name} has no class or function '{attribute}'")
+        hidden = part.startswith("__") or (found is not module and not isinstance(found, type))
+        found = None if hidden else getattr(found, part, None)
+    if found is None or isinstance(found, types.ModuleType) or not callable(found):
+        raise SpecError(f"use = '{use}': {name} has no class or function '{attribute}'")
+    home = getattr(found, "__module__", None) or ""
+    if is_ours(name) and not (is_ours(home) and isinstance(found, type | types.FunctionType)):
+        raise SpecError(f"use = '{use}': {attribute} is not a class or function of Swerve's")
+    if not is_ours(home) and isinstance(found, type | types.FunctionType | types.BuiltinFunctionType):
+        Trust(frozenset({home})).check_module(home or "builtins", use)
     return found
 
 
@@ -46,20 +81,19 @@ def _module(name: str, use: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        told = f"use = '{use}': there is no module '{error.name}' on the Python path"
+        missing = f"use = '{use}': there is no module '{error.name}' on the Python path"
         if use.startswith(f"{name}:") and f"{name}.".startswith(f"{error.name}."):
             file = f"{name.replace('.', '/')}.py"
-            told += f"; for a file beside the campaign write {file}{use[len(name) :]} and run with --trust {file}"
-        raise SpecError(told) from error
+            missing += f"; for a file beside the campaign write {file}{use[len(name) :]} and run with --trust {file}"
+        raise SpecError(missing) from error
     except (Exception, SystemExit) as error:  # the user's own code
         raise SpecError(f"use = '{use}': cannot import {name}: {type(error).__name__}: {printable(str(error))}") from error
 
 
-def _file_module(given: str, base: Path, trusted: Collection[Path]) -> Any:
-    """A Python file as a module, if the user trusts exactly that file (R48)."""
+def _file_module(given: str, base: Path, trust: Trust) -> Any:
+    """A Python file as a module, if exactly that file is trusted."""  # R48
     file = (base / given).resolve()
-    if file not in {item.resolve() for item in trusted}:
-        raise SpecError(f"{given}: runs only with --trust {file}; a file given by path is code, not data")
+    trust.check_file(given, file)
     if not file.is_file():
         raise SpecError(f"{file}: there is no such file")
     name = f"swerve_trusted_{digest_of(str(file))[:12]}"
@@ -77,3 +111,64 @@ def _file_module(given: str, base: Path, trusted: Collection[Path]) -> Any:
         del sys.modules[name]
         raise SpecError(f"{file}: {type(error).__name__}: {error}") from error
     return module
+
+
+def fits(target: Any, wanted: Any, *, certain: bool = False) -> bool:
+    """Whether a class or function makes what is wanted, going by its methods or its annotations; it is not called.
+
+    A function that does not say what it returns passes unless that must be `certain`.
+    """
+    target = target.func if isinstance(target, functools.partial) else target
+    hints = {"return": target} if isinstance(target, type) else _hints(target)
+    if typing.get_origin(wanted) is not collections.abc.Callable:
+        return _is_any_kind(hints.get("return"), wanted, certain)
+    arguments, result = typing.get_args(wanted)
+    given = [hint for name, hint in hints.items() if name != "return"]
+    paired = zip(given, arguments, strict=False) if isinstance(arguments, list) and not isinstance(target, type) else ()
+    if certain and isinstance(arguments, list) and not isinstance(target, type) and len(given) < len(arguments):
+        return False
+    takes = all(_is_any_kind(one, other, certain) or _is_any_kind(other, one, certain) for one, other in paired)
+    return takes and _is_any_kind(hints.get("return"), result, certain)
+
+
+def _hints(target: Any) -> dict[str, Any]:
+    called = target if inspect.isroutine(target) else type(target).__call__
+    try:
+        return typing.get_type_hints(called)
+    except (NameError, TypeError, AttributeError):  # an annotation that only a type checker can resolve
+        return {}
+
+
+def _is_any_kind(hint: Any, wanted: Any, certain: bool) -> bool:
+    """Whether an annotation tells of something wanted; one that tells nothing passes unless it must be `certain`."""
+    if hint is type(None):
+        return False
+    kinds, goals = _classes(hint), _classes(wanted)
+    if not (kinds and goals):
+        return not certain
+    pairs = [(kind, goal) for kind in kinds for goal in goals]
+    return any(_is_kind(kind, goal) or (not certain and _is_kind(goal, kind)) for kind, goal in pairs)
+
+
+def _classes(hint: Any) -> list[type]:
+    """The classes that an annotation allows, or none where one of them says nothing."""
+    kinds = [typing.get_origin(item) or item for item in options(hint) if item is not type(None)]
+    return kinds if all(isinstance(kind, type) and kind not in (Any, object) for kind in kinds) else []
+
+
+def _is_kind(kind: type, wanted: type) -> bool:
+    if not getattr(wanted, "_is_protocol", False):
+        return issubclass(kind, wanted)
+    bases = [base for base in wanted.__mro__ if getattr(base, "_is_protocol", False)]
+    asked = {
+        name for base in bases for name, item in vars(base).items() if getattr(item, "__module__", "") == base.__module__
+    }
+    offered = {name for base in kind.__mro__ for name in vars(base)}
+    return asked <= offered or "__getattr__" in offered
+
+
+def _kind_name(wanted: Any) -> str:
+    if typing.get_origin(wanted) is collections.abc.Callable:
+        return f"a function such as {str(wanted).removeprefix('collections.abc.')}"
+    name = str(getattr(wanted, "__name__", wanted)).lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

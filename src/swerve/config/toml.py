@@ -19,13 +19,16 @@ from typing import Any, NoReturn
 
 from swerve.config.limits import CONFIG
 from swerve.config.registry import resolve
-from swerve.core.campaign import CUSTOM, Campaign
+from swerve.config.trust import COMMAND, FOLDER, OWN, Trust
+from swerve.core.campaign import CUSTOM, Campaign, CoverageMeter, Search
+from swerve.core.case import Source
 from swerve.core.encode import JSON, SPEC, decode_value, encode, options
 from swerve.core.errors import InputError, SpecError, did_you_mean, printable
 from swerve.core.names import names
-from swerve.core.relation import Rule
+from swerve.core.relation import Gate, Relation, Rule
 from swerve.core.space import Choices, Over, Range, Sequenced, Space, as_space
-from swerve.core.transformation import Transformation, remembered
+from swerve.core.system import System
+from swerve.core.transformation import Transformation, cached
 
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")
 RULE = ("name", "change", "expect")
@@ -51,12 +54,12 @@ class Builder:
 
     where: str = ""
     base: Path = field(default_factory=Path)
-    trusted: Collection[Path] = ()
+    trust: Trust = OWN
 
     def at(self, key: str) -> Builder:
         """The same builder, one key deeper."""
         joint = " " if self.where.endswith(":") else "." if self.where else ""
-        return Builder(f"{self.where}{joint}{key}", self.base, self.trusted)
+        return Builder(f"{self.where}{joint}{key}", self.base, self.trust)
 
     def fail(self, why: object) -> NoReturn:
         """Stop, naming the place."""
@@ -77,17 +80,22 @@ class Builder:
             self.fail("rule must be written [[rule]], once for each rule")
         gate, coverage = table.get("gate"), table.get("coverage")
         parts = {
-            "source": self.at("source").component(table["source"]),
-            "system": self.at("system").component(table["system"]),
+            "source": self.at("source").component(table["source"], Source),
+            "system": self.at("system").component(table["system"], System),
             "rules": tuple(self.rule(index, item) for index, item in enumerate(table["rule"])),
-            "search": self.at("search").component(table.get("search", DEFAULT_SEARCH)),
-            "gate": None if gate is None else self.at("gate").component(gate),
-            "coverage": None if coverage is None else self.at("coverage").component({"use": "meter", **coverage}),
+            "search": self.at("search").component(table.get("search", DEFAULT_SEARCH), Search),
+            "gate": None if gate is None else self.at("gate").component(gate, Gate),
+            "coverage": None if coverage is None else self.at("coverage")._coverage(coverage),
         }
         if method not in (CUSTOM, *names("methods")):
             self.fail(f"method = {printable(repr(method), 40)} is not known; {did_you_mean(str(method), names('methods'))}")
         numbers = {key: table[key] for key in ("method", "seed", "inference_batch") if key in table}
         return typing.cast(Campaign, self._call(Campaign, {**parts, **numbers}))
+
+    def _coverage(self, table: JSON) -> Any:
+        if not isinstance(table, Mapping):
+            self.fail(f"expected a table, got {_told(table)}")
+        return self.component({"use": "meter", **table}, CoverageMeter)
 
     def _by_method(self, method: object, table: Mapping[str, JSON]) -> Campaign:
         """The campaign of a published method: source, system, and the method's own keywords."""
@@ -98,7 +106,7 @@ class Builder:
             if key not in table:
                 self.fail(f"there is no [{key}] table; method = '{method}' needs source and system")
         given = {key: value for key, value in table.items() if key != "method"}
-        target = self._resolve(known[str(method)])
+        target = self._resolve(known[str(method)], Campaign)
         return typing.cast(Campaign, self._call(target, self._arguments(target, given)))
 
     def rule(self, index: int, table: JSON) -> Rule:
@@ -112,22 +120,32 @@ class Builder:
                 here.fail(f"'{key}' is missing; a rule has name, change and expect")
         named = self.at(f"rule '{printable(str(table['name']), 40)}'")
         space = named.at("change").space(table["change"])
-        expect = named.at("expect").component(table["expect"])
+        expect = named.at("expect").component(table["expect"], Relation)
         return typing.cast(Rule, named._call(Rule, {"name": table["name"], "change": space, "expect": expect}))
 
-    def component(self, table: JSON) -> Any:
-        """The object a table with `use` describes."""
+    def component(self, table: JSON, *wanted: Any) -> Any:
+        """The object a table with `use` describes, which must be of one of the `wanted` kinds."""
         if isinstance(table, str):
             table = {"use": table}
         if not isinstance(table, Mapping) or "use" not in table:
             self.fail(f"expected a table with 'use', got {_told(table)}")
-        target = self._resolve(table["use"])
+        target = self._resolve(table["use"], *wanted)
         given = {key: value for key, value in table.items() if key != "use"}
-        return _remember(self._call(target, self._arguments(target, given)), table)
+        arguments = self._arguments(target, given)
+        self._check_program(arguments)
+        return _remember(self._call(target, arguments), table)
+
+    def _check_program(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse what would start a program that a run folder may not start."""
+        folder = arguments.get(FOLDER)
+        try:
+            self.trust.check_program(arguments.get(COMMAND), folder if isinstance(folder, Path) else None)
+        except SpecError as error:
+            self.fail(error)
 
     def change(self, table: JSON) -> Transformation:
         """A transformation with every number fixed."""
-        made = self.component(table)
+        made = self.component(table, Transformation)
         if not isinstance(made, Transformation):
             self.fail(f"expected a transformation, got {_told(made)}")
         return made
@@ -142,9 +160,9 @@ class Builder:
             table = {"use": table}
         if not isinstance(table, Mapping) or "use" not in table:
             self.fail(f"expected a table with 'use', got {_told(table)}")
-        target = self._resolve(table["use"])
+        target = self._resolve(table["use"], Transformation, Space)
         if not (isinstance(target, type) and issubclass(target, Transformation)):
-            made = self.component(table)
+            made = self.component(table, Space)
             if not isinstance(made, Space):
                 self.fail(f"'{table['use']}' is not a change but {_told(made)}")
             return made
@@ -172,9 +190,9 @@ class Builder:
             self.fail(error)
         return value
 
-    def _resolve(self, use: object) -> Any:
+    def _resolve(self, use: object, *wanted: Any) -> Any:
         try:
-            return resolve(use, self.base, trusted=self.trusted)
+            return resolve(use, self.base, trust=self.trust, wanted=wanted)
         except SpecError as error:
             self.fail(error)
 
@@ -200,12 +218,13 @@ class Builder:
             return self.space(value)
         if hint is Transformation:
             return self.change(value)
+        wanted = (hint,) if isinstance(hint, type) and hint not in (Any, object, dict) else ()
         if isinstance(value, Mapping) and "use" in value:
-            return self.component(value)
+            return self.component(value, *wanted)
         if isinstance(value, str) and getattr(hint, "_is_protocol", False):
-            return self.component(value)
+            return self.component(value, *wanted)
         if isinstance(value, str) and typing.get_origin(hint) is collections.abc.Callable:
-            return self._resolve(value)
+            return self._resolve(value, hint)
         if isinstance(value, Mapping) and "slot" in value:
             return decode_value(value)
         if hint is Path:
@@ -251,7 +270,7 @@ def _remember(made: Any, table: Mapping[str, JSON]) -> Any:
     return made
 
 
-@remembered
+@cached
 def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
     called = getattr(target, "__init__", target) if isinstance(target, type) else target
     try:
@@ -274,19 +293,24 @@ def _told(value: object) -> str:
     return printable(f"{type(value).__name__} {value!r}", 80)
 
 
-def load_campaign(target: str, trusted: Collection[Path] = ()) -> Loaded:
-    """The campaign of a TOML file, or of a `module:factory` that returns one."""
+def load_campaign(target: str, trusted: Collection[str | Path] = ()) -> Loaded:
+    """The campaign of a TOML file, or of a `module:factory` that returns one; both are the user's own."""
     if target.endswith(".toml") or ":" not in target:
         path = Path(target)
-        builder = Builder(f"{path.name}:", path.resolve().parent, trusted)
+        builder = Builder(f"{path.name}:", path.resolve().parent, Trust.of(trusted))
         return Loaded(builder.campaign(read_toml(path)), builder.base)
+    return Loaded(call_factory(target, Trust.of(trusted)), ANYWHERE, target)
+
+
+def call_factory(target: str, trust: Trust) -> Campaign:
+    """The campaign that `module:factory` returns."""
     try:
-        made = resolve(target, Path.cwd(), trusted=trusted)()
+        made = resolve(target, Path.cwd(), trust=trust, wanted=(Campaign,))()
     except (Exception, SystemExit) as error:  # the user's own code
         raise error if isinstance(error, SpecError) else SpecError(f"{target}: {type(error).__name__}: {error}") from error
     if not isinstance(made, Campaign):
         raise SpecError(f"{target} must return a Campaign, it returned {_told(made)}")
-    return Loaded(made, ANYWHERE, target)
+    return made
 
 
 def read_toml(path: Path) -> dict[str, JSON]:
@@ -311,6 +335,6 @@ def describe(campaign: Campaign, base: Path) -> dict[str, JSON]:
     return {**numbers, **parts, "rule": rules}
 
 
-def build_change(row: JSON, base: Path | None = None, trusted: Collection[Path] = ()) -> Transformation:
+def build_change(row: JSON, base: Path | None = None, trust: Trust = OWN) -> Transformation:
     """The transformation that `encode` wrote."""
-    return Builder("change", base or Path(), trusted).change(row)
+    return Builder("change", base or Path(), trust).change(row)

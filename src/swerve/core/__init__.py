@@ -1,1 +1,1 @@
-"""The vocabulary: values, cases, changes, systems, relations and campaigns; the standard library and numpy alone."""
+"""The data model: values, cases, changes, systems, relations and campaigns. Imports only the standard library and numpy."""

@@ -1,4 +1,4 @@
-"""Checks of the numbers that constructors are given: one wording for every part."""
+"""Range checks for numeric constructor arguments, with one wording for all parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_whole(name: str, value: object, low: int = 0, high: int | None = None)
 
 
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> None:
-    """Raise `ValueError` unless `value` is a finite number from `low` to `high`; with `above`, `low` itself is refused."""
+    """Raise `ValueError` unless `value` is a finite number from `low` to `high`; `above` excludes `low` itself."""
     fits = _is_finite(value) and (low < value if above else low <= value) and value <= high  # type: ignore[operator]
     if not fits:
         raise ValueError(f"{name} must be {_range(low, high, above=above)}, got {value!r}")

@@ -1,4 +1,4 @@
-"""A campaign and what it is made of: trials asked for, records told back."""
+"""A campaign and its parts: trials that a search asks for, and records of their outcomes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from swerve.core.arguments import check_whole
 from swerve.core.case import Case, Fact, Source
 from swerve.core.encode import encode_change
 from swerve.core.relation import Fault, Gate, Relation, Rule, Status, Verdict, calibrated
@@ -15,13 +16,13 @@ from swerve.core.system import Answer, System
 from swerve.core.transformation import Transformation
 
 ID_LENGTH = 16
-Gain = Mapping[str, Mapping[str, Any]]  # what an input covers, by criterion; plain enough for a journal line
-CUSTOM = "custom"  # the method of a campaign that no paper describes
+Gain = Mapping[str, Mapping[str, Any]]  # what an input covers, by criterion, as plain JSON for the journal
+CUSTOM = "custom"  # the method of a campaign that follows no paper
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One question: this case, this rule, this draw; the change too where it is already fixed."""
+    """One test to run: a case, a rule and a draw number; `change` is given where the search has fixed it."""
 
     case: str
     rule: str
@@ -30,13 +31,13 @@ class Trial:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells a trial from every other of its campaign."""
+        """Identifies the trial within its campaign."""
         return self.case, self.rule, self.draw
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What the system said of one untouched case; `fault` is why it cannot be used."""
+    """The system's answer on one unchanged case; `fault` is the reason why it cannot be used."""
 
     case: str
     group: str
@@ -49,7 +50,7 @@ class Observation:
 
 
 class Outcome(NamedTuple):
-    """All that is counted of a record."""
+    """The part of a record that is counted."""
 
     rule: str
     status: Status
@@ -59,34 +60,34 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """One trial and all that analysis needs to know of how it ended."""
+    """One trial with its outcome and everything that the analysis needs."""
 
     trial: Trial
     verdict: Verdict
-    change: Transformation | None = None  # resolved; None where none could be made
+    change: Transformation | None = None  # resolved; None if none could be proposed
     before: Answer = ()
     after: Answer = ()
-    truth: Answer = ()  # mapped by the change
-    introduced: bool | None = None  # None: no truth to tell by
+    truth: Answer = ()  # label, mapped by the change
+    introduced: bool | None = None  # None: unknown, without a label
     gain: Gain | None = None
     source_sha: str = ""
-    input_sha: str = ""  # of the follow-up; only where the trial did not hold
+    input_sha: str = ""  # of the follow-up; only for trials that did not hold
     facts: Mapping[str, Fact] = field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
-        """The finding's name: case, rule and change, whatever the weights, so that two models can be compared."""
+        """The id of the finding, from case, rule and change only, so that runs of two models can be compared."""
         return digest_of(self.trial.case, self.trial.rule, encode_change(self.change))[:ID_LENGTH]
 
     @property
-    def ended(self) -> Outcome:
-        """What is counted of it."""
+    def outcome(self) -> Outcome:
+        """The part that is counted."""
         return Outcome(self.trial.rule, self.verdict.status, self.verdict.kind, self.introduced)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All a search may know when it starts."""
+    """Everything a search may use when it starts."""
 
     keys: Sequence[str]
     rules: Sequence[Rule]
@@ -97,56 +98,56 @@ class Plan:
 
 
 class CoverageMeter(Protocol):
-    """Measures what inputs cover inside a system, in the pass that answers them."""
+    """Measures what inputs cover inside a system, in the same forward pass that answers them."""
 
     def measured(self, system: System, cases: Sequence[Case]) -> tuple[Sequence[Answer], Sequence[Gain]]:
-        """Answers, and what each case covers by itself."""
+        """The answers, and what each case covers on its own."""
 
     def joined(self, gains: Iterable[Gain | None]) -> Gain:
-        """What some inputs cover together."""
+        """The union of what some inputs cover."""
 
     def counts(self, gain: Gain) -> Mapping[str, Mapping[str, int]]:
-        """Covered and total by criterion."""
+        """The number of covered regions and of all regions, by criterion."""
 
 
 class Session(Protocol):
-    """A search under way.
+    """A search in progress.
 
-    One that never asks the same change of a case twice, across asks, may say `distinct = True`. If its search does not learn
-    either, it is not told what was committed by an earlier process.
+    A session that never asks for the same change of a case twice may set `distinct = True`. If its search does not learn
+    either, a resumed run does not replay earlier records to it.
     """
 
     @property
     def total(self) -> int | None:
-        """How many trials there will be, where that is known."""
+        """The number of trials in all, if known."""
 
     def ask(self) -> Sequence[Trial]:
-        """The next trials, or none when the search is done."""
+        """The next trials; none when the search is finished."""
 
     def tell(self, records: Sequence[Record]) -> None:
-        """The outcome of the last ask, in its order."""
+        """Take the records of the last trials asked for, in the same order."""
 
 
 @runtime_checkable
 class Search(Protocol):
-    """How trials are chosen. The same plan and the same records told must lead to the same trials asked.
+    """Chooses trials. The same plan and the same records must lead to the same trials.
 
-    One whose asks do not depend on what it is told may say `learns = False`, as an attribute of its class: it is then asked
-    ahead, and its trials are taken for a sample, the same of any system.
+    A search whose trials do not depend on the records may set the class attribute `learns = False`: trials are then
+    requested in advance, and treated as a sample that is the same for every system.
     """
 
     def start(self, plan: Plan) -> Session:
-        """A new session."""
+        """Start a new session."""
 
 
 def learns(search: Search) -> bool:
-    """Whether the trials of a search hang on what it is told; so it is unless it says otherwise."""
+    """Whether the trials of a search depend on its records; True unless the search declares otherwise."""
     return bool(getattr(search, "learns", True))
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """Everything that decides the outcome: cases, system, rules, search, gate and seed."""
+    """Everything that determines the result of a run: cases, system, rules, search, gate and seed."""
 
     source: Source
     system: System
@@ -164,11 +165,10 @@ class Campaign:
             raise ValueError("a campaign needs at least one rule")
         names = [rule.name for rule in self.rules]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"two rules are named '{twice[0]}'")
+            raise ValueError(f"rule names must be unique, but two rules are named '{twice[0]}'")
         for name, low in (("seed", 0), ("inference_batch", 1)):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < low:
-                raise ValueError(f"{name} must be a whole number of at least {low}, got {number!r}")
+            check_whole(name, getattr(self, name), low)
+            object.__setattr__(self, name, int(getattr(self, name)))  # a numpy number cannot be hashed as JSON
         gate = () if self.gate is None else ((self.gate, Gate),)
         for part, kind in ((self.source, Source), (self.system, System), (self.search, Search), *gate):
             if not isinstance(part, kind):
@@ -180,6 +180,6 @@ class Campaign:
 
 
 def calibrate(rule: Rule, baseline: Sequence[Observation]) -> Rule:
-    """`rule` with the numbers of its relation fixed from the baseline."""
+    """`rule` with the limits of its relation computed from the baseline."""
     expect: Relation = calibrated(rule.expect, baseline)
     return Rule(rule.name, rule.change, expect)

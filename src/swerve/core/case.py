@@ -1,4 +1,4 @@
-"""A case: what the sensors saw, what is true of it, and where it came from."""
+"""A case: sensor inputs, labels, and the source they come from."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Fact = float | str
 
 @dataclass(frozen=True)
 class Case:
-    """One situation: sensor inputs by name, the truth, and the drive or scene it belongs to."""
+    """One driving situation: named sensor inputs, labels, and the drive or scene it belongs to."""
 
     key: str
     inputs: Mapping[str, Value]
     truth: tuple[Value, ...] = ()
-    group: str = ""  # drive or scene: leak-free splits go by it
-    parent: str | None = None  # the source's key, on a follow-up
-    facts: Mapping[str, Fact] = field(default_factory=dict)  # what the change measured while it was made
+    group: str = ""  # drive or scene; splits keep a group together to avoid leaks
+    parent: str | None = None  # key of the source case, if this is a follow-up
+    facts: Mapping[str, Fact] = field(default_factory=dict)  # measured while the change was applied
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str):
-            raise TypeError(f"a case's key must be a text, got {type(self.key).__name__}")
+            raise TypeError(f"the key of a case must be a string, got {type(self.key).__name__}")
         for what, value in (
             *((f"input '{name}'", item) for name, item in self.inputs.items()),
             *(("truth", v) for v in self.truth),
@@ -41,29 +41,29 @@ class Case:
 
     @property
     def input_sha(self) -> str:
-        """The sha256 of all inputs: two cases with the same one look alike to any system."""
+        """The sha256 of all inputs."""
         return digest_of({name: value.digest for name, value in self.inputs.items()})
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Where cases come from.
+    """A collection of cases.
 
-    A source may also offer `group(key)`, the drive of a key without reading its case, and `holds(key)`, the frames that a
-    case is made of, where it is made of several.
+    A source may also have `group(key)`, which returns the drive of a case without reading it, and `holds(key)`, which
+    returns the frames of a case that consists of several.
     """
 
     def keys(self) -> Sequence[str]:
-        """Every case's key, in a stable order."""
+        """The keys of all cases, in a stable order."""
 
     def __getitem__(self, key: str) -> Case:
-        """The case; raises `UnreadableCase` for one that cannot be read."""
+        """The case of that key; raises `UnreadableCase` if it cannot be read."""
 
     def fingerprint(self) -> str:
         """A hash that changes when any case changes."""
 
 
 def group_of(source: Source, key: str) -> str:
-    """The drive or scene of `key`, without reading the case where the source can tell."""
-    tell = getattr(source, "group", None)
-    return str(tell(key)) if callable(tell) else source[key].group
+    """The drive or scene of `key`, without reading the case if the source has `group`."""
+    group = getattr(source, "group", None)
+    return str(group(key)) if callable(group) else source[key].group

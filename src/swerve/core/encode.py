@@ -1,4 +1,4 @@
-"""Values and components as plain JSON, and back. Exact: a float that goes in comes out."""
+"""Encodes values and components as plain JSON, and decodes values; floats survive exactly."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ import numpy as np
 from swerve.core.errors import InputError, StoreError
 from swerve.core.names import name_of
 from swerve.core.space import Choices, Over, Range
-from swerve.core.transformation import Transformation, check_declared, remembered
+from swerve.core.transformation import Transformation, cached, check_declared
 from swerve.core.values import KINDS, Calibration, Depth, Group, Image, Masks, PointCloud, Region, Value
 
 JSON = Any
 PLAIN = frozenset({type(None), bool, int, str})
 ENCODED = "_encoded"
-SPEC = "_swerve_spec"  # on an object that is no dataclass: the table it was built from
-CLOSE, CLOSE_RELATIVE = 1e-4, 1e-5  # degrees, and a share of anything else
-# Too large for a journal line, and never an answer: the record keeps their hash.
+SPEC = "_swerve_spec"  # attribute of an object that is not a dataclass: the table it was built from
+CLOSE, CLOSE_RELATIVE = 1e-4, 1e-5  # absolute and relative tolerance
+# Too large for a journal line and never part of an answer: the record keeps their hash.
 BY_HASH: tuple[type[Value], ...] = (Image, PointCloud, Masks, Depth, Calibration, Region)
 
 
 def encode(thing: Any, base: Path | None = None) -> JSON:
     """Plain JSON for a number, a value, a transformation or any component made of dataclass fields.
 
-    Paths are told relative to `base`, so that a campaign reads the same wherever its folder lies.
+    Paths are encoded relative to `base`, so that moving a campaign's folder does not change its encoding.
     """
     if type(thing) in PLAIN:
         return thing
@@ -53,8 +53,8 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
 
 
 def encode_change(change: Transformation | None) -> JSON:
-    """`encode`, remembered: one change of a grid is made to every case."""
-    return None if change is None else _once(change, _change_row)
+    """`encode` with a cache, as one change of a grid is applied to every case."""
+    return None if change is None else _cached_encoding(change, _change_row)
 
 
 def _change_row(change: Transformation) -> JSON:
@@ -62,18 +62,18 @@ def _change_row(change: Transformation) -> JSON:
     row = encode(change)
     if is_live(row):
         raise InputError(
-            f"{type(change).__name__} holds something that JSON cannot: its fields must be numbers, texts, tuples or values"
+            f"{type(change).__name__} cannot be saved as JSON: its fields must be numbers, strings, tuples or values"
         )
     return row
 
 
-def _once(thing: Any, make: Callable[[Any], JSON]) -> JSON:
-    """What `make` makes of an immutable `thing`, remembered on the thing itself; nobody may write to the result."""
-    made = vars(thing).get(ENCODED)
-    if made is None:
-        made = make(thing)
-        object.__setattr__(thing, ENCODED, made)
-    return made
+def _cached_encoding(thing: Any, encoder: Callable[[Any], JSON]) -> JSON:
+    """The encoding of an immutable `thing`, cached as its attribute; callers must not modify it."""
+    row = vars(thing).get(ENCODED)
+    if row is None:
+        row = encoder(thing)
+        object.__setattr__(thing, ENCODED, row)
+    return row
 
 
 def _fields(thing: Any, base: Path | None = None) -> dict[str, JSON]:
@@ -84,14 +84,14 @@ def _fields(thing: Any, base: Path | None = None) -> dict[str, JSON]:
     return {name: named[name] if name in named else encode(item, base) for name, item in plain.items()}
 
 
-@remembered
+@cached
 def _field_names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(item.name for item in dataclasses.fields(kind) if item.init)
 
 
-@remembered
+@cached
 def _float_fields(kind: type[Any]) -> frozenset[str]:
-    """Fields declared as floats: 15 and 15.0 mean the same there, and must read the same."""
+    """Fields declared as floats, in which 15 and 15.0 must have the same encoding."""
     try:
         hints = typing.get_type_hints(kind)
     except (NameError, TypeError):  # an annotation that only a type checker can resolve
@@ -99,9 +99,9 @@ def _float_fields(kind: type[Any]) -> frozenset[str]:
     return frozenset(name for name, hint in hints.items() if hint is float)
 
 
-@remembered
+@cached
 def _function_fields(kind: type[Any]) -> frozenset[str]:
-    """Fields declared as functions: one that can be imported is told by its name, and found again by it."""
+    """Fields declared as functions; an importable function is encoded as its name."""
     try:
         hints = typing.get_type_hints(kind)
     except (NameError, TypeError):
@@ -110,7 +110,7 @@ def _function_fields(kind: type[Any]) -> frozenset[str]:
 
 
 def options(hint: Any) -> tuple[Any, ...]:
-    """The types that an annotation allows: those of a union, or the one."""
+    """The types that an annotation allows: the members of a union, or the type itself."""
     return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 
@@ -129,7 +129,7 @@ def _is_whole(item: object) -> bool:
 
 def _plain(thing: Any, base: Path | None) -> JSON:
     if isinstance(thing, float):
-        # JSON has no word for the others; the string says it plainly and reads back with float().
+        # JSON has no NaN or infinity; float() reads the string back.
         return float(thing) if math.isfinite(thing) else str(float(thing))
     if isinstance(thing, Enum):
         return thing.value
@@ -143,21 +143,21 @@ def _plain(thing: Any, base: Path | None) -> JSON:
         return [encode(item, base) for item in thing]
     if isinstance(thing, Path):
         return Path(os.path.relpath(thing, base) if base else thing).as_posix()
-    # A function, class or live object: named, so that two campaigns can be told apart, but not rebuilt.
+    # A function, class or live object: its name distinguishes two campaigns, but cannot rebuild it.
     return {"live": name_of(thing) if hasattr(thing, "__qualname__") else name_of(type(thing))}
 
 
-def light(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The values that a journal line can hold: what a run remembers must not depend on whether it was resumed."""
-    return tuple(value for value in values if not _heavy(value))
+def storable(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The values small enough for a journal line; a new run drops the others too, so that it equals a resumed run."""
+    return tuple(value for value in values if not _is_large(value))
 
 
-def _heavy(value: Value) -> bool:
-    return isinstance(value, BY_HASH) or (isinstance(value, Group) and any(map(_heavy, value.values)))
+def _is_large(value: Value) -> bool:
+    return isinstance(value, BY_HASH) or (isinstance(value, Group) and any(map(_is_large, value.values)))
 
 
 def close(one: JSON, other: JSON) -> bool:
-    """Whether two encoded answers agree but for the last bits of their numbers, which another batch size may move (R16)."""
+    """Whether two encoded answers agree up to rounding, which may depend on the batch size (R16)."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -168,25 +168,25 @@ def close(one: JSON, other: JSON) -> bool:
 
 
 def is_live(spec: JSON) -> bool:
-    """Whether a described component holds something that JSON cannot rebuild."""
+    """Whether an encoded component contains an object that cannot be rebuilt from JSON."""
     if isinstance(spec, Mapping):
         return "live" in spec or any(is_live(item) for item in spec.values())
     return isinstance(spec, list) and any(is_live(item) for item in spec)
 
 
 def encode_value(value: Value) -> JSON:
-    """A value as `{slot: ..., field: ...}`; sensor-sized ones by hash."""
-    return _once(value, _value_row)
+    """A value as `{slot: ..., field: ...}`; a large value as its hash."""
+    return _cached_encoding(value, _value_row)
 
 
 def _value_row(value: Value) -> JSON:
-    if _heavy(value):
+    if _is_large(value):
         return {"slot": value.slot, "sha": value.digest}
     return {"slot": value.slot, **_fields(value)}
 
 
 def decode_value(row: Mapping[str, JSON]) -> Value | None:
-    """The value that `encode_value` wrote, or None for one kept by hash."""
+    """The value that `encode_value` wrote, or None if only its hash was kept."""
     if "sha" in row:
         return None
     given = {name: item for name, item in row.items() if name != "slot"}
@@ -195,15 +195,15 @@ def decode_value(row: Mapping[str, JSON]) -> Value | None:
     try:
         kind = KINDS[row["slot"]]
         names = {"degrees", "value"} & given.keys()
-        return _built(kind, {**given, **{name: float(given[name]) for name in names}})
+        return _build(kind, {**given, **{name: float(given[name]) for name in names}})
     except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"a value does not read: {error}") from error
+        raise StoreError(f"a stored value cannot be read: {error}") from error
 
 
-def _built(kind: type[Value], given: Mapping[str, Any]) -> Value:
+def _build(kind: type[Value], given: Mapping[str, Any]) -> Value:
     try:
         return kind(**given)
-    except TypeError:  # numbers that JSON has no word for stand there as texts
+    except TypeError:  # NaN and infinity are stored as strings
         return kind(**{name: _numbers_of(item) for name, item in given.items()})
 
 
@@ -214,5 +214,5 @@ def _numbers_of(item: JSON) -> JSON:
 
 
 def decode_values(rows: list[Mapping[str, JSON]]) -> tuple[Value, ...]:
-    """The values of a record that were not kept by hash."""
+    """The values of a record, without those of which only the hash was kept."""
     return tuple(value for value in map(decode_value, rows) if value is not None)

@@ -1,17 +1,17 @@
-"""Everything Swerve raises on purpose, and the exit code each one ends the command with.
+"""The errors that Swerve raises, and the exit code of each.
 
 SwerveError
-├── InputError            2   a file, key or value the user gave
-│   ├── SpecError             a campaign that does not read
-│   ├── UnmappedError         a change that does not say what it does to a value
-│   ├── UnreadableCase        one case that does not read (a counted skip, not a stop)
-│   └── StoreError            a run folder that is another campaign's, torn or not one
-├── ModelError            3   the system under test failed, on one case or on every one
-│   ├── Timeout               it took too long and was ended
-│   ├── OutOfMemory           it asked for more memory than it may have
-│   └── Killed                it died by a signal
+├── InputError            2   a file, key or value given by the user
+│   ├── SpecError             a campaign that cannot be read
+│   ├── UnmappedError         a change that does not define what it does to a value
+│   ├── UnreadableCase        one case that cannot be read (skipped and counted)
+│   └── StoreError            a run folder that is damaged, belongs to another campaign, or is not one
+├── ModelError            3   the system under test failed, on one case or on all
+│   ├── Timeout               it took too long and was stopped
+│   ├── OutOfMemory           it exceeded its memory limit
+│   └── Killed                it was killed by a signal
 ├── EnvironmentFault      4   disk, permission, lock, missing package
-└── NotApplicable         -   a change that cannot be made to this case (a counted skip)
+└── NotApplicable         -   a change that cannot be applied to this case (skipped and counted)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_MESSAGE = 300
 
 
 class SwerveError(Exception):
-    """An error whose message is one sentence for the user; shown without a traceback."""
+    """An error whose message is shown to the user as one sentence, without a traceback."""
 
     exit_code = 2
 
@@ -33,7 +33,7 @@ class SwerveError(Exception):
 
 
 class InputError(SwerveError):
-    """Something the user gave cannot be used."""
+    """An input given by the user cannot be used."""
 
 
 class SpecError(InputError):
@@ -41,54 +41,54 @@ class SpecError(InputError):
 
 
 class UnmappedError(InputError):
-    """A transformation met a value it neither changes nor declares preserved."""
+    """A transformation was applied to a value that it neither changes nor declares as preserved."""
 
 
 class UnreadableCase(InputError):
-    """A case that cannot be read; the campaign counts it as skipped and goes on."""
+    """A case that cannot be read; the campaign counts it as skipped and continues."""
 
 
 class StoreError(InputError):
-    """A run folder that cannot be continued or read."""
+    """A run folder that cannot be resumed or read."""
 
 
 class ModelError(SwerveError):
-    """The system under test could not answer; `kind` says how, in the words of `relation.Fault`."""
+    """The system under test could not answer; `kind` is a value of `relation.Fault`."""
 
     exit_code = 3
     kind: ClassVar[str] = "model"
 
 
 class Timeout(ModelError):
-    """The system under test took too long and was ended."""
+    """The system under test took too long and was stopped."""
 
     kind = "timeout"
 
 
 class OutOfMemory(ModelError):
-    """The system under test asked for more memory than it may have."""
+    """The system under test exceeded its memory limit."""
 
     kind = "oom"
 
 
 class Killed(ModelError):
-    """The system under test died by a signal."""
+    """The system under test was killed by a signal."""
 
     kind = "signal"
 
 
 class EnvironmentFault(SwerveError):
-    """The machine refused: disk, permission, lock or a missing package."""
+    """The environment failed: disk, permission, lock or a missing package."""
 
     exit_code = 4
 
 
 class NotApplicable(SwerveError):
-    """A change cannot be made to this case; the trial is recorded as skipped."""
+    """A change cannot be applied to this case; the trial is recorded as skipped."""
 
 
 def printable(text: str, longest: int | None = None) -> str:
-    """`text` on one line with control characters spelt out, cut to `longest` characters."""
+    """`text` on one line with control characters escaped, truncated to `longest` characters."""
     clean = "".join(ch if ch.isprintable() else f"\\x{ord(ch):02x}" for ch in text)
     if longest is not None and len(clean) > longest:
         return clean[: longest - 1] + "…"
@@ -96,9 +96,9 @@ def printable(text: str, longest: int | None = None) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint such as `did you mean 'rotate'?`, or the list of what is known."""
+    """A hint such as `did you mean 'rotate'?`, or the list of known names."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    return "known: " + ", ".join(names) if names else "nothing is known here"
+    return "known: " + ", ".join(names) if names else "no names are known"

@@ -1,4 +1,4 @@
-"""The last few of something dear to make, for all threads."""
+"""A thread-safe cache of objects that are expensive to create."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def _one(made: object) -> int:
-    del made
+def _one(item: object) -> int:
+    del item
     return 1
 
 
 class SizedLRU:
-    """Remembers what was made last, up to `keep` in all; each counts as one, or as much as `weigh` says."""
+    """Caches the most recently used objects up to a total weight of `keep`; each weighs 1, or what `weigh` returns."""
 
     def __init__(self, keep: int, weigh: Callable[[object], int] = _one) -> None:
         self._keep, self._weigh = keep, weigh
@@ -25,27 +25,27 @@ class SizedLRU:
         self._guard = threading.Lock()
 
     def __reduce__(self) -> tuple[type[SizedLRU], tuple[int, Callable[[object], int]]]:
-        """A copy remembers as much, but starts with nothing."""
+        """A copy has the same capacity, but starts empty."""
         return SizedLRU, (self._keep, self._weigh)
 
     def clear(self) -> None:
-        """Remember nothing."""
+        """Remove everything."""
         with self._guard:
             self._kept.clear()
             self._weight = 0
 
     def get(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` gives, made once as long as it is remembered; others are not kept waiting while it is made."""
+        """The cached object of `key`, created by `make` if needed; other threads are not blocked meanwhile."""
         with self._guard:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]  # type: ignore[return-value]
-        made = make()
+        item = make()
         with self._guard:
             if key not in self._kept:
-                self._kept[key] = made
-                self._weight += self._weigh(made)
-            kept = self._kept[key]  # of two threads that made it at once, both get the first one's
+                self._kept[key] = item
+                self._weight += self._weigh(item)
+            kept = self._kept[key]  # two threads that created it at once both get the first one
             self._kept.move_to_end(key)
             while self._weight > self._keep:
                 self._weight -= self._weigh(self._kept.popitem(last=False)[1])

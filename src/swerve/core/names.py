@@ -1,4 +1,4 @@
-"""The short names of all parts, ours and those of installed packages, as data: nothing is imported by looking one up."""
+"""Short names of all parts, built in or from installed packages; looking one up imports nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-# Nothing is imported until it is asked for: a campaign without torch never loads torch.
+# Names only, so that a campaign without torch never imports torch.
 OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "sources": {
@@ -17,9 +17,9 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "lidar-world": "swerve.world.lidar_source:LidarWorld",
             "regions": "swerve.sources.regions:Regions",
             "windows": "swerve.sources.windows:Windows",
-            "some": "swerve.sources.subset:Subset",  # its former name, for files that have it
+            "some": "swerve.sources.subset:Subset",  # former name of subset, for existing files
             "subset": "swerve.sources.subset:Subset",
-            "folder": "swerve.sources.image_folder:Folder",
+            "folder": "swerve.sources.folders:Folder",
             "video": "swerve.sources.video:Video",
             "udacity": "swerve.sources.udacity:Udacity",
             "cityscapes": "swerve.sources.cityscapes:Cityscapes",
@@ -31,7 +31,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "bosch": "swerve.sources.bosch:Bosch",
             "kitti": "swerve.sources.kitti:Kitti",
             "kitti-raw": "swerve.sources.kitti:KittiRaw",
-            "clouds": "swerve.sources.clouds:Clouds",
+            "clouds": "swerve.sources.folders:Clouds",
         },
         "systems": {
             "torch": "swerve.systems.torch:Torch",
@@ -63,13 +63,13 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "normalise": "swerve.systems.steps:Normalise",
         },
         "decoders": {
-            "steering": "swerve.systems.saying:SaySteering",
-            "signal": "swerve.systems.saying:SaySignal",
+            "steering": "swerve.systems.decoders:SteeringDecoder",
+            "signal": "swerve.systems.decoders:SignalDecoder",
             "yolox": "swerve.systems.detections:Yolox",
             "yolov5": "swerve.systems.detections:YoloV5",
             "yolov8": "swerve.systems.detections:YoloV8",
             "ssd": "swerve.systems.detections:Ssd",
-            "detections": "swerve.systems.detections:Dicts",
+            "detections": "swerve.systems.detections:SeparateOutputs",
             "end-to-end": "swerve.systems.detections:EndToEnd",
         },
         "transformations": {
@@ -92,12 +92,12 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "rain": "swerve.transformations.weather:Rain",
             "snow": "swerve.transformations.weather:Snow",
             "lens-flare": "swerve.transformations.flare:LensFlare",
-            "enlarge": "swerve.transformations.resize:Enlarge",
+            "enlarge": "swerve.transformations.affine:Enlarge",
             "over-expose": "swerve.transformations.exposure:OverExpose",
             "under-expose": "swerve.transformations.exposure:UnderExpose",
-            "yaw": "swerve.transformations.lidar:Yaw",
-            "shift": "swerve.transformations.lidar:Shift",
-            "mirror": "swerve.transformations.lidar:MirrorScene",
+            "yaw": "swerve.transformations.sensor_pose:Yaw",
+            "shift": "swerve.transformations.sensor_pose:Shift",
+            "mirror": "swerve.transformations.sensor_pose:MirrorScene",
             "drop-points": "swerve.transformations.dropout:DropPoints",
             "drop-sector": "swerve.transformations.dropout:DropSector",
             "drop-beams": "swerve.transformations.dropout:DropBeams",
@@ -105,7 +105,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "insert-object": "swerve.transformations.insert:InsertObject",
             "add-points": "swerve.transformations.scatter:AddPoints",
             "place-points": "swerve.transformations.scatter:PlacePoints",
-            "offer-points": "swerve.transformations.offer:OfferPoints",
+            "offer-points": "swerve.transformations.scatter:OfferPoints",
             "raise-value": "swerve.transformations.exposure:RaiseValue",
         },
         "criteria": {
@@ -168,20 +168,20 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 KINDS = tuple(OURS)
-GIVEN_AS = "__swerve_file__"
-# What this process has called by name it finds again by that name, even a class made inside a function.
-_NAMED: dict[str, Any] = {}
+GIVEN_AS = "__swerve_file__"  # attribute of a module loaded from a file: its path as given by the user
+# Parts that this process has encoded by name, so that even a class defined inside a function can be found again.
+ENCODED_HERE: dict[str, Any] = {}
 
 
 @cache
 def names(kind: str) -> Mapping[str, str]:
-    """Short name to `module:Name` for one kind; an installed package cannot take a name of ours."""
+    """Short names and their `module:Name` for one kind; an installed package cannot replace a built-in name."""
     theirs = {point.name: point.value for point in importlib.metadata.entry_points(group=f"swerve.{kind}")}
     return MappingProxyType({**theirs, **OURS[kind]})
 
 
 def all_names() -> dict[str, str]:
-    """Every short name of every kind; a method is named by `method = `, never by `use = `, so its name yields to others."""
+    """The short names of all kinds; a method, which is chosen by `method = `, does not hide another part of its name."""
     kinds = sorted(KINDS, key=lambda kind: kind != "methods")
     return {name: target for kind in kinds for name, target in names(kind).items()}
 
@@ -195,6 +195,6 @@ def name_of(part: Any) -> str:
     """The short name of a class or function, or its `module:Name`."""
     module = getattr(sys.modules.get(part.__module__), GIVEN_AS, part.__module__)
     target = f"{module}:{part.__qualname__}"
-    if target not in _targets() and not module.endswith(".py"):  # a file's code is found again through its trust
-        _NAMED[target] = part
+    if target not in _targets() and not module.endswith(".py"):  # code in a file is found by its path, if trusted
+        ENCODED_HERE[target] = part
     return _targets().get(target, target)

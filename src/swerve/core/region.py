@@ -1,7 +1,7 @@
-"""Where a point lies against a `Region`: exactly, in a bitmap of cells as Apollo uses, or clear of both.
+"""Point-in-region tests: exact, on a bitmap of cells as in Apollo, or outside both.
 
-A point is inside when the rings wind around it (the non-zero rule): pieces of road that overlap are one area, a ring that
-runs the other way round within them is a hole, and a point on a border is inside. A region without rings holds nothing.
+A point is inside if its winding number is not 0: overlapping polygons form one area, a ring of the opposite direction is a
+hole, and a point on a border is inside. A region without rings contains no point.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.values import Array, Group, Region, Value
 
-CELL = 0.25  # metres: the cells of Apollo's bitmap
-REACH = 256.0  # metres each way that a remembered bitmap covers at most; no LiDAR sees as far
-_ROUNDING = 4e-15  # of a product's size, below which its sign is worked out in fractions
-_TOUCH = 1e-6  # cells from a border within which a centre is asked about exactly
-_MANY = 1 << 20  # points on edges, beyond which every cell counts as touched
+CELL = 0.25  # metres; the cell size of Apollo's bitmap
+REACH = 256.0  # metres each way covered by a cached bitmap; beyond the range of any LiDAR
+_ROUNDING = 4e-15  # relative to a product; a smaller difference gets its sign from exact fractions
+_TOUCH = 1e-6  # cells; a centre this close to a border is decided exactly
+_MANY = 1 << 20  # samples on edges, above which every cell counts as touched
 _TOGETHER = 1 << 16  # pairs of points and edges compared at once
 
 
 def inside(region: Region, xy: Array) -> Array:
-    """Whether each point of n x 2 metres lies in the region; borders count as inside, what is not finite does not."""
+    """Whether each point (n x 2, metres) lies in the region; a border is inside, a point that is not finite is not."""
     points = _points(xy)
     if not len(points):
         return np.zeros(0, bool)
     border = edges(region)
-    order = np.argsort(points[:, 1], kind="stable")  # an edge then meets one stretch of them
+    order = np.argsort(points[:, 1], kind="stable")  # the points level with an edge are then contiguous
     x, y = np.ascontiguousarray(points[order].T)
     low, high = np.sort(border[..., 1], axis=1).T
     first, last, past = y.searchsorted(low), y.searchsorted(high), y.searchsorted(high, side="right")
@@ -40,7 +40,7 @@ def inside(region: Region, xy: Array) -> Array:
     for edge, point in pairs(first, past - first):
         side = _side(border[edge], x[point], y[point])
         touched[point[side == 0]] = True
-        left = (up[edge] * side > 0) & (point < last[edge])  # an edge's upper end belongs to the next
+        left = (up[edge] * side > 0) & (point < last[edge])  # the upper end of an edge belongs to the next edge
         np.add.at(turns, point[left], up[edge[left]])
     found = np.empty(len(x), bool)
     found[order] = ((turns != 0) | touched) & np.isfinite(x)
@@ -48,7 +48,7 @@ def inside(region: Region, xy: Array) -> Array:
 
 
 def region_of(case: Case) -> Region | None:
-    """The region of `case`: an input, or else a label."""
+    """The region of `case`, from its inputs or else its labels."""
     waiting: list[Value] = [*case.inputs.values(), *case.truth]
     while waiting:
         value = waiting.pop(0)
@@ -64,7 +64,7 @@ def _points(xy: Array) -> Array:
 
 
 def _side(edge: Array, x: Array, y: Array) -> Array:
-    """Above 0 where a point, no higher or lower than its edge, lies left of it, and exactly 0 where it lies on it."""
+    """Positive where a point, level with its edge, lies left of it; exactly 0 where it lies on it."""
     (ax, ay), (bx, by) = edge.transpose(1, 2, 0)
     one, other = (bx - ax) * (y - ay), (x - ax) * (by - ay)
     side: Array = one - other
@@ -82,7 +82,7 @@ def _exact_side(ax: Fraction, ay: Fraction, bx: Fraction, by: Fraction, x: Fract
 
 @lru_cache(maxsize=8)
 def edges(region: Region) -> Array:
-    """Every edge of every ring, n x 2 x 2: where it starts and where it ends; rings close by themselves."""
+    """The start and end of every edge of every ring, n x 2 x 2; rings are closed implicitly."""
     pairs = [np.stack([ring, np.roll(ring, -1, axis=0)], axis=1) for ring in region.polygons]
     found = np.concatenate(pairs) if pairs else np.zeros((0, 2, 2))
     found.flags.writeable = False
@@ -90,13 +90,13 @@ def edges(region: Region) -> Array:
 
 
 def bounds(region: Region) -> tuple[Array, Array]:
-    """The least and the greatest x and y; not a number for a region without rings."""
+    """The minimum and maximum x and y; NaN for a region without rings."""
     corners = edges(region)[:, 0]
     return (corners.min(axis=0), corners.max(axis=0)) if len(corners) else (np.full(2, np.nan), np.full(2, np.nan))
 
 
 def area_of(ring: Array) -> float:
-    """Square metres within a ring, below 0 when it runs clockwise."""
+    """The signed area of a ring in square metres, negative if clockwise."""
     x, y = (np.asarray(ring, np.float64) - np.asarray(ring, np.float64)[:1]).T  # far from the origin, products lose digits
     return float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)) / 2)
 
@@ -112,7 +112,7 @@ def distance(region: Region, xy: Array) -> Array:
 
 
 def _gaps(border: Array, points: Array) -> Array:
-    """Square metres between every edge and every point."""
+    """The squared distance between every edge and every point."""
     (ax, ay), (bx, by) = border.transpose(1, 2, 0)[..., None]
     along, up = bx - ax, by - ay
     x, y = points[:, 0] - ax, points[:, 1] - ay
@@ -123,7 +123,7 @@ def _gaps(border: Array, points: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Bitmap:
-    """A region in cells, rows along y: a cell is set when its centre is inside."""
+    """A region rasterised into cells, rows along y: a cell is set if its centre is inside."""
 
     cells: Array
     low: tuple[float, float]  # x and y where the first cell begins
@@ -139,18 +139,18 @@ class Bitmap:
         (start_x, start_y), (end_x, end_y) = start[:, edge], end[:, edge]
         flat = start_y == end_y
         meets = start_x + (row - start_y) / np.where(flat, 1, end_y - start_y) * (end_x - start_x)
-        counted = ~flat & (row < np.maximum(start_y, end_y))  # an edge's upper end belongs to the next
+        counted = ~flat & (row < np.maximum(start_y, end_y))  # the upper end of an edge belongs to the next edge
         left_of = np.clip(np.ceil(meets), 0, wide).astype(np.intp)
         turns = np.bincount((row * (wide + 1) + left_of)[counted], np.sign(end_y - start_y)[counted], tall * (wide + 1))
         winds = turns.reshape(tall, wide + 1)[:, :0:-1].cumsum(axis=1)[:, ::-1]
-        made = cls(winds != 0, (float(low[0]), float(low[1])), cell)
+        bitmap = cls(winds != 0, (float(low[0]), float(low[1])), cell)
         until = np.where(flat, end_x, meets)
-        made._decide(region, row, np.minimum(meets, until), np.maximum(meets, until))
-        made.cells.flags.writeable = False
-        return made
+        bitmap._decide(region, row, np.minimum(meets, until), np.maximum(meets, until))
+        bitmap.cells.flags.writeable = False
+        return bitmap
 
     def _decide(self, region: Region, row: Array, least: Array, most: Array) -> None:
-        """Ask anew, exactly, about the cells whose centre a border touches between `least` and `most` of its row."""
+        """Recompute exactly the cells whose centre a border touches between columns `least` and `most` of a row."""
         wide = self.cells.shape[1]
         first = np.clip(np.ceil(least - _TOUCH), 0, wide).astype(np.intp)
         number = np.clip(np.floor(most + _TOUCH) + 1, first, wide).astype(np.intp) - first
@@ -159,7 +159,7 @@ class Bitmap:
         self.cells[rows, columns] = inside(region, np.stack([columns + 0.5, rows + 0.5], 1) * self.cell + self.low)
 
     def holds(self, xy: Array) -> Array:
-        """Whether each point of n x 2 metres lies in a set cell; beyond the bitmap none is set."""
+        """Whether each point (n x 2, metres) lies in a set cell; False beyond the bitmap."""
         points = _points(xy)
         known, numbers = self.numbers(points)
         held = np.zeros(len(points), bool)
@@ -167,7 +167,7 @@ class Bitmap:
         return held
 
     def numbers(self, points: Array) -> tuple[Array, Array]:
-        """Which points lie within the bitmap's extent, and the numbers of their cells, row by row."""
+        """The indices of the points within the bitmap, and the flat indices of their cells."""
         tall, wide = self.cells.shape
         with np.errstate(invalid="ignore"):
             column, row = ((points - self.low) / self.cell).T
@@ -175,7 +175,7 @@ class Bitmap:
         return known, row[known].astype(np.intp) * wide + column[known].astype(np.intp)
 
     def grown(self, by: int = 1) -> Bitmap:
-        """Also every cell within `by` cells of a set one, corner to corner too; the extent stays."""
+        """The bitmap dilated by `by` cells, diagonals included; its extent stays the same."""
         wider = self.cells.copy()
         for _ in range(by):
             here = wider.copy()
@@ -189,13 +189,13 @@ class Bitmap:
 
 
 def _rows_met(start: Array, end: Array, tall: int) -> tuple[Array, Array]:
-    """Pairs of an edge and a row of centres that it meets, both ends counted."""
+    """Pairs of an edge and a row of centres that it meets, both ends included."""
     first = np.clip(np.ceil(np.minimum(start, end)), 0, tall).astype(np.intp)
     return _all_pairs(first, np.clip(np.floor(np.maximum(start, end)) + 1, first, tall).astype(np.intp) - first)
 
 
 def pairs(first: Array, number: Array) -> Iterator[tuple[Array, Array]]:
-    """Each row with the `number` of things that follow its `first`, some rows at a time so that memory stays small."""
+    """Each row paired with its `number` of indices from `first` on, in chunks that bound the memory."""
     done = np.concatenate([[0], np.cumsum(number)])
     row = 0
     while row < len(number):
@@ -213,29 +213,29 @@ def _all_pairs(first: Array, number: Array) -> tuple[Array, Array]:
 
 
 def outside(region: Region, xy: Array, cell: float = CELL) -> Array:
-    """Whether each point lies clear of the region: outside the polygons and of the bitmap grown by one cell.
+    """Whether each point lies outside both the polygons and their bitmap dilated by one cell.
 
-    The cells begin at multiples of `cell`, as those of a detector's grid do, so that bitmap and polygon never disagree about
-    a point that is said to lie outside (LM-4, R52).
+    Cells start at multiples of `cell`, as in a detector's grid, so bitmap and polygons agree on all points reported outside.
     """
+    # LM-4, R52
     points = _points(xy)
-    farther = np.abs(points).max(axis=1, initial=0.0)  # of the two
+    farther = np.abs(points).max(axis=1, initial=0.0)  # of x and y
     clear: Array = np.isfinite(farther)
     covered = farther < REACH - 2 * cell
     near, far = np.flatnonzero(covered), np.flatnonzero(clear & ~covered)
-    grown, border = _bitmaps(region, cell)  # of the same extent
+    grown, border = _bitmaps(region, cell)  # both have the same extent
     known, numbers = grown.numbers(points if len(near) == len(points) else points[near])
     held = grown.cells.take(numbers)
     clear[near[known]] = ~held
     clear[far] = ~_near_centre(region, points[far], cell)
-    # A cell that no edge touches is wholly outside where its centre is: only the others are asked about exactly.
+    # A cell that no edge touches lies wholly outside if its centre does: only the other cells need the exact test.
     doubtful = np.concatenate([near[known[~held & border.cells.take(numbers)]], far[clear[far]]])
     clear[doubtful] = ~inside(region, points[doubtful])
     return clear
 
 
 def _near_centre(region: Region, points: Array, cell: float) -> Array:
-    """What the grown bitmap would say where it does not reach: whether a centre of the nine cells around is inside."""
+    """The dilated bitmap beyond its extent: whether the centre of one of the nine cells around a point is inside."""
     found = np.zeros(len(points), bool)
     if not len(points):
         return found
@@ -247,7 +247,7 @@ def _near_centre(region: Region, points: Array, cell: float) -> Array:
 
 @lru_cache(maxsize=8)
 def _bitmaps(region: Region, cell: float) -> tuple[Bitmap, Bitmap]:
-    """The grown bitmap of a region as far as `REACH`, and one of all cells that its edges may touch."""
+    """The dilated bitmap of a region up to `REACH`, and one of all cells that its edges may touch."""
     low, high = (np.clip(part, -REACH, REACH) for part in bounds(region))
     if not np.isfinite(low).all():
         return (Bitmap(np.zeros((0, 0), bool), (0.0, 0.0), cell),) * 2
@@ -257,7 +257,7 @@ def _bitmaps(region: Region, cell: float) -> tuple[Bitmap, Bitmap]:
 
 
 def _touched(region: Region, like: Bitmap) -> Bitmap:
-    """The cells of points on the edges, half a cell apart; all cells where there would be too many of them."""
+    """The cells of points sampled on the edges every half cell; all cells if there would be too many samples."""
     start, along = edges(region)[:, 0], np.diff(edges(region), axis=1)[:, 0]
     steps = np.ceil(np.hypot(*along.T) / (like.cell / 2)) + 1
     if steps.sum() > _MANY:

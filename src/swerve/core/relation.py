@@ -1,4 +1,4 @@
-"""What must hold between a case and its follow-up: a comparison plus a reference, with a signed margin."""
+"""Metamorphic relations: what must hold between a case and its follow-up, judged with a signed margin."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 
 class Fault(StrEnum):
-    """What an ERROR was: of the model, its time, memory or process, or of the change or the relation itself."""
+    """What caused an ERROR: the model, its time, memory or process, or the change or relation itself."""
 
     MODEL = "model"
     TIMEOUT = "timeout"
@@ -43,16 +43,16 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a check. The status rules; the margin is the signed distance to the limit, > 0 when violated."""
+    """The result of a check. The margin is the signed distance to the limit; the status decides if the two disagree."""
 
     status: Status
     margin: float | None = None
     why: str = ""
     kind: Fault | None = None
-    facts: Mapping[str, Fact] = field(default_factory=dict, compare=False)  # what was counted on the way, for tables
+    facts: Mapping[str, Fact] = field(default_factory=dict, compare=False)  # further numbers for the tables
 
     def __post_init__(self) -> None:
-        # A user's relation may hand over numpy numbers; a journal line holds plain ones.
+        # A user's relation may return numpy numbers; the journal needs plain ones.
         object.__setattr__(self, "status", Status(self.status))
         object.__setattr__(self, "why", str(self.why))
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
@@ -61,32 +61,32 @@ class Verdict:
 
     @staticmethod
     def at_most(distance: float, limit: float, why: str) -> Verdict:
-        """Held while `distance` ≤ `limit`."""
+        """Held if `distance` ≤ `limit`."""
         return _judge(distance, limit, why, violated=distance > limit)
 
     @staticmethod
     def below(distance: float, limit: float, why: str) -> Verdict:
-        """Held while `distance` < `limit`: on the limit it is violated."""
+        """Held if `distance` < `limit`, violated at the limit."""
         return _judge(distance, limit, why, violated=distance >= limit)
 
     @staticmethod
     def at_least(amount: float, limit: float, why: str) -> Verdict:
-        """Held while `amount` ≥ `limit`."""
+        """Held if `amount` ≥ `limit`."""
         return _judge(-amount, -limit, why, violated=amount < limit)
 
     @staticmethod
     def skipped(why: str) -> Verdict:
-        """Nothing could be checked, for a stated reason."""
+        """The check was not possible, for the reason given."""
         return Verdict(Status.SKIPPED, None, why)
 
     @staticmethod
     def error(why: str, kind: Fault = Fault.MODEL) -> Verdict:
-        """The check could not be trusted; never counted as held or violated."""
+        """The check failed; it counts neither as held nor as violated."""
         return Verdict(Status.ERROR, None, why, kind)
 
 
 def _judge(distance: float, limit: float, why: str, *, violated: bool) -> Verdict:
-    # NaN compares False with everything, so it would pass any limit by accident (R20).
+    # NaN compares False with everything and would pass any limit (R20).
     if not (math.isfinite(distance) and math.isfinite(limit)):
         return Verdict.error(f"{why}: compared {distance} with {limit}")
     return Verdict(Status.VIOLATED if violated else Status.HELD, distance - limit, why)
@@ -94,7 +94,7 @@ def _judge(distance: float, limit: float, why: str, *, violated: bool) -> Verdic
 
 @dataclass(frozen=True)
 class Pair:
-    """A case and its follow-up, with what the system said of both."""
+    """A case and its follow-up, with the system's answers to both."""
 
     source: Case
     followup: Case
@@ -104,16 +104,16 @@ class Pair:
 
     @cached_property
     def expected(self) -> Answer:
-        """What the system should say of the follow-up, given what it said of the source."""
+        """The answer expected on the follow-up: the answer on the source, mapped by the change."""
         return tuple(self.change.map(value) for value in self.before)
 
 
 @runtime_checkable
 class Relation(Protocol):
-    """What must hold.
+    """What must hold between a case and its follow-up.
 
-    A relation may also offer `calibrate(baseline)`, which returns a relation with its numbers fixed, and `untouched(pair)`,
-    its verdict (or None) on a source alone, held against its truth; without it, `check` is asked.
+    A relation may also have `calibrate(baseline)`, which returns a relation with its limits computed, and `untouched(pair)`,
+    its verdict (or None) on an unchanged case compared with its label; without it, `check` is used.
     """
 
     def check(self, pair: Pair) -> Verdict:
@@ -122,19 +122,19 @@ class Relation(Protocol):
 
 @runtime_checkable
 class Comparison(Protocol):
-    """How two values of one slot are compared. It may have the `name` of a signal, and `calibrate` as a relation may."""
+    """Compares two values of one slot. It may have the `name` of a signal, and `calibrate` like a relation."""
 
     @property
     def slot(self) -> str:
-        """The slot it compares."""
+        """The slot of the values."""
 
     def compare(self, expected: Value, actual: Value) -> Verdict:
-        """The verdict on `actual`, given what was `expected`."""
+        """The verdict on `actual`, compared with `expected`."""
 
 
 def _check_relations(relations: Sequence[object]) -> None:
     if not relations or not all(isinstance(relation, Relation) for relation in relations):
-        raise TypeError(f"relations must be one or more relations, got {relations!r}")
+        raise TypeError(f"relations must be a list of one or more relations, got {relations!r}")
 
 
 def _check_comparison(compare: object) -> None:
@@ -143,7 +143,7 @@ def _check_comparison(compare: object) -> None:
 
 
 class Algebra:
-    """Lets relations be combined with `&` and `|`."""
+    """Base class of relations that can be combined with `&` and `|`."""
 
     def __and__(self, other: Relation) -> Both:
         return Both((self, other))  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ class Algebra:
 
 @dataclass(frozen=True)
 class Equivariant(Algebra):
-    """The answer must be what the change makes of the source's answer."""
+    """The answer on the follow-up must equal the answer on the source, mapped by the change."""
 
     compare: Comparison
 
@@ -170,7 +170,7 @@ class Equivariant(Algebra):
 
 @dataclass(frozen=True)
 class Correct(Algebra):
-    """The answer must be what the change makes of the truth."""
+    """The answer on the follow-up must equal the label, mapped by the change."""
 
     compare: Comparison
 
@@ -178,7 +178,7 @@ class Correct(Algebra):
         _check_comparison(self.compare)
 
     def check(self, pair: Pair) -> Verdict:
-        if _found(self.compare, pair.followup.truth) is None:
+        if _value_for(self.compare, pair.followup.truth) is None:
             return Verdict.skipped(f"no {self.compare.slot} label")
         return _compare(self.compare, pair.followup.truth, pair.after)
 
@@ -188,11 +188,11 @@ class Correct(Algebra):
 
 @dataclass(frozen=True)
 class Agreement(Algebra):
-    """The members of an ensemble must agree on the follow-up; the margin is the worst.
+    """The members of an ensemble must agree on the follow-up; the margin is that of the worst pair.
 
     Args:
         compare: how two members' values are compared.
-        between: `first`, every member against the first, or `each`, every two members.
+        between: `first` compares every member with the first, `each` compares all pairs.
     """
 
     compare: Comparison
@@ -204,32 +204,32 @@ class Agreement(Algebra):
             raise ValueError(f"between must be first or each, got {self.between!r}")
 
     def check(self, pair: Pair) -> Verdict:
-        said = next((group.values for group in pair.after if isinstance(group, Group) and self._is_about(group)), ())
-        if len(said) < 2:
+        answers = next((group.values for group in pair.after if isinstance(group, Group) and self._applies_to(group)), ())
+        if len(answers) < 2:
             what = f"{self.compare.slot} {getattr(self.compare, 'name', '')}".rstrip()
-            return Verdict.error(f"agreement needs a group of at least two values of {what}, as an ensemble says them")
-        places = combinations(range(len(said)), 2)
+            return Verdict.error(f"agreement needs the answers of an ensemble: a group of at least two values of {what}")
+        places = combinations(range(len(answers)), 2)
         chosen = [(one, other) for one, other in places if one == 0 or self.between == "each"]
-        return _all_of([self._compared(said, one, other) for one, other in chosen])
+        return _all_of([self._compare(answers, one, other) for one, other in chosen])
 
     def untouched(self, alone: Pair) -> Verdict:
-        """Whether the members agree on the source alone."""
+        """Whether the members agree on the unchanged case."""
         return self.check(alone)
 
     def calibrate(self, baseline: Sequence[Observation]) -> Agreement:
         return replace(self, compare=calibrated(self.compare, baseline))
 
-    def _is_about(self, group: Group) -> bool:
-        return all(_found(self.compare, (value,)) is not None for value in group.values)
+    def _applies_to(self, group: Group) -> bool:
+        return all(_value_for(self.compare, (value,)) is not None for value in group.values)
 
-    def _compared(self, said: Sequence[Value], one: int, other: int) -> Verdict:
-        verdict = self.compare.compare(said[one], said[other])
+    def _compare(self, answers: Sequence[Value], one: int, other: int) -> Verdict:
+        verdict = self.compare.compare(answers[one], answers[other])
         return replace(verdict, why=f"member {other + 1} against member {one + 1}: {verdict.why}")
 
 
 @dataclass(frozen=True)
 class Both(Algebra):
-    """All relations must hold; the margin is the worst."""
+    """All relations must hold; the margin is the worst of theirs."""
 
     relations: tuple[Relation, ...]
 
@@ -240,8 +240,8 @@ class Both(Algebra):
         return _all_of([relation.check(pair) for relation in self.relations])
 
     def untouched(self, alone: Pair) -> Verdict | None:
-        """What its parts say of the source alone."""
-        verdicts = _judged_sources(self.relations, alone)
+        """The combined verdict of its parts on the unchanged case."""
+        verdicts = _source_verdicts(self.relations, alone)
         return _all_of(verdicts) if verdicts else None
 
     def calibrate(self, baseline: Sequence[Observation]) -> Both:
@@ -250,7 +250,7 @@ class Both(Algebra):
 
 @dataclass(frozen=True)
 class Either(Algebra):
-    """One relation must hold; the margin is the best."""
+    """At least one relation must hold; the margin is the best of theirs."""
 
     relations: tuple[Relation, ...]
 
@@ -261,8 +261,8 @@ class Either(Algebra):
         return _any_of([relation.check(pair) for relation in self.relations])
 
     def untouched(self, alone: Pair) -> Verdict | None:
-        """What its parts say of the source alone."""
-        verdicts = _judged_sources(self.relations, alone)
+        """The combined verdict of its parts on the unchanged case."""
+        verdicts = _source_verdicts(self.relations, alone)
         return _any_of(verdicts) if verdicts else None
 
     def calibrate(self, baseline: Sequence[Observation]) -> Either:
@@ -271,16 +271,16 @@ class Either(Algebra):
 
 @dataclass(frozen=True)
 class OnlyIf(Algebra):
-    """The relation, where `condition` holds of the pair; skipped elsewhere."""
+    """The relation, skipped for pairs that do not meet `condition`."""
 
     condition: Callable[[Pair], bool]
     relation: Relation
 
     def check(self, pair: Pair) -> Verdict:
-        return self.relation.check(pair) if self.condition(pair) else Verdict.skipped("the condition does not hold")
+        return self.relation.check(pair) if self.condition(pair) else Verdict.skipped("the condition is not met")
 
     def untouched(self, alone: Pair) -> Verdict | None:
-        """What the relation says of the source alone; the condition is about pairs."""
+        """The verdict of the relation on the unchanged case; the condition applies to pairs only."""
         return judge_source(self.relation, alone)
 
     def calibrate(self, baseline: Sequence[Observation]) -> OnlyIf:
@@ -288,56 +288,56 @@ class OnlyIf(Algebra):
 
 
 def judge_source(relation: Relation, alone: Pair) -> Verdict | None:
-    """The relation's verdict on an untouched case, or None where it has no say about one case alone."""
+    """The relation's verdict on an unchanged case, or None if it cannot judge a single case."""
     own = getattr(relation, "untouched", None)
     verdict: Verdict | None = own(alone) if callable(own) else relation.check(alone)
     return verdict
 
 
-def _judged_sources(relations: Sequence[Relation], alone: Pair) -> list[Verdict]:
+def _source_verdicts(relations: Sequence[Relation], alone: Pair) -> list[Verdict]:
     return [verdict for verdict in (judge_source(relation, alone) for relation in relations) if verdict is not None]
 
 
 def calibrated(part: Any, baseline: Sequence[Observation]) -> Any:
-    """`part` with its numbers fixed from the baseline, where it has any to fix."""
+    """`part` with its limits computed from the baseline, if it has `calibrate`."""
     calibrate = getattr(part, "calibrate", None)
     return calibrate(baseline) if callable(calibrate) else part
 
 
 def _compare(compare: Comparison, expected: Answer, actual: Answer) -> Verdict:
-    wanted, said = _found(compare, expected), _found(compare, actual)
-    if wanted is None or said is None:
-        of = "source" if wanted is None else "follow-up"
-        return Verdict.error(f"the system said no {compare.slot} {getattr(compare, 'name', '')}".rstrip() + f" of the {of}")
-    return compare.compare(wanted, said)
+    wanted, answer = _value_for(compare, expected), _value_for(compare, actual)
+    if wanted is None or answer is None:
+        what = f"{compare.slot} {getattr(compare, 'name', '')}".rstrip()
+        return Verdict.error(f"the system gave no {what} for the {'source' if wanted is None else 'follow-up'}")
+    return compare.compare(wanted, answer)
 
 
-def _found(compare: Comparison, values: Answer) -> Value | None:
-    """The value a comparison is about; signals go by their name too."""
+def _value_for(compare: Comparison, values: Answer) -> Value | None:
+    """The value that a comparison needs; signals are selected by name."""
     return find(values, compare.slot, getattr(compare, "name", None))
 
 
 def _all_of(verdicts: Sequence[Verdict]) -> Verdict:
-    return _combined(verdicts, (Status.ERROR, Status.VIOLATED, Status.HELD), max)
+    return _combine(verdicts, (Status.ERROR, Status.VIOLATED, Status.HELD), max)
 
 
 def _any_of(verdicts: Sequence[Verdict]) -> Verdict:
-    return _combined(verdicts, (Status.ERROR, Status.HELD, Status.VIOLATED), min)
+    return _combine(verdicts, (Status.ERROR, Status.HELD, Status.VIOLATED), min)
 
 
-def _combined(verdicts: Sequence[Verdict], ranking: tuple[Status, ...], best: Callable[..., Verdict]) -> Verdict:
-    """The first status of `ranking` that any verdict has, with the `best` margin among those; skipped if all are."""
+def _combine(verdicts: Sequence[Verdict], ranking: tuple[Status, ...], best: Callable[..., Verdict]) -> Verdict:
+    """The verdict of the first status in `ranking` that occurs, with the `best` margin; skipped if all are."""
     for status in ranking:
         if having := [verdict for verdict in verdicts if verdict.status is status]:
             chosen = best(having, key=lambda verdict: verdict.margin if verdict.margin is not None else 0.0)
-            told = {name: fact for verdict in verdicts for name, fact in verdict.facts.items()}
-            return replace(chosen, facts={**told, **chosen.facts})
+            facts = {name: fact for verdict in verdicts for name, fact in verdict.facts.items()}
+            return replace(chosen, facts={**facts, **chosen.facts})
     return verdicts[0]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A named metamorphic relation: the changes to make and what must hold after them."""
+    """A named metamorphic relation: the changes to apply and what must hold afterwards."""
 
     name: str
     change: Space
@@ -345,7 +345,7 @@ class Rule:
 
     def __init__(self, name: str, change: Space | Transformation | type[Transformation], expect: Relation) -> None:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"a rule needs a name, got {name!r}")
+            raise ValueError(f"the name of a rule must be a non-empty string, got {name!r}")
         if not isinstance(expect, Relation):
             raise TypeError(f"rule '{name}': expect must be a relation, got {type(expect).__name__}")
         object.__setattr__(self, "name", name)
@@ -355,9 +355,9 @@ class Rule:
 
 @runtime_checkable
 class Gate(Protocol):
-    """Decides whether a follow-up is valid enough to count.
+    """Decides whether a follow-up is valid enough to be judged.
 
-    One with `first_frame = True` goes by the first frame of a window alone, and is asked before the others are made.
+    A gate with `first_frame = True` needs only the first frame of a window, and runs before the others are changed.
     """
 
     def admit(self, source: Case, followup: Case) -> str | None:

@@ -1,4 +1,4 @@
-"""Where changes come from: a space proposes transformations with every number fixed."""
+"""Spaces of changes: a space proposes transformations with all parameters fixed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ GRID = "grid"
 
 @runtime_checkable
 class Space(Protocol):
-    """A set of changes one can draw from."""
+    """A set of changes to draw from."""
 
     def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
-        """One change for `case`; raises `NotApplicable` where none can be made."""
+        """One change for `case`; raises `NotApplicable` if there is none."""
 
     def grid(self) -> Sequence[Transformation]:
-        """Every change, in order, or () where there are too many to list."""
+        """All changes in order, or () for a space that cannot be listed."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ class Range:
     def __post_init__(self) -> None:
         numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (self.low, self.high))
         if not numbers or not math.isfinite(self.high - self.low) or self.low >= self.high:
-            raise ValueError(f"a range needs two numbers in rising order, got [{self.low!r}, {self.high!r}]")
+            raise ValueError(f"a range needs two finite numbers in increasing order, got [{self.low!r}, {self.high!r}]")
 
 
 @dataclass(frozen=True)
 class Choices:
-    """One of a few values."""
+    """One of the listed values."""
 
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values:
-            raise ValueError("choices must hold at least one value")
+            raise ValueError("choices must contain at least one value")
 
 
 Domain = float | int | str | bool | Range | Choices
@@ -67,9 +67,9 @@ Domain = float | int | str | bool | Range | Choices
 
 @dataclass(frozen=True, init=False)
 class Over:
-    """All changes of one kind: a number fixes a parameter, `Range` frees it, `Choices` lists it, "grid" is the paper's.
+    """Changes of one class: each parameter is a fixed value, a `Range`, `Choices`, or "grid" for the paper's values.
 
-    A parameter that is not named is free over its usual range, or neutral beside a grid; grids advance together,
+    A parameter that is not given is drawn from its usual range, or neutral if another has a grid. Grids advance together,
     as in the papers' tables.
     """
 
@@ -79,12 +79,12 @@ class Over:
     def __init__(self, kind: type[Transformation], /, **domains: Domain) -> None:
         object.__setattr__(self, "kind", kind)
         check_declared(kind)
-        object.__setattr__(self, "domains", MappingProxyType(_completed(kind, domains)))
+        object.__setattr__(self, "domains", MappingProxyType(_complete(kind, domains)))
         for sample in self.samples():
-            self.kind(**sample)  # a value the class refuses is refused now, not in the middle of a campaign
+            self.kind(**sample)  # reports an invalid value now instead of in the middle of a campaign
 
     def samples(self) -> Iterator[dict[str, Any]]:
-        """Arguments that between them hold every listed value and both ends of every range."""
+        """Arguments that together contain every listed value and both ends of every range."""
         listed = {name: _ends(domain) for name, domain in self.domains.items() if name not in self._grids()}
         rows = self._grid_rows()
         for index in range(max([len(rows), *map(len, listed.values())], default=1)):
@@ -111,7 +111,7 @@ class Over:
     def _grid_rows(self) -> list[dict[str, float]]:
         grids = self._grids()
         if len({len(grid) for grid in grids.values()}) > 1:
-            raise ValueError(f"the grids of {', '.join(grids)} differ in length and cannot advance together")
+            raise ValueError(f"the grids of {', '.join(grids)} must have the same length, as they advance together")
         return [dict(zip(grids, row, strict=True)) for row in zip(*grids.values(), strict=True)] if grids else [{}]
 
     def _draw(self, name: str, domain: Domain, rng: np.random.Generator) -> Any:
@@ -128,8 +128,8 @@ class Over:
         return min(max(facts.tidy(rng.uniform(domain.low, domain.high)), domain.low), domain.high)
 
 
-def _completed(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[str, Domain]:
-    """`given` checked against the class, with what it leaves out filled in."""
+def _complete(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[str, Domain]:
+    """`given` checked against the class, with missing parameters filled in."""
     declared = params_of(kind)
     names = {item.name: item for item in dataclasses.fields(kind)}
     for name in given:
@@ -149,14 +149,14 @@ def _completed(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[
             domains[name] = item.default
         else:
             raise ValueError(f"{plain_name(kind)} needs a value for '{name}'")
-    return {name: _tidied(kind, name, domain) for name, domain in domains.items()}
+    return {name: _check_domain(kind, name, domain) for name, domain in domains.items()}
 
 
-def _tidied(kind: type[Transformation], name: str, domain: Domain) -> Domain:
-    """`domain` checked against what the class declares, its numbers of the declared type."""
+def _check_domain(kind: type[Transformation], name: str, domain: Domain) -> Domain:
+    """`domain` checked against the declared parameter, its numbers converted to the declared type."""
     facts = params_of(kind).get(name)
     if facts is None:
-        return _untabled(kind, name, domain)
+        return _check_undeclared(kind, name, domain)
     if domain == GRID:
         if not facts.grid:
             raise ValueError(f"{plain_name(kind)}.{name} has no grid; give a number, a range or choices")
@@ -174,10 +174,10 @@ def _ends(domain: Domain) -> tuple[Any, ...]:
     return domain.values if isinstance(domain, Choices) else (domain,)
 
 
-def _untabled(kind: type[Transformation], name: str, domain: Domain) -> Domain:
-    """A field without declared numbers: only a plain number may be drawn from a range."""
+def _check_undeclared(kind: type[Transformation], name: str, domain: Domain) -> Domain:
+    """`domain` of a field not declared with `param`: only a number may have a range."""
     if isinstance(domain, Range) and _hint(kind, name) not in (int, float):
-        raise ValueError(f"{plain_name(kind)}.{name} is no number; give a value or choices, not a range")
+        raise ValueError(f"{plain_name(kind)}.{name} is not a number; give a value or choices instead of a range")
     return domain
 
 
@@ -187,7 +187,7 @@ def _hint(kind: type[Transformation], name: str) -> Any:
 
 @dataclass(frozen=True)
 class Table:
-    """The changes listed, and no others."""
+    """A list of changes."""
 
     changes: tuple[Transformation, ...]
 
@@ -204,7 +204,7 @@ class Table:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A change from any of several spaces, each space as likely as the next."""
+    """A change from one of several spaces, each with the same probability."""
 
     spaces: tuple[Space, ...]
 
@@ -221,7 +221,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Sequenced:
-    """One change from each space, made in order."""
+    """One change from each space, applied in order."""
 
     spaces: tuple[Space, ...]
 
@@ -238,11 +238,11 @@ class Sequenced:
 
 def _check_parts(name: str, parts: Sequence[object], kind: type) -> None:
     if not parts or not all(isinstance(part, kind) for part in parts):
-        raise ValueError(f"{name} must be one or more {kind.__name__.lower()}s, got {parts!r}")
+        raise ValueError(f"{name} must be a list of one or more {kind.__name__.lower()}s, got {parts!r}")
 
 
 def as_space(change: Space | Transformation | type[Transformation]) -> Space:
-    """A fixed change, or a class of changes, as the space it stands for."""
+    """A change or a class of changes as a space."""
     if isinstance(change, Chain):
         return Sequenced(tuple(map(as_space, change.steps)))
     if isinstance(change, Transformation):
@@ -251,7 +251,7 @@ def as_space(change: Space | Transformation | type[Transformation]) -> Space:
         return Over(change)
     if isinstance(change, Space):
         return change
-    raise TypeError(f"expected a space, a transformation or a class of them, got {type(change).__name__}")
+    raise TypeError(f"expected a space, a transformation or a transformation class, got {type(change).__name__}")
 
 
 def _pick(items: Sequence[T], rng: np.random.Generator) -> T:

@@ -1,4 +1,4 @@
-"""The system under test, and what may be seen of its inside."""
+"""The system under test, and optional access to its activations."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ Answer = tuple[Value, ...]
 
 @runtime_checkable
 class System(Protocol):
-    """Anything that answers a batch of cases, saying values shaped like the truth."""
+    """Anything that answers a batch of cases with values of the same types as labels."""
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         """One answer per case, from one forward pass."""
 
     def fingerprint(self) -> str:
-        """A hash of the weights and of everything else that decides the answers."""
+        """A hash of the weights and everything else that determines the answers."""
 
 
 @dataclass(frozen=True)
 class Activations:
-    """What one layer put out for a batch: a number per neuron, and the span of everything the layer put out.
+    """The output of one layer for a batch: one number per neuron, and the range of all its outputs.
 
-    A row is one pass through the layer. Where a layer runs several times for an input, as an encoder does over the
-    frames of a window, `passes` neighbouring rows belong to that input.
+    A row is one pass through the layer. If a layer runs several times per input, such as an encoder over the frames of a
+    window, `passes` consecutive rows belong to each input.
     """
 
     kind: str  # input, convolution, dense, recurrent or dropout
-    mean: Array  # rows x units, a feature map as its mean; rows x steps x units of a recurrent layer
-    low: Array  # per row, the smallest number of the whole layer
-    high: Array  # per row, the largest
+    mean: Array  # rows x units (feature maps averaged); rows x steps x units for a recurrent layer
+    low: Array  # per row, the smallest output of the whole layer
+    high: Array  # per row, the largest output
     passes: int = 1
 
 
 @dataclass(frozen=True)
 class Traced:
-    """Answers together with the activations that led to them."""
+    """Answers together with the activations that produced them."""
 
     answers: Sequence[Answer]
     layers: Mapping[str, Activations]
@@ -50,21 +50,21 @@ class Traced:
 class WhiteBox(System, Protocol):
     """A system whose activations can be read.
 
-    The rows of a layer are in the order of the cases: all passes of the first, then as many of the second. Nothing in the
-    numbers tells whether they are, so a layer that takes the first frame of every window before the second, or has a row
-    per object found, must be brought into this order or left out. A layer that took no part is not in the trace.
+    The rows of a layer must be in the order of the cases: all passes of the first, then as many of the second. This cannot
+    be checked, so a layer that processes the first frame of every window before the second, or has a row per detected
+    object, must be reordered or left out. A layer that did not run is not in the trace.
     """
 
     def layers(self) -> Sequence[str]:
         """The names of the layers that can be traced."""
 
     def trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
-        """Answers and activations of one forward pass; the model is left as it was found."""
+        """Answers and activations of one forward pass; the model is left unchanged."""
 
 
 @runtime_checkable
 class Differentiable(WhiteBox, Protocol):
-    """A system whose decision can be traced back to its input."""
+    """A system whose answers can be attributed to its input."""
 
     def saliency(self, cases: Sequence[Case], layer: str) -> Sequence[Array]:
         """One heat map over the input per case."""

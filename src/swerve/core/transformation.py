@@ -1,4 +1,4 @@
-"""A change to a case: a value with every number fixed, that maps images, labels and outputs alike."""
+"""Changes to cases: a transformation has fixed parameters and maps images, labels and outputs alike."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from numbers import Real
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
+from swerve.core.arguments import check_number
 from swerve.core.case import Case, Fact
 from swerve.core.errors import InputError, NotApplicable, UnmappedError, did_you_mean
 from swerve.core.lru import SizedLRU
@@ -25,14 +25,14 @@ R = TypeVar("R")
 ANYTHING = "*"
 
 
-def remembered(function: Callable[P, R]) -> Callable[P, R]:
-    """`functools.cache` with the signature kept: mypy takes a class of frozen dataclasses for unhashable."""
+def cached(function: Callable[P, R]) -> Callable[P, R]:
+    """`functools.cache` that keeps the signature, as mypy takes classes of frozen dataclasses for unhashable."""
     return typing.cast(Callable[P, R], cache(function))
 
 
 @dataclass(frozen=True)
 class Param:
-    """What a change says of one of its numbers: the range, where it does nothing, and the paper's table."""
+    """The declaration of one parameter: its range, its neutral value, and the paper's values."""
 
     low: float
     high: float
@@ -40,26 +40,24 @@ class Param:
     grid: tuple[float, ...] = ()
     resolution: float = 0.1
     unit: str = ""
-    step: int = 1  # of whole numbers: 2 leaves the odd or the even ones out
+    step: int = 1  # of integers: 2 allows every second one
     integer: bool = False
     drawn: tuple[float, float] | None = None
 
     @property
     def usual(self) -> tuple[float, float]:
-        """Where draws come from unless told otherwise: as declared, the span of the paper's table, or the whole range."""
+        """The default range of draws: as declared, else the range of the paper's values, else the whole range."""
         whole = (min(self.grid), max(self.grid)) if len(set(self.grid)) > 1 else (self.low, self.high)
         return self.drawn or whole
 
     def take(self, name: str, value: object) -> float:
-        """`value` as a number of the declared type; ValueError unless it is one in the range."""
-        wrong_type = isinstance(value, bool) or not isinstance(value, Real)
-        if wrong_type or not math.isfinite(value) or not self.low <= value <= self.high:  # type: ignore[arg-type, operator]
-            raise ValueError(f"{name} must be a number from {self.low:g} to {self.high:g}, got {value!r}")
+        """`value` converted to the declared type; raises `ValueError` unless it is a number in the range."""
+        check_number(name, value, self.low, self.high)
         if self.integer and (value - self.low) % self.step:  # type: ignore[operator]
             steps = ", ".join(f"{self.low + count * self.step:g}" for count in range(3))
             allowed = "a whole number" if self.step == 1 else f"one of {steps}, …"
             raise ValueError(f"{name} must be {allowed}, got {value!r}")
-        # 9 and 9.0, 0.0 and -0.0 are the same change: one way to write it, so one finding id.
+        # 9 and 9.0, 0.0 and -0.0 are the same change and need the same finding id.
         return int(value) if self.integer else float(value) + 0.0  # type: ignore[call-overload, arg-type]
 
     def tidy(self, value: float) -> float:
@@ -85,23 +83,25 @@ def param(
 ) -> Any:
     """A dataclass field for a number in [`low`, `high`]; at `neutral` the change does nothing.
 
-    Draws and shrinking go in steps of `resolution`; left out, it is about a thousandth of the range. A rule that does not
-    name the number draws it from `usual`; left out, that is the span of `grid`, or the whole range.
+    Draws and shrinking use steps of `resolution`, by default about a thousandth of the range. A rule that does not give the
+    parameter draws it from `usual`, by default the range of `grid` or the whole range.
     """
     if not low < high:
-        raise ValueError(f"param({low!r}, {high!r}): the range must rise")
+        raise ValueError(f"param({low!r}, {high!r}): low must be below high")
     fine = 10.0 ** math.floor(math.log10((high - low) / 1000))
     if resolution is not None and not 0 < resolution <= (high - low) / 2:
-        raise ValueError(f"param({low!r}, {high!r}): resolution {resolution!r} is too coarse for the range")
+        raise ValueError(
+            f"param({low!r}, {high!r}): resolution must be above 0 and at most half the range, got {resolution!r}"
+        )
     if usual is not None and not low <= usual[0] < usual[1] <= high:
-        raise ValueError(f"param({low!r}, {high!r}): the usual range {usual!r} must rise within it")
+        raise ValueError(f"param({low!r}, {high!r}): usual must be an increasing pair within that range, got {usual!r}")
     facts = Param(low, high, neutral, tuple(grid), resolution or fine, unit, step, drawn=usual)
     return dataclasses.field(default=default, metadata={"param": facts})
 
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """A member of a group and what a change made of it; holding the first keeps its id its own."""
+    """A frame of a group and its changed version; keeping the frame alive keeps its `id` unique."""
 
     frame: Value
     mapped: Value
@@ -111,21 +111,21 @@ class _Frame:
         return 1024 + pixels
 
 
-# Windows that lie side by side share most of their frames (DESIGN §2): 300 of 640x360, before and after.
-_FRAMES = SizedLRU(400 << 20, weigh=lambda made: made.weight() if isinstance(made, _Frame) else 0)
+# Overlapping windows share most of their frames (DESIGN §2): room for 300 of 640x360, before and after.
+_FRAMES = SizedLRU(400 << 20, weigh=lambda item: item.weight() if isinstance(item, _Frame) else 0)
 
 
-def forget_frames() -> None:
-    """Make changed frames of windows anew from now on: somebody has written into some of them."""
+def clear_frame_cache() -> None:
+    """Drop all cached changed frames of windows, after some of them were modified."""
     _FRAMES.clear()
 
 
 @dataclass(frozen=True)
 class Transformation:
-    """A change with every number fixed. One method per slot it changes (`image`, `boxes2d`, …).
+    """A change with fixed parameters, and one method per slot that it changes (`image`, `boxes2d`, …).
 
-    `preserves` names the slots it leaves alone ("*": all it has no method for). A value that is
-    neither changed nor preserved raises `UnmappedError`: nothing ever passes through unnoticed.
+    `preserves` names the slots that stay unchanged ("*": all without a method). A value that is neither changed nor
+    preserved raises `UnmappedError`.
     """
 
     preserves: ClassVar[tuple[str, ...]] = ()
@@ -139,31 +139,31 @@ class Transformation:
             object.__setattr__(self, name, facts.take(name, getattr(self, name)))
 
     def applies(self, case: Case) -> str | None:
-        """A reason why this change cannot be made to `case`, or None."""
+        """The reason why this change cannot be applied to `case`, or None."""
         del case
         return None
 
     def facts(self, source: Case) -> Mapping[str, Fact]:
-        """What is worth recording about making this change to `source`, such as the share of filled pixels."""
+        """Facts to record when this change is applied to `source`, such as the share of filled pixels."""
         del source
         return {}
 
     def map(self, value: V) -> V:
-        """What this change makes of one value."""
+        """One value, changed."""
         if handler := _handler(type(self), value.slot):
             return self._checked(handler(self, value), value)
         if isinstance(value, Group):
-            return typing.cast(V, Group(tuple(self._shared(item) for item in value.values)))
+            return typing.cast(V, Group(tuple(self._map_frame(item) for item in value.values)))
         if value.slot in self.preserves or ANYTHING in self.preserves:
             return value
         name = type(self).__name__
         raise UnmappedError(
-            f"{name} does not say what happens to '{value.slot}': write a method "
+            f"{name} does not define what happens to '{value.slot}': write a method "
             f"{name}.{value.slot}(value), or add '{value.slot}' to {name}.preserves"
         )
 
     def __call__(self, case: Case) -> Case:
-        """The follow-up of `case`; raises `NotApplicable` where the change cannot be made."""
+        """The follow-up of `case`; raises `NotApplicable` if the change cannot be applied."""
         if why := self.applies(case):
             raise NotApplicable(why)
         return Case(
@@ -175,32 +175,32 @@ class Transformation:
             facts={**case.facts, **self.facts(case)},
         )
 
-    def _shared(self, frame: Value) -> Value:
-        """A member of a group, mapped once for all the windows it is in."""
+    def _map_frame(self, frame: Value) -> Value:
+        """A frame of a group, mapped once for all windows that contain it."""
         try:
             hash(self)
-        except TypeError:  # a change that holds a list or an array
+        except TypeError:  # a change with a list or an array
             return self.map(frame)
         return _FRAMES.get((self, id(frame)), lambda: _Frame(frame, self.map(frame))).mapped
 
     def simpler(self) -> Iterator[Transformation]:
-        """Changes nearer to doing nothing: each number at neutral, then half-way there."""
+        """Changes closer to neutral: each parameter at its neutral value, then half-way there."""
         for name, facts in params_of(type(self)).items():
             value = getattr(self, name)
-            tried = {value}
+            seen = {value}
             for target in (facts.neutral, facts.tidy((value + facts.neutral) / 2)):
-                if target not in tried and abs(target - facts.neutral) < abs(value - facts.neutral):
-                    tried.add(target)
+                if target not in seen and abs(target - facts.neutral) < abs(value - facts.neutral):
+                    seen.add(target)
                     yield dataclasses.replace(self, **{name: target})
 
     def words(self) -> str:
-        """The change in words, for people."""
-        numbers = ", ".join(_in_words(item, getattr(self, item.name)) for item in dataclasses.fields(self))
+        """A readable description of the change."""
+        numbers = ", ".join(_describe_field(item, getattr(self, item.name)) for item in dataclasses.fields(self))
         return f"{plain_name(type(self))} {numbers}".strip()
 
     @classmethod
     def grid(cls) -> tuple[Transformation, ...]:
-        """The paper's table of this change: parameter grids advance together, the rest stay neutral."""
+        """The changes of the paper's table: grids advance together, parameters without a grid are neutral."""
         declared = params_of(cls)
         lengths = {len(facts.grid) for facts in declared.values() if facts.grid}
         if len(lengths) != 1:
@@ -215,56 +215,58 @@ class Transformation:
         return result
 
 
-@remembered
+@cached
 def params_of(kind: type[Any]) -> dict[str, Param]:
-    """The declared numbers of a transformation class, in order."""
+    """The declared parameters of a transformation class, in order."""
     found = [(item, item.metadata["param"]) for item in dataclasses.fields(kind) if "param" in item.metadata]
     hints = typing.get_type_hints(kind) if found else {}
     return {item.name: dataclasses.replace(facts, integer=hints.get(item.name) is int) for item, facts in found}
 
 
-@remembered
+@cached
 def check_declared(kind: type[Any]) -> None:
-    """Refuse a transformation whose numbers no dataclass declares: equality and identity would not see them."""
+    """Reject a transformation whose fields no dataclass declares, as equality and finding ids would ignore them."""
     own = vars(kind)
     undeclared = "__init__" in own or any("ClassVar" not in str(hint) for hint in own.get("__annotations__", {}).values())
     if undeclared and "__dataclass_fields__" not in own:
         raise InputError(f"{kind.__name__} has fields of its own: decorate the class with @dataclass(frozen=True)")
 
 
-@remembered
+@cached
 def plain_name(kind: type) -> str:
     """`OverExposure` as `over-exposure`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
 
 
-@remembered
+@cached
 def _handler(kind: type, slot: str) -> Any:
     method = getattr(kind, slot, None)
     return method if inspect.isfunction(method) else None
 
 
-def _in_words(item: dataclasses.Field[Any], value: object) -> str:
+def _describe_field(item: dataclasses.Field[Any], value: object) -> str:
     unit = item.metadata["param"].unit if "param" in item.metadata else ""
     number = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{item.name} {number}{unit}"
 
 
 def _check_spelling(cls: type[Transformation]) -> None:
-    """Refuse a class whose handler or `preserves` entry is nearly, but not quite, a slot."""
+    """Reject a class whose method or `preserves` entry looks like a misspelt slot."""
     for slot in cls.preserves:
         if slot not in SLOTS and slot != ANYTHING:
-            raise InputError(f"{cls.__name__}.preserves names '{slot}', which is no slot; {did_you_mean(slot, SLOTS)}")
+            raise InputError(f"{cls.__name__}.preserves names '{slot}', which is not a slot; {did_you_mean(slot, SLOTS)}")
     for name, member in vars(cls).items():
         if name.startswith("_") or not inspect.isfunction(member) or hasattr(Transformation, name) or name in SLOTS:
             continue
         if close := difflib.get_close_matches(name, SLOTS, n=1, cutoff=0.75):
-            raise InputError(f"{cls.__name__}.{name} looks like a handler but is none; did you mean '{close[0]}'?")
+            raise InputError(f"{cls.__name__}.{name} looks like a misspelt slot; did you mean '{close[0]}'?")
 
 
 @dataclass(frozen=True)
 class Unchanged(Transformation):
-    """The change that does nothing: the yardstick of every other (R58)."""
+    """No change, as the reference for all others."""
+
+    # R58
 
     preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
 
@@ -274,14 +276,14 @@ class Unchanged(Transformation):
 
 @dataclass(frozen=True)
 class Chain(Transformation):
-    """Several changes, one after the other."""
+    """Several changes, applied one after the other."""
 
     steps: tuple[Transformation, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
         if not self.steps or not all(isinstance(step, Transformation) for step in self.steps):
-            raise ValueError(f"steps must be one or more transformations, got {self.steps!r}")
+            raise ValueError(f"steps must be a list of one or more transformations, got {self.steps!r}")
 
     def map(self, value: V) -> V:
         for step in self.steps:
@@ -289,7 +291,7 @@ class Chain(Transformation):
         return value
 
     def applies(self, case: Case) -> str | None:
-        """The first step's reason; each is asked of what the steps before it make."""
+        """The reason of the first step that cannot be applied to the result of the steps before it."""
         try:
             for step in self.steps[:-1]:
                 case = step(case)
@@ -303,7 +305,7 @@ class Chain(Transformation):
         return case
 
     def simpler(self) -> Iterator[Transformation]:
-        """First without each step, then with each step simpler."""
+        """The chain without one of its steps, then with one step simpler."""
         for index in range(len(self.steps)):
             if rest := self.steps[:index] + self.steps[index + 1 :]:
                 yield rest[0] if len(rest) == 1 else Chain(rest)

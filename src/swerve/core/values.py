@@ -1,4 +1,4 @@
-"""What a sensor, a label or a model can say. Labels and outputs are the same types."""
+"""Typed values: sensor data, labels and model outputs. Labels and outputs share the same types."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-# Wheels turn two or three times at most; an angle beyond this is a broken model, not a bad answer (R20).
+# A steering wheel turns two or three times at most: a larger angle is a broken model, not a wrong answer (R20).
 LARGEST_ANGLE = 10_000.0
 LARGEST_NUMBER = 1e9
-NUMBERS = "biuf"  # numpy's kinds of them
-ROUNDING = 1e-3  # by which a score may miss the span from 0 to 1
+NUMBERS = "biuf"  # numpy's dtype kinds for numbers
+ROUNDING = 1e-3  # tolerance of a score below 0 or above 1
 
 
 class Value:
-    """Base of all values: compared and hashed by content, never by identity."""
+    """Base class of all values: compared and hashed by content, never by identity."""
 
     slot: ClassVar[str] = ""
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of everything the value holds."""
+        """The sha256 of the value's content."""
         hasher = hashlib.sha256(type(self).__name__.encode())
         for part in _parts(self):
             _feed(hasher, part)
         return hasher.hexdigest()
 
     def fault(self) -> str | None:
-        """Why no comparison with this value can be trusted, or None."""
+        """Why this value cannot be compared, or None."""
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -74,7 +74,7 @@ def _frozen(array: object, dtype: npt.DTypeLike, shape: tuple[int | None, ...], 
     """`array` as a read-only array of `dtype` and `shape` (None: any length)."""
     try:
         raw = np.asarray(array)
-        if raw.size and raw.dtype.kind not in NUMBERS:  # numpy would read texts, and drop the imaginary part of a number
+        if raw.size and raw.dtype.kind not in NUMBERS:  # numpy would parse strings and drop imaginary parts
             raise TypeError(f"{what}: expected numbers, got {raw.dtype.name}")
         given = raw.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
@@ -104,7 +104,7 @@ def _freeze(target: Value, /, **parts: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Image(Value):
-    """A camera frame: HxWx3 uint8, RGB. The array is not copied: hand over one that nobody writes to any more."""
+    """A camera frame: HxWx3 uint8, RGB. The array is not copied and must not be modified afterwards."""
 
     pixels: Array
     slot: ClassVar[str] = "image"
@@ -136,14 +136,14 @@ class PointCloud(Value):
 
 @dataclass(frozen=True, eq=False)
 class Boxes2D(Value):
-    """Boxes in pixels (left, top, right, bottom) with kinds and scores; `care` False: neither demanded nor forbidden."""
+    """Boxes in pixels (left, top, right, bottom) with kinds and scores; `care` is False for boxes to ignore."""
 
     xyxy: Array
     kinds: tuple[str, ...]
     scores: Array | None = None
     size: tuple[int, int] | None = None  # width and height of the image
     care: Array | None = None
-    hidden: Array | None = None  # the share of each that something else covers, where a label knows it
+    hidden: Array | None = None  # occluded share of each box, where the label has it
     slot: ClassVar[str] = "boxes2d"
 
     def __post_init__(self) -> None:
@@ -214,7 +214,7 @@ class Masks(Value):
 
 @dataclass(frozen=True, eq=False)
 class Region(Value):
-    """The drivable area: polygons on the ground plane, each Nx2 metres; holes run the other way round."""
+    """The drivable area: polygons on the ground plane, each Nx2 metres; holes wind in the opposite direction."""
 
     polygons: tuple[Array, ...]
     slot: ClassVar[str] = "region"
@@ -225,7 +225,7 @@ class Region(Value):
 
 @dataclass(frozen=True, eq=False)
 class Depth(Value):
-    """Metres along the viewing axis per pixel; infinity is the sky."""
+    """Depth along the viewing axis per pixel, in metres; infinity for the sky."""
 
     metres: Array
     slot: ClassVar[str] = "depth"
@@ -236,7 +236,7 @@ class Depth(Value):
 
 @dataclass(frozen=True, eq=False)
 class Calibration(Value):
-    """Named matrices that tie the sensors together; `camera`, or KITTI's `P2`, leads to pixels of an image of `size`."""
+    """Named calibration matrices; `camera`, or KITTI's `P2`, projects to pixels of an image of `size`."""
 
     matrices: Mapping[str, Array]
     size: tuple[int, int] | None = None  # width and height
@@ -250,7 +250,7 @@ class Calibration(Value):
 
 @dataclass(frozen=True, eq=False)
 class SceneRef(Value):
-    """The key of the scene a frame was rendered from, and its conditions: what re-rendering needs."""
+    """The key and conditions of the scene a frame was rendered from, which re-rendering needs."""
 
     scene: str
     conditions: Mapping[str, float | str] = field(default_factory=dict)
@@ -262,7 +262,9 @@ class SceneRef(Value):
 
 @dataclass(frozen=True, eq=False)
 class Steering(Value):
-    """Degrees of the steering wheel, left positive (D-1, D-30)."""
+    """The steering-wheel angle in degrees, left positive."""
+
+    # D-1, D-30
 
     degrees: float
     slot: ClassVar[str] = "steering"
@@ -276,7 +278,7 @@ class Steering(Value):
 
 @dataclass(frozen=True, eq=False)
 class Signal(Value):
-    """Another number a driving model says: brake, collision probability, speed."""
+    """Any other number a driving model outputs: brake, collision probability, speed."""
 
     name: str
     value: float

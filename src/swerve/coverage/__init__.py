@@ -1,1 +1,1 @@
-"""How much of a network a set of inputs has made use of: neuron coverage and its kin."""
+"""Neuron coverage criteria: how much of a network a set of inputs exercises."""

@@ -1,4 +1,4 @@
-"""Sets of small numbers, one bit each: what is covered, what an input would add, what a worker sends back."""
+"""Bit sets of covered regions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LARGEST = 1 << 33  # a gigabyte of bits: a million neurons in eight thousand sec
 
 @dataclass(frozen=True, eq=False)
 class Bits:
-    """A set of numbers below `size`; `|`, `&` and `-` as of any set, `len` its members."""
+    """A set of numbers below `size`, with `|`, `&`, `-` and `len` as for any set."""
 
     size: int
-    packed: Array  # the first number is the highest bit of the first byte; bits past the last number are 0
+    packed: Array  # 0 is the highest bit of the first byte; padding bits are 0
 
     @classmethod
     def none(cls, size: int) -> Bits:
@@ -40,11 +40,11 @@ class Bits:
 
     @classmethod
     def where(cls, flags: Array) -> Bits:
-        """The set of the places at which `flags` is true."""
+        """The set of indices at which `flags` is true."""
         return cls(flags.size, np.packbits(flags))
 
     def flags(self) -> Array:
-        """One truth value per number."""
+        """One boolean per number."""
         return np.unpackbits(self.packed, count=self.size).view(bool)
 
     def numbers(self) -> list[int]:
@@ -52,18 +52,18 @@ class Bits:
         return [int(number) for number in np.flatnonzero(self.flags())]
 
     def __or__(self, other: Bits) -> Bits:
-        return self._joined(other, np.bitwise_or)
+        return self._combine(other, np.bitwise_or)
 
     def __and__(self, other: Bits) -> Bits:
-        return self._joined(other, np.bitwise_and)
+        return self._combine(other, np.bitwise_and)
 
     def __sub__(self, other: Bits) -> Bits:
-        return self._joined(other, lambda mine, others: mine & ~others)
+        return self._combine(other, lambda mine, others: mine & ~others)
 
-    def _joined(self, other: Bits, how: Callable[[Array, Array], Array]) -> Bits:
+    def _combine(self, other: Bits, how: Callable[[Array, Array], Array]) -> Bits:
         if self.size != other.size:
             raise InputError(
-                f"coverage of {self.size} regions and of {other.size} do not merge: their networks or criteria differ"
+                f"coverage of {self.size} regions and of {other.size} cannot be merged: their networks or criteria differ"
             )
         return Bits(self.size, how(self.packed, other.packed))
 
@@ -80,7 +80,7 @@ class Bits:
         return hash((self.size, self.packed.tobytes()))
 
     def to_bytes(self) -> bytes:
-        """The set as compressed bytes; a few members take a few dozen, whatever the size."""
+        """The set as compressed bytes; a sparse set takes a few dozen, whatever its size."""
         return HEAD.pack(self.size) + zlib.compress(self.packed.tobytes(), 6)
 
     @classmethod
@@ -88,28 +88,22 @@ class Bits:
         """The set that `to_bytes` wrote; raises `InputError` for anything else."""
         size = HEAD.unpack_from(data)[0] if len(data) >= HEAD.size else LARGEST + 1
         if size > LARGEST:
-            raise InputError("these bytes are no coverage: they start with no size")
-        packed = np.frombuffer(_inflated(data[HEAD.size :], -(-size // 8)), np.uint8)
+            raise InputError("not a coverage set: the bytes do not start with a valid size")
+        packed = np.frombuffer(_inflate(data[HEAD.size :], -(-size // 8)), np.uint8)
         if size % 8 and packed[-1] & (0xFF >> size % 8):
-            raise InputError(f"these bytes are no coverage of {size} regions: one past the last is set")
+            raise InputError(f"not a coverage set of {size} regions: a bit past the last region is set")
         return cls(size, packed)
 
 
-def _inflated(data: bytes, length: int) -> bytes:
+def _inflate(data: bytes, length: int) -> bytes:
     stream = zlib.decompressobj()
     try:
-        # One byte more than it may be: what would inflate without end is not let to.
+        # One byte more than expected, so that a zip bomb is not inflated.
         content = stream.decompress(data, length + 1)
     except zlib.error as error:
-        raise InputError(f"these bytes are no coverage: {error}") from error
+        raise InputError(f"not a coverage set: {error}") from error
     if len(content) != length:
-        raise InputError(f"these bytes are no coverage: expected {length} bytes of regions, got {len(content)}")
-    if not stream.eof or stream.unused_data:  # zlib compares the checksum only where it comes to the end
-        raise InputError(f"these bytes are no coverage: they {'go on after' if stream.eof else 'break off before'} its end")
+        raise InputError(f"not a coverage set: expected {length} bytes of regions, got {len(content)}")
+    if not stream.eof or stream.unused_data:  # zlib checks the checksum only at the end of the stream
+        raise InputError(f"not a coverage set: {'there is data after its end' if stream.eof else 'the data is truncated'}")
     return content
-
-
-def jaccard_distance(one: Bits, other: Bits) -> float:
-    """1 - |A ∩ B| / |A ∪ B|, how little two sets share (DT-31); 0 for two empty ones."""
-    union = len(one | other)
-    return 1.0 - len(one & other) / union if union else 0.0

@@ -1,4 +1,4 @@
-"""Boundary coverage (TA-7): neurons driven beyond anything they said in the profiling run."""
+"""Boundary coverage: neurons driven outside their range in the profiling run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from swerve.coverage.profile import Ranges
 
 @dataclass(frozen=True)
 class NBC:
-    """Two regions per neuron: below the lowest value of the profiling run, and above the highest, by more than rounding."""
+    """Two regions per neuron: below the lowest or above the highest value of the profiling run, by more than rounding."""
+
+    # TA-7
 
     short: ClassVar[str] = "NBC"
     profiled: ClassVar[bool] = True
@@ -48,10 +50,10 @@ def _above(reading: LayerValues, high: Array) -> Array:
 
 
 def _beyond(reading: LayerValues, furthest: Array, bound: Array, side: float) -> Array:
-    """Which neurons some row puts beyond `bound` by more than the slack of that row."""
+    """Which neurons exceed `bound` in some row by more than the slack of that row."""
     slack = reading.slack()
     by = side * np.subtract(furthest, bound, dtype=np.float64)
-    # The furthest value decides, unless it lies between the slacks of the batch: then each row does.
+    # The furthest value decides, unless it lies between the smallest and largest slack: then check every row.
     beyond = by > slack.max()
     close = (by > slack.min()) & ~beyond
     by_row = side * np.subtract(reading.values[:, close], bound[close], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What a criterion is, and how far one has come: coverage as a value that grows by union alone."""
+"""Coverage criteria, and coverage as an immutable value that grows only by union."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from swerve.coverage.profile import Profile, Ranges
 
 
 class Criterion(Protocol):
-    """A number of regions per neuron, and a rule for when an input covers one."""
+    """Defines the regions of a neuron and when an input covers one."""
 
     short: ClassVar[str]  # its name in the literature
     profiled: ClassVar[bool]  # whether it needs the ranges of a profiling run
-    varying: ClassVar[bool]  # whether neurons that never varied in that run are left out
+    varying: ClassVar[bool]  # whether neurons that were constant in that run are excluded
 
     @property
     def regions(self) -> int:
-        """How many regions each neuron has."""
+        """The number of regions per neuron."""
 
     def mark(self, reading: LayerValues, ranges: Ranges, flags: Array) -> None:
-        """Set `flags` (neurons x regions) where a row of `reading` covers the region; `ranges` are of these neurons."""
+        """Set `flags` (neurons x regions) where a row of `reading` covers the region; `ranges` belong to these neurons."""
 
 
 class CoverageCount(NamedTuple):
-    """Covered regions out of all."""
+    """The number of covered regions and of all regions."""
 
     covered: int
     total: int
@@ -44,7 +44,7 @@ class CoverageCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Coverage:
-    """What of a criterion's regions is covered so far; every change gives a new value, so a snapshot costs nothing."""
+    """The regions of a criterion covered so far; immutable, so a snapshot costs nothing."""
 
     criterion: Criterion
     layout: Layout
@@ -53,36 +53,36 @@ class Coverage:
 
     @property
     def covered(self) -> int:
-        """How many regions are covered."""
+        """The number of covered regions."""
         return len(self.bits)
 
     @property
     def total(self) -> int:
-        """How many regions there are, those of excluded neurons left out."""
+        """The number of regions, without those of excluded neurons."""
         return self.count().total
 
     def count(self, under: str = "") -> CoverageCount:
-        """Covered and total regions, overall or of one sub-model (DT-3)."""
+        """Covered and total regions, overall or of one sub-model."""  # DT-3
         chosen = self.layout.members(under)
-        # Left-out neurons never have a bit, so only the total has to know of them.
+        # Excluded neurons never have a bit, so only the total has to exclude them.
         covered = self.bits.flags().reshape(-1, self.criterion.regions)[chosen].sum()
-        return CoverageCount(int(covered), int((chosen & ~self._left_out()).sum()) * self.criterion.regions)
+        return CoverageCount(int(covered), int((chosen & ~self._excluded_mask()).sum()) * self.criterion.regions)
 
     def excluded(self) -> list[tuple[str, int]]:
-        """Layer and number of every neuron that this criterion cannot count, as it never varied (D-26)."""
-        return [self.layout.place_of(int(neuron)) for neuron in np.flatnonzero(self._left_out())]
+        """Layer and index of every neuron that is not counted, as it was constant in the profiling run."""  # D-26
+        return [self.layout.place_of(int(neuron)) for neuron in np.flatnonzero(self._excluded_mask())]
 
-    def _left_out(self) -> Array:
+    def _excluded_mask(self) -> Array:
         if self.profile is None or not self.criterion.varying:
             return np.zeros(self.layout.neurons, bool)
         return self.profile.ranges.constant()
 
     def touched(self, traced: Traced) -> Bits:
-        """Every region that some input of the batch covers."""
+        """The regions covered by any input of the batch."""
         return self._touched(traced, None)
 
     def each(self, traced: Traced) -> list[Bits]:
-        """The regions that each input of the batch covers, by itself; none for one that is not finite."""
+        """The regions covered by each input on its own; none for an input with activations that are not finite."""
         return [self._touched(traced, index) for index in range(self.layout.inputs(traced))]
 
     def _touched(self, traced: Traced, only: int | None) -> Bits:
@@ -98,11 +98,11 @@ class Coverage:
         return self.touched(traced) - self.bits
 
     def deltas(self, traced: Traced) -> list[Bits]:
-        """The regions that each input would add if it came alone."""
+        """The regions that each input would add on its own."""
         return [touched - self.bits for touched in self.each(traced)]
 
     def record(self, traced: Traced) -> Coverage:
-        """This coverage and all that the batch covers."""
+        """This coverage extended by the batch."""
         return self | self.touched(traced)
 
     def __or__(self, other: Bits | Coverage) -> Coverage:
@@ -110,15 +110,15 @@ class Coverage:
             return replace(self, bits=self.bits | other)
         for what in ("criterion", "layout", "profile"):
             if getattr(self, what) != getattr(other, what):
-                raise InputError(f"coverage merges with coverage of the same {what}, and these differ in it")
+                raise InputError(f"coverage can only be merged with coverage of the same {what}")
         return self | other.bits
 
 
 def start(criterion: Criterion, layout: Layout, profile: Profile | None = None) -> Coverage:
-    """Nothing covered yet; a criterion that compares with what was seen before needs a profile of the same layout."""
+    """Empty coverage; a criterion that compares with a profiling run needs a profile of the same layout."""
     if criterion.profiled and profile is None:
-        raise InputError(f"{criterion.short} compares with a profiling run: give it measure(system, source, layout)")
+        raise InputError(f"{criterion.short} needs a profiling run: pass the profile of measure(system, source, layout)")
     if profile is not None and profile.layout != layout:
-        raise InputError(f"{criterion.short}: the profile is of other layers or counting; measure it with this layout")
+        raise InputError(f"{criterion.short}: the profile has other layers or another counting; measure it with this layout")
     bits = Bits.none(layout.neurons * criterion.regions)
     return Coverage(criterion, layout, profile if criterion.profiled else None, bits)

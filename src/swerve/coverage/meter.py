@@ -1,7 +1,7 @@
-"""Coverage of a campaign: what every input covers inside the system, measured in the pass that answers it.
+"""Coverage in a campaign: what each input covers inside the system, measured in the forward pass that answers it.
 
-A gain is the whole set that one input covers by itself, so it depends on nothing that ran before: workers need no snapshot,
-and a resumed run, or one on many machines, adds up to the same.
+A gain is the whole set that one input covers on its own. It does not depend on earlier inputs, so workers need no snapshot,
+and a resumed or distributed run gets the same result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from swerve.core.errors import InputError, did_you_mean
 from swerve.core.system import Answer, System
 from swerve.coverage.bits import Bits
 from swerve.coverage.criterion import Coverage, Criterion, start
-from swerve.coverage.layers import COUNTINGS, layout_of, white
+from swerve.coverage.layers import COUNTINGS, as_white_box, layout_of
 from swerve.coverage.neuron import NC
 from swerve.coverage.profile import measure
 
@@ -30,10 +30,10 @@ class Meter:
     """Measures one or several criteria over a system's layers.
 
     Args:
-        criteria: such as `nc`, `kmnc`; `swerve list criteria`.
-        under: the sub-model that counts, `cnn` for all layers that start with `cnn.`; empty for all.
+        criteria: such as `nc` and `kmnc`; see `swerve list criteria`.
+        under: the sub-model to count, `cnn` for all layers that start with `cnn.`; empty for all layers.
         counting: which layers have neurons: `default` or `deeptest-2018`.
-        profile: the cases whose span of activations KMNC, NBC and SNAC compare with.
+        profile: the cases of the profiling run that KMNC, NBC and SNAC compare with.
     """
 
     criteria: tuple[Criterion, ...] = (NC(),)
@@ -45,43 +45,43 @@ class Meter:
     def __post_init__(self) -> None:
         object.__setattr__(self, "criteria", tuple(self.criteria))
         if not self.criteria:
-            raise InputError("coverage needs one criterion or more")
+            raise InputError("criteria must be a list of one or more criteria")
         if self.counting not in COUNTINGS:
             raise InputError(f"counting '{self.counting}' is not known; {did_you_mean(self.counting, COUNTINGS)}")
         short = [criterion.short for criterion in self.criteria]
         if len(set(short)) < len(short):
-            raise InputError(f"two criteria are called {max(short, key=short.count)}; measure each once")
+            raise InputError(f"criterion {max(short, key=short.count)} is given twice; give each criterion once")
 
     def measured(self, system: System, cases: Sequence[Case]) -> tuple[Sequence[Answer], Sequence[Gain]]:
-        """Answers, and what each case covers, from one forward pass."""
-        begun = self._begun(system, cases[0])
-        traced = white(system).trace(cases, begun[0].layout.names)
-        each = [(coverage, coverage.each(traced)) for coverage in begun]
+        """The answers, and what each case covers, from one forward pass."""
+        empty = self._empty_coverage(system, cases[0])
+        traced = as_white_box(system).trace(cases, empty[0].layout.names)
+        each = [(coverage, coverage.each(traced)) for coverage in empty]
         return traced.answers, [
-            {coverage.criterion.short: _told(sets[place], coverage.total) for coverage, sets in each}
+            {coverage.criterion.short: encode_bits(sets[place], coverage.total) for coverage, sets in each}
             for place in range(len(cases))
         ]
 
     def layers(self, system: System, case: Case) -> dict[str, int]:
-        """The layers that count, with their neurons (D-5)."""
-        layout = self._begun(system, case)[0].layout
+        """The counted layers with their number of neurons."""  # D-5
+        layout = self._empty_coverage(system, case)[0].layout
         return {layer.name: layer.neurons for layer in layout.layers}
 
     def joined(self, gains: Iterable[Gain | None]) -> Gain:
-        """All that some inputs cover together."""
+        """The union of what some inputs cover."""
         union: dict[str, tuple[Bits, int]] = {}
         for gain in gains:
-            for name, told in (gain or {}).items():
-                bits = bits_of(told)
-                union[name] = (union[name][0] | bits if name in union else bits, told[OF])
-        return {name: _told(*both) for name, both in union.items()}
+            for name, row in (gain or {}).items():
+                bits = bits_of(row)
+                union[name] = (union[name][0] | bits if name in union else bits, row[OF])
+        return {name: encode_bits(*both) for name, both in union.items()}
 
     def counts(self, gain: Gain) -> dict[str, dict[str, int]]:
         """Covered and total regions by criterion."""
-        return {name: {"covered": len(bits_of(told)), "total": told[OF]} for name, told in gain.items()}
+        return {name: {"covered": len(bits_of(row)), "total": row[OF]} for name, row in gain.items()}
 
-    def _begun(self, system: System, case: Case) -> tuple[Coverage, ...]:
-        """Nothing covered, for each criterion; the layers are looked at, and the profile taken, once."""
+    def _empty_coverage(self, system: System, case: Case) -> tuple[Coverage, ...]:
+        """Empty coverage of each criterion; layout and profile are determined once per system."""
         if id(system) not in self._started:
             layout = layout_of(system, case, counting=COUNTINGS[self.counting], under=self.under)
             needs = any(criterion.profiled for criterion in self.criteria)
@@ -90,13 +90,14 @@ class Meter:
         return self._started[id(system)]
 
 
-def _told(bits: Bits, total: int) -> dict[str, Any]:
+def encode_bits(bits: Bits, total: int) -> dict[str, Any]:
+    """The regions of one criterion as part of a gain."""
     return {BITS: base64.b85encode(bits.to_bytes()).decode(), OF: total}
 
 
-def bits_of(told: Mapping[str, Any]) -> Bits:
-    """The regions of one criterion in a gain."""
+def bits_of(row: Mapping[str, Any]) -> Bits:
+    """The regions that `encode_bits` wrote."""
     try:
-        return Bits.from_bytes(base64.b85decode(told[BITS]))
+        return Bits.from_bytes(base64.b85decode(row[BITS]))
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise InputError(f"a gain of coverage does not read: {error}") from error
+        raise InputError(f"stored coverage cannot be read: {error}") from error

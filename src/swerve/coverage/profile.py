@@ -1,4 +1,4 @@
-"""The range of every neuron over a profiling run (TA-5), kept in a file that knows what it was measured on."""
+"""The range of every neuron over a profiling run, stored with the fingerprints of what was measured (TA-5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from swerve.core.case import Case, Source
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.system import System, Traced
 from swerve.core.values import Array
-from swerve.coverage.layers import CoverageWarning, Layout, white
+from swerve.coverage.layers import CoverageWarning, Layout, as_white_box
 from swerve.store.files import write_whole
 
 FORMAT = "swerve coverage profile 1"
@@ -26,26 +26,26 @@ FORMAT = "swerve coverage profile 1"
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The lowest and the highest value of each neuron."""
+    """The lowest and highest value of each neuron."""
 
     low: Array
     high: Array
 
     @classmethod
     def none(cls, neurons: int) -> Ranges:
-        """The ranges of neurons that have said nothing yet."""
+        """Empty ranges."""
         return cls(np.full(neurons, np.inf), np.full(neurons, -np.inf))
 
     def of(self, neurons: slice) -> Ranges:
-        """Those of some neurons."""
+        """The ranges of some neurons."""
         return Ranges(self.low[neurons], self.high[neurons])
 
     def constant(self) -> Array:
-        """Which neurons have said the same all the time."""
+        """Which neurons never varied."""
         return np.asarray(self.low == self.high)
 
     def widened(self, layout: Layout, traced: Traced) -> tuple[Ranges, int]:
-        """The ranges with a batch taken in, and how many of its inputs were sound."""
+        """The ranges extended by a batch, and how many of its inputs had only finite activations."""
         low, high, sound = self.low.copy(), self.high.copy(), 0
         for part in layout.read(traced):
             sound += part[0].inputs
@@ -61,7 +61,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Profile:
-    """Ranges, and the system, source and layers they were measured on."""
+    """Ranges, and the layers, system and source they were measured on."""
 
     layout: Layout
     ranges: Ranges
@@ -70,73 +70,74 @@ class Profile:
     source: str
 
     def save(self, path: Path) -> None:
-        """Write the profile, whole or not at all."""
-        told = {"format": FORMAT, "inputs": self.inputs, **_bound(self.system, self.source, self.layout)}
-        # One entry only: safetensors writes several in any order, and the same profile must be the same bytes.
-        write_whole(path, bytes_of({"low": self.ranges.low, "high": self.ranges.high}, {"swerve": json.dumps(told)}))
+        """Write the profile atomically."""
+        header = {"format": FORMAT, "inputs": self.inputs, **_fingerprints(self.system, self.source, self.layout)}
+        # One metadata entry, as safetensors writes several in any order, and equal profiles must have equal bytes.
+        write_whole(path, bytes_of({"low": self.ranges.low, "high": self.ranges.high}, {"swerve": json.dumps(header)}))
 
 
-def _bound(system: str, source: str, layout: Layout) -> dict[str, str]:
+def _fingerprints(system: str, source: str, layout: Layout) -> dict[str, str]:
     return {"system": system, "source": source, "layers": layout.fingerprint()}
 
 
 def measure(system: System, source: Source, layout: Layout, *, batch: int = 32) -> Profile:
-    """The ranges of every neuron over `source`, one pass in batches; cases that do not read are left out with a warning."""
-    box, ranges, inputs = white(system), Ranges.none(layout.neurons), 0
-    torn: list[UnreadableCase] = []
-    for cases in _batches(source, batch, torn):
+    """The range of every neuron over `source`; unreadable cases are excluded with a warning."""
+    box, ranges, inputs = as_white_box(system), Ranges.none(layout.neurons), 0
+    unreadable: list[UnreadableCase] = []
+    for cases in _batches(source, batch, unreadable):
         ranges, sound = ranges.widened(layout, box.trace(cases, layout.names))
         inputs += sound
-    left_out = f"{len(torn)} of {len(source.keys())} cases of {type(source).__name__} do not read"
+    excluded = f"{len(unreadable)} of {len(source.keys())} cases of {type(source).__name__} cannot be read"
     if not inputs:
-        raise InputError(f"no case of {type(source).__name__} gave finite activations to profile; {left_out}")
-    if torn:
-        warnings.warn(f"{left_out} and are not in the profile; the first: {torn[0]}", CoverageWarning, stacklevel=2)
+        raise InputError(f"no case of {type(source).__name__} has finite activations to profile; {excluded}")
+    if unreadable:
+        message = f"{excluded} and are not in the profile; the first: {unreadable[0]}"
+        warnings.warn(message, CoverageWarning, stacklevel=2)
     return Profile(layout, ranges, inputs, system.fingerprint(), source.fingerprint())
 
 
-def _batches(source: Source, size: int, torn: list[UnreadableCase]) -> Iterator[Sequence[Case]]:
-    held: list[Case] = []
+def _batches(source: Source, size: int, unreadable: list[UnreadableCase]) -> Iterator[Sequence[Case]]:
+    batch: list[Case] = []
     for key in source.keys():
         try:
-            held.append(source[key])
+            batch.append(source[key])
         except UnreadableCase as error:
-            torn.append(error)
+            unreadable.append(error)
             continue
-        if len(held) == size:
-            yield held
-            held = []
-    if held:
-        yield held
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def load(path: Path, *, system: System, source: Source, layout: Layout) -> Profile:
     """The profile in a file; raises `InputError` unless it was measured on this system, source and layout."""
-    told, tensors = _read(path)
-    now = _bound(system.fingerprint(), source.fingerprint(), layout)
+    header, tensors = _read(path)
+    now = _fingerprints(system.fingerprint(), source.fingerprint(), layout)
     stale = [
-        f"{what} sha {str(told.get(what))[:8]} then, {now[what][:8]} now" for what in now if told.get(what) != now[what]
+        f"{what} sha {str(header.get(what))[:8]} then, {now[what][:8]} now" for what in now if header.get(what) != now[what]
     ]
     if stale:
-        raise InputError(f"{path}: this profile was measured on something else: {'; '.join(stale)}; measure it again")
+        raise InputError(f"{path}: this profile is outdated ({'; '.join(stale)}); measure it again")
     ranges = Ranges(tensors["low"], tensors["high"])
     if not ranges.low.shape == ranges.high.shape == (layout.neurons,):
-        raise InputError(f"{path}: no coverage profile: it holds {ranges.low.size} neurons, expected {layout.neurons}")
+        raise InputError(f"{path}: not a coverage profile: expected {layout.neurons} neurons, got {ranges.low.size}")
     if not (np.isfinite([ranges.low, ranges.high]).all() and (ranges.low <= ranges.high).all()):
-        raise InputError(f"{path}: no coverage profile: a bound is not finite, or a low one above its high one")
-    inputs = told.get("inputs")
+        raise InputError(f"{path}: not a coverage profile: a bound is not finite, or low is above high")
+    inputs = header.get("inputs")
     if not isinstance(inputs, int) or inputs < 1:
-        raise InputError(f"{path}: no coverage profile: 'inputs' must say over how many it was measured, got {inputs!r}")
+        raise InputError(f"{path}: not a coverage profile: 'inputs' must be a whole number of at least 1, got {inputs!r}")
     return Profile(layout, ranges, inputs, now["system"], now["source"])
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            told = json.loads((file.metadata() or {}).get("swerve", "{}"))
+            header = json.loads((file.metadata() or {}).get("swerve", "{}"))
         tensors = tensors_in(path.read_bytes())
     except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise InputError(f"{path}: no coverage profile: {error}") from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT or set(tensors) != {"low", "high"}:
-        raise InputError(f"{path}: no coverage profile: expected a safetensors file of format '{FORMAT}'")
-    return told, tensors
+        raise InputError(f"{path}: not a coverage profile: {error}") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT or set(tensors) != {"low", "high"}:
+        raise InputError(f"{path}: not a coverage profile: expected a safetensors file of format '{FORMAT}'")
+    return header, tensors

@@ -1,4 +1,4 @@
-"""k-multisection coverage (TA-6): how finely the range of each neuron in the profiling run has been visited."""
+"""k-multisection coverage: how many parts of each neuron's range in the profiling run were reached."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from swerve.core.values import Array
 from swerve.coverage.layers import LayerValues
 from swerve.coverage.profile import Ranges
 
-CACHED = 1 << 16  # numbers handled at a time: a core's cache holds them with all that is worked out on the way
+CACHED = 1 << 16  # numbers processed at a time, so that all intermediate results fit a core's cache
 
 
 @dataclass(frozen=True)
 class KMNC:
-    """`sections` equal parts of each neuron's range, the last one closed; what lies outside is NBC's (D-26).
+    """`sections` equal parts of each neuron's range in the profiling run; values outside the range are left to NBC.
 
-    A value beyond an end by no more than rounding is in the section at that end.
+    The last section includes its upper end, and a value outside the range by no more than rounding is in the section next to
+    it.
     """
+
+    # TA-6, D-26
 
     sections: int = 1000
 
@@ -30,7 +33,7 @@ class KMNC:
 
     def __post_init__(self) -> None:
         if self.sections < 1:
-            raise InputError(f"KMNC: there must be 1 section or more, got {self.sections}")
+            raise InputError(f"KMNC: sections must be at least 1, got {self.sections}")
 
     @property
     def regions(self) -> int:
@@ -44,8 +47,8 @@ class KMNC:
         step = max(1, CACHED // len(flags))
         for start in range(0, len(reading.values), step):
             rows = slice(start, start + step)
-            with np.errstate(over="ignore"):  # what lies outside may be too large to be a number of sections
-                # Minus infinity for a constant neuron, whose `low` is infinite.
+            with np.errstate(over="ignore"):  # a value outside the range may overflow
+                # Minus infinity for a constant neuron, whose `low` is infinity.
                 over_low = np.subtract(reading.values[rows], low, dtype=np.float64)
                 over_high = np.subtract(reading.values[rows], ranges.high, dtype=np.float64)
                 inside = (over_low >= -slack[rows]) & (over_high <= slack[rows])
@@ -54,9 +57,9 @@ class KMNC:
             flags.reshape(-1)[section[inside]] = True
 
     def _section(self, place: Array, width: Array) -> Array:
-        """The section at a place above the lowest value; the first or the last one for what lies outside."""
-        # Times k first, in double precision: for single-precision activations of like size this is the true section, edges
-        # included.
+        """The section of a distance above the lowest value; the first or last one for values outside."""
+        # Multiply before dividing, in double precision: for single-precision activations of similar size this gives the
+        # exact section, also at the edges.
         place *= self.sections
         place /= width
         return np.clip(place, 0, self.sections - 0.5, out=place).astype(np.intp)

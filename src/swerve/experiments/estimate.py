@@ -13,10 +13,10 @@ from swerve.core.seeding import digest_of
 from swerve.core.space import Space
 from swerve.core.transformation import Transformation
 from swerve.core.values import Group, Image, Steering
-from swerve.run.engine import observe
-from swerve.run.executors.in_process import InProcess
-from swerve.run.executors.threads import settle_threads
-from swerve.run.ledger import MemoryLedger
+from swerve.execution.engine import observe
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.ledger import MemoryLedger
 from swerve.store.files import json_bytes, png_bytes
 from swerve.store.record_json import record_row
 from swerve.world.source import World

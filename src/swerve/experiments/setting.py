@@ -9,8 +9,8 @@ from pathlib import Path
 from swerve.analysis.tables import TABLES
 from swerve.config.toml import ANYWHERE, Loaded
 from swerve.core.campaign import Campaign
-from swerve.run.engine import NoProgress, Progress
-from swerve.run.launch import run_into
+from swerve.execution.engine import NoProgress, Progress
+from swerve.execution.launch import run_into
 from swerve.store.files import make_folder, write_csv
 from swerve.store.view import Run
 
@@ -33,7 +33,7 @@ class Setting:
     progress: Progress = field(default_factory=NoProgress, repr=False, compare=False)
     say: Callable[[str], None] = field(default=_quiet, repr=False, compare=False)
     base: Path = ANYWHERE  # folder that the paths of a given system and source are relative to
-    trusted: tuple[Path, ...] = ()
+    trusted: tuple[str | Path, ...] = ()
     force: bool = False  # run what `swerve check` refuses
 
     def run(self, name: str, campaign: Campaign, *, workers: int | None = None, force: bool = True) -> Run:

@@ -1,1 +1,1 @@
-"""Published methods, each a function that returns a Campaign."""
+"""Published methods: functions that return a Campaign."""

@@ -1,8 +1,10 @@
-"""LiDAR metamorphic testing (Zhou and Sun; CACM 62(3), 2019) as a campaign: points outside the region hide no obstacle.
+"""LiDAR metamorphic testing (Zhou and Sun; CACM 62(3), 2019): points outside the region must not hide an obstacle.
 
-MR1: let A be a sweep and A' the same with a small number of points added outside the region of interest. Every obstacle
-that the system sees in A it must see in A' (LM-2).
+MR1: let A be a sweep, and A' the same sweep with a few points added outside the region of interest. The system must detect
+every obstacle in A' that it detects in A.
 """
+
+# MR1: LM-2
 
 from __future__ import annotations
 
@@ -43,33 +45,34 @@ def lidar(
     seed: int = 0,
     inference_batch: int = 8,
 ) -> Campaign:
-    """MR1 on any system that answers sweeps with 3-D boxes, and any source whose cases have a cloud and a region.
+    """MR1 on any system that answers sweeps with 3-D boxes, and any source whose cases have a point cloud and a region.
 
     Args:
-        n: points added to a frame, one series for each number.
-        check: `subset`: every obstacle must still be there (LM-7); `count`: there must be no fewer, as the authors checked
-            (LM-6); `both`: one verdict on the two, which tells the facts of both.
-        near: metres from the region's border at most; by default anywhere outside.
-        area: where points may lie at all: the sweep's bounding `box`, or a `disc` of 120 m (D-18).
-        series: `paired`: all series on the same frames; `independent`: each on frames of its own, as printed (D-19).
-        frames: of each series, drawn at random; 0 for all there are, which independent series share out among them.
-        search: another search than the series, such as `fuzz`, on the rule of a single n: up to n points.
-        overlap, within: when two obstacles are one (D-17): bird's-eye IoU, or metres between pedestrians and cyclists.
+        n: points added to a frame; several numbers make one series each.
+        check: `subset` requires every obstacle to be detected again; `count` requires no fewer obstacles, as the authors
+            did; `both` combines the two in one verdict.
+        near: the maximum distance in metres from the region's border; by default anywhere outside.
+        area: the extent of all points: the sweep's bounding `box`, or a `disc` of 120 m.
+        series: `paired` uses the same frames for all series; `independent` uses different frames for each, as in the paper.
+        frames: frames per series, drawn at random; 0 for all frames, which independent series divide among them.
+        search: a search instead of the series, such as `fuzz`, which needs a single n and adds up to n points.
+        overlap, within: when two boxes are the same obstacle: bird's-eye IoU, or metres for pedestrians and cyclists.
     """
+    # check: LM-6, LM-7; area: D-18; series: D-19; overlap, within: D-17
     relation = _relation(check, overlap, within)
-    called = {number: ("" if search is None else "up to ") + rule_name(number, near) for number in _numbers(n)}
-    rules = tuple(Rule(name, _scattered(number, near, area), relation) for number, name in called.items())
+    names = {number: ("" if search is None else "up to ") + rule_name(number, near) for number in _numbers(n)}
+    rules = tuple(Rule(name, _scattered(number, near, area), relation) for number, name in names.items())
     if series not in (PAIRED, INDEPENDENT):
-        raise InputError(f"series '{series}' are not known; {did_you_mean(series, (PAIRED, INDEPENDENT))}")
+        raise InputError(f"series '{series}' is not known; {did_you_mean(series, (PAIRED, INDEPENDENT))}")
     if search is not None and series == INDEPENDENT:
-        raise InputError("a search chooses its own frames: leave out series = 'independent'")
+        raise InputError("series = 'independent' cannot be combined with a search, which chooses its own frames")
     paired = Subset(source, frames, seed) if frames and series == PAIRED else source
     how = search or (Sweep(per_case=1) if series == PAIRED else Series(frames))
     return Campaign(paired, system, rules, how, seed=seed, inference_batch=inference_batch, method=NAME)
 
 
 def rule_name(n: int, near: float | None = None) -> str:
-    """What the rule of a series is called: `10 points outside`, `10 points outside, within 5 m`."""
+    """The name of a series' rule: `10 points outside`, `10 points outside, within 5 m`."""
     return f"{n:,} point{'' if n == 1 else 's'} outside" + ("" if near is None else f", within {near:g} m")
 
 
@@ -85,7 +88,7 @@ def _numbers(n: int | Sequence[int]) -> Sequence[int]:
     numbers = [n] if isinstance(n, int) else list(n)
     whole = all(isinstance(number, int) and not isinstance(number, bool) and number > 0 for number in numbers)
     if not numbers or not whole or len(set(numbers)) < len(numbers):
-        raise InputError(f"n must be a number of points above 0, or several, each once, got {n!r}")
+        raise InputError(f"n must be a number of points above 0, or a list of different ones, got {n!r}")
     return numbers
 
 

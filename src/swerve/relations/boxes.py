@@ -1,8 +1,10 @@
-"""Comparisons of the boxes a detector says, with every error named as TigAug names it (TG-4, D-21).
+"""Comparisons of detected boxes, with TigAug's names for the kinds of error.
 
-A change that puts objects into the picture may say so by offering `placed()`, the boxes it put there (D-32); errors are
-then told apart by whether they hit a placed object or one that was left alone.
+A change that places objects in the image may define `placed()`, which returns their boxes; errors on placed objects are
+then distinguished from errors on unchanged ones.
 """
+
+# TG-4, D-21, D-32
 
 from __future__ import annotations
 
@@ -13,18 +15,21 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from swerve.core.arguments import check_number
 from swerve.core.case import Fact
 from swerve.core.relation import Algebra, Correct, Equivariant, Pair, Status, Verdict
 from swerve.core.transformation import Chain, Transformation
 from swerve.core.values import Array, Boxes2D, Value, find
-from swerve.relations.matching import Differences, Same, box_overlaps, counted, differences, match, same_kinds
+from swerve.relations.matching import Differences, Same, above_score, box_overlaps, differences, match, same_kinds
 
 REFERENCES = ("truth", "answer")
+SAME, ANY = KINDS = ("same", "any")  # whether boxes must be of the same kind to be one object
 
 
 class Flaw(StrEnum):
-    """What is wrong with a set of boxes, worst first: the kinds of TG-4, and a further box on an object already found."""
+    """Kinds of error in a set of boxes, worst first."""
 
+    # TG-4, and a further box on an object already found
     PLACED_MISSED = "placed object missed"
     PLACED_DRIFTED = "placed object with too different a box"
     KEPT_LOST = "unchanged object missed or mislabelled"
@@ -37,45 +42,46 @@ class Flaw(StrEnum):
 
 @runtime_checkable
 class Placing(Protocol):
-    """A change that puts objects into the picture: recoloured, moved, added or turned ones (D-32)."""
+    """A change that places objects in the image: recoloured, moved, added or turned ones."""
 
+    # D-32
     def placed(self) -> Boxes2D:
-        """The objects it puts there: where they are afterwards, with their new kinds."""
+        """The boxes of the placed objects in the changed image, with their new kinds."""
 
 
 def placed_by(change: Transformation) -> Boxes2D | None:
-    """The objects a change puts into the picture, those of a chain moved by its later steps; None if it does not say."""
+    """The objects that a change places; those of a chain are mapped by its later steps. None if it does not declare any."""
     if isinstance(change, Chain):
-        return _placed_in_turn(change)
+        return _placed_by_chain(change)
     return change.placed() if isinstance(change, Placing) else None
 
 
 @dataclass(frozen=True)
 class BoxesAlike:
-    """Every object is found once, in its state, and nothing else: IoU ≥ `overlap` and the same kind (D-21).
+    """Every object is detected exactly once with the right kind (IoU ≥ `overlap`), and nothing else is.
 
-    Held: the margin is minus the least IoU to spare. Violated: it is the number of errors. A box of the right kind with
-    an IoU from `near` to `overlap` has drifted; below, its object was missed. Boxes under `least_score` do not count.
-    Expected boxes with `care` False are neither demanded nor forbidden, whatever their kind.
+    Held: the margin is minus the smallest IoU above the limit. Violated: it is the number of errors. A box of the right kind
+    with an IoU from `near` to `overlap` has drifted; below, its object was missed. Boxes scored under `least_score` are
+    ignored. Expected boxes with `care` False are neither required nor errors, whatever their kind. With `kinds = "any"`
+    kinds are not compared, for labels and systems that name them differently.
     """
 
+    # D-21
     overlap: float = 0.5
     near: float = 0.1
     least_score: float = 0.0
+    kinds: str = SAME
     slot: ClassVar[str] = Boxes2D.slot
 
     def __post_init__(self) -> None:
-        self.same()  # its limits are checked there
-        if (
-            isinstance(self.least_score, bool)
-            or not isinstance(self.least_score, int | float)
-            or not 0 <= self.least_score <= 1
-        ):
-            raise ValueError(f"least_score must be a number from 0 to 1, got {self.least_score!r}")
+        if self.kinds not in KINDS:
+            raise ValueError(f"kinds must be '{SAME}' or '{ANY}', got {self.kinds!r}")
+        self.same()  # checks its limits
+        check_number("least_score", self.least_score, 0, 1)
 
     def same(self) -> Same:
-        """When two boxes are one object."""
-        return Same(self.overlap, self.near)
+        """When two boxes are the same object."""
+        return Same(self.overlap, self.near, any_kind=self.kinds == ANY)
 
     def compare(self, expected: Value, actual: Value) -> Verdict:
         if why := expected.fault() or actual.fault():
@@ -84,11 +90,13 @@ class BoxesAlike:
 
     def errors(self, expected: Value, actual: Value, placed: Boxes2D | None = None) -> BoxErrors:
         """What is wrong, box by box, for tables and sentences."""
-        wanted, said = self._counted(expected), self._counted(actual)
-        return BoxErrors(wanted, said, differences(wanted, said, self.same()), _placed_rows(wanted, placed, self.overlap))
+        expected, detected = self._check_boxes(expected), self._check_boxes(actual)
+        return BoxErrors(
+            expected, detected, differences(expected, detected, self.same()), _placed_rows(expected, placed, self.overlap)
+        )
 
-    def _counted(self, value: Value) -> Boxes2D:
-        boxes = counted(value, self.least_score) if isinstance(value, Boxes2D) else value
+    def _check_boxes(self, value: Value) -> Boxes2D:
+        boxes = above_score(value, self.least_score) if isinstance(value, Boxes2D) else value
         if not isinstance(boxes, Boxes2D):
             raise TypeError(f"boxes are compared with boxes, got {type(value).__name__}")
         return boxes
@@ -96,26 +104,27 @@ class BoxesAlike:
 
 @dataclass(frozen=True)
 class BoxErrors:
-    """The differences between the boxes `wanted` and `said`; `placed` are the rows that the change put there."""
+    """The differences between `expected` and `detected` boxes; `placed` are the rows that the change placed."""
 
-    wanted: Boxes2D
-    said: Boxes2D
+    expected: Boxes2D
+    detected: Boxes2D
     between: Differences
     placed: frozenset[int] = field(default=frozenset())
 
     def counts(self) -> dict[Flaw, int]:
-        """How many errors there are of each plain kind."""
-        told = self.between
+        """The number of errors of each plain kind."""
+        found = self.between
         return {
-            Flaw.MISSED: len(told.missed),
-            Flaw.WRONG_STATE: len(told.mislabelled),
-            Flaw.GHOST: len(told.ghosts),
-            Flaw.DRIFTED: len(told.drifted),
-            Flaw.DOUBLED: len(told.doubled),
+            Flaw.MISSED: len(found.missed),
+            Flaw.WRONG_STATE: len(found.mislabelled),
+            Flaw.GHOST: len(found.ghosts),
+            Flaw.DRIFTED: len(found.drifted),
+            Flaw.DOUBLED: len(found.doubled),
         }
 
     def flaw(self) -> Flaw | None:
-        """The worst error, or None; where objects were placed, one of TG-4's second list if any object was lost."""
+        """The worst error, or None; if objects were placed and any was lost, it tells placed from unchanged ones."""
+        # TG-4's second list
         plain = next((kind for kind, count in self.counts().items() if count), None)
         if not self.placed or not self.between.lost:
             return plain
@@ -128,57 +137,58 @@ class BoxErrors:
         return Flaw.KEPT_LOST if gone else plain
 
     def facts(self) -> Mapping[str, Fact]:
-        """The counts and the worst error, for a record."""
+        """The counts and the worst error, for the record."""
         counts = {str(kind).replace(" ", "_"): float(count) for kind, count in self.counts().items()}
-        told: dict[str, Fact] = {**counts, "objects": float(self.between.demanded), "flaw": str(self.flaw() or "")}
-        return told | ({"placed": float(len(self.placed))} if self.placed else {})
+        facts: dict[str, Fact] = {**counts, "objects": float(self.between.demanded), "flaw": str(self.flaw() or "")}
+        return facts | ({"placed": float(len(self.placed))} if self.placed else {})
 
     def verdict(self) -> Verdict:
-        """Held without an error; the sentence names the worst one and counts them all."""
+        """Held if there is no error; the reason names the worst error and counts all."""
         flaw, demanded = self.flaw(), self.between.demanded
         if flaw is None:
             room = self.between.spare
             return Verdict(
-                Status.HELD, -room, f"all {demanded} objects found, {room:.2f} IoU to spare at the least", facts=self.facts()
+                Status.HELD, -room, f"all {demanded} objects found, smallest IoU margin {room:.2f}", facts=self.facts()
             )
         counts = ", ".join(f"{count} {kind}" for kind, count in self.counts().items() if count)
-        why = f"{self._worst(flaw)} ({counts}; {demanded} expected, {len(self.said.kinds)} said)"
+        why = f"{self._describe_worst(flaw)} ({counts}; {demanded} expected, {len(self.detected.kinds)} detected)"
         return Verdict(Status.VIOLATED, self.between.lost + self.between.gained, why, facts=self.facts())
 
-    def _worst(self, flaw: Flaw) -> str:
-        """The largest box with the worst error, in words."""
+    def _describe_worst(self, flaw: Flaw) -> str:
+        """A description of the largest box with the worst error."""
         between, placed = self.between, self.placed
         if flaw in (Flaw.PLACED_MISSED, Flaw.PLACED_DRIFTED, Flaw.KEPT_LOST):
-            rows = set(placed) if flaw is not Flaw.KEPT_LOST else set(range(len(self.wanted.kinds))) - placed
+            rows = set(placed) if flaw is not Flaw.KEPT_LOST else set(range(len(self.expected.kinds))) - placed
             which = "the placed" if flaw is not Flaw.KEPT_LOST else "the unchanged"
-            return f"{which} {self._lost(rows)}"
+            return f"{which} {self._describe_lost(rows)}"
         if flaw in (Flaw.GHOST, Flaw.DOUBLED):
-            column = _largest(self.said, between.ghosts if flaw is Flaw.GHOST else between.doubled)
+            column = _largest(self.detected, between.ghosts if flaw is Flaw.GHOST else between.doubled)
             what = "is a ghost" if flaw is Flaw.GHOST else "is a further box on an object already found"
-            return f"{_told(self.said, column)} {what}"
-        return self._lost(set(range(len(self.wanted.kinds))))
+            return f"{_describe_box(self.detected, column)} {what}"
+        return self._describe_lost(set(range(len(self.expected.kinds))))
 
-    def _lost(self, rows: set[int]) -> str:
-        """The worst thing that befell one of `rows`."""
+    def _describe_lost(self, rows: set[int]) -> str:
+        """A description of the worst error on one of `rows`."""
         if missed := [row for row in self.between.missed if row in rows]:
-            return f"{_told(self.wanted, _largest(self.wanted, missed))} was missed"
+            return f"{_describe_box(self.expected, _largest(self.expected, missed))} was missed"
         pairs = dict(self.between.mislabelled)
         if wrong := [row for row in pairs if row in rows]:
-            row = _largest(self.wanted, wrong)
-            return f"{_told(self.wanted, row)} was taken for '{self.said.kinds[pairs[row]]}'"
+            row = _largest(self.expected, wrong)
+            return f"{_describe_box(self.expected, row)} was taken for '{self.detected.kinds[pairs[row]]}'"
         pairs = dict(self.between.drifted)
-        row = _largest(self.wanted, [row for row in pairs if row in rows])
-        return f"{_told(self.wanted, row)} drifted to {_place(self.said, pairs[row])}"
+        row = _largest(self.expected, [row for row in pairs if row in rows])
+        return f"{_describe_box(self.expected, row)} drifted to {_format_box(self.detected, pairs[row])}"
 
 
 @dataclass(frozen=True)
 class PlacedBoxes(Algebra):
-    """`compare`, for changes that place objects: tells a placed object that is lost from an unchanged one (TG-4, D-32).
+    """`compare` for changes that place objects: a lost placed object is another error than a lost unchanged one.
 
     The `reference` is the mapped "truth" or the system's own mapped "answer". A change that places nothing is judged by
     `compare` alone.
     """
 
+    # TG-4, D-32
     compare: BoxesAlike = field(default_factory=BoxesAlike)
     reference: str = "truth"
 
@@ -194,24 +204,26 @@ class PlacedBoxes(Algebra):
 
     def errors(self, pair: Pair) -> BoxErrors:
         """What is wrong, box by box, for tables and sentences."""
-        wanted = find(pair.followup.truth if self.reference == "truth" else pair.expected, Boxes2D.slot)
-        said = find(pair.after, Boxes2D.slot)
-        assert wanted is not None
-        assert said is not None
-        return self.compare.errors(wanted, said, placed_by(pair.change))
+        expected = find(pair.followup.truth if self.reference == "truth" else pair.expected, Boxes2D.slot)
+        detected = find(pair.after, Boxes2D.slot)
+        assert expected is not None
+        assert detected is not None
+        return self.compare.errors(expected, detected, placed_by(pair.change))
 
 
-def same_boxes(overlap: float = 0.5, least_score: float = 0.0) -> Equivariant:
-    """The boxes are what the change makes of the system's own boxes on the source (TG-2, self-consistency)."""
-    return Equivariant(BoxesAlike(overlap, min(0.1, overlap), least_score))
+def same_boxes(overlap: float = 0.5, least_score: float = 0.0, kinds: str = SAME) -> Equivariant:
+    """The boxes equal the system's own boxes on the source, mapped by the change."""
+    # TG-2: self-consistency
+    return Equivariant(BoxesAlike(overlap, min(0.1, overlap), least_score, kinds))
 
 
-def right_boxes(overlap: float = 0.5, least_score: float = 0.0) -> Correct:
-    """The boxes are what the change makes of the labels (D-21, the default reference)."""
-    return Correct(BoxesAlike(overlap, min(0.1, overlap), least_score))
+def right_boxes(overlap: float = 0.5, least_score: float = 0.0, kinds: str = SAME) -> Correct:
+    """The boxes equal the labels, mapped by the change."""
+    # D-21: the default reference
+    return Correct(BoxesAlike(overlap, min(0.1, overlap), least_score, kinds))
 
 
-def _placed_in_turn(chain: Chain) -> Boxes2D | None:
+def _placed_by_chain(chain: Chain) -> Boxes2D | None:
     placed: list[Boxes2D] = []
     for step in chain.steps:
         placed = [step.map(boxes) for boxes in placed]
@@ -223,12 +235,12 @@ def _placed_in_turn(chain: Chain) -> Boxes2D | None:
     return Boxes2D(np.concatenate([boxes.xyxy for boxes in placed]), kinds, size=placed[0].size)
 
 
-def _placed_rows(wanted: Boxes2D, placed: Boxes2D | None, overlap: float) -> frozenset[int]:
-    """The rows of `wanted` that the change put there."""
+def _placed_rows(expected: Boxes2D, placed: Boxes2D | None, overlap: float) -> frozenset[int]:
+    """The rows of `expected` that the change placed."""
     if placed is None:
         return frozenset()
-    affinity = box_overlaps(wanted, placed)
-    pairs = match(affinity, (affinity >= overlap) & same_kinds(wanted, placed)).pairs
+    affinity = box_overlaps(expected, placed)
+    pairs = match(affinity, (affinity >= overlap) & same_kinds(expected, placed)).pairs
     return frozenset(row for row, _ in pairs)
 
 
@@ -237,9 +249,9 @@ def _largest(boxes: Boxes2D, places: Array | list[int] | tuple[int, ...]) -> int
     return max((int(place) for place in places), key=lambda place: float(sizes[place]))
 
 
-def _told(boxes: Boxes2D, place: int) -> str:
-    return f"'{boxes.kinds[place]}' at {_place(boxes, place)}"
+def _describe_box(boxes: Boxes2D, place: int) -> str:
+    return f"'{boxes.kinds[place]}' at {_format_box(boxes, place)}"
 
 
-def _place(boxes: Boxes2D, place: int) -> str:
+def _format_box(boxes: Boxes2D, place: int) -> str:
     return "(" + ", ".join(f"{edge:.0f}" for edge in boxes.xyxy[place]) + ")"

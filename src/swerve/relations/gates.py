@@ -1,4 +1,4 @@
-"""Gates: follow-ups that are refused because nobody could say where the road goes."""
+"""Gates refuse follow-ups in which the road cannot be recognised."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import ClassVar
 import cv2
 import numpy as np
 
+from swerve.core.arguments import check_number
 from swerve.core.case import Case
 from swerve.core.values import Image
 from swerve.transformations.photometric import images_of
@@ -15,18 +16,17 @@ from swerve.transformations.photometric import images_of
 
 @dataclass(frozen=True)
 class MaxFill:
-    """Refuses a follow-up of which more than `share` is border fill rather than image (D-10)."""
+    """Refuses a follow-up of which more than `share` is border fill rather than image."""
 
+    # D-10
     share: float = 0.5
-    first_frame: ClassVar[bool] = True  # of a window, it goes by that alone
+    first_frame: ClassVar[bool] = True  # only the first frame of a window is checked
 
     def __post_init__(self) -> None:
-        wrong_type = isinstance(self.share, bool) or not isinstance(self.share, int | float)
-        if wrong_type or not 0 <= self.share <= 1:
-            raise ValueError(f"share must be a number from 0 to 1, got {self.share!r}")
+        check_number("share", self.share, 0, 1)
 
     def admit(self, source: Case, followup: Case) -> str | None:
-        """A reason to refuse `followup`, or None; one that recorded no fill has none."""
+        """A reason to refuse `followup`, or None; without a recorded fill it has none."""
         del source
         fill = float(followup.facts.get("fill", 0.0))
         return f"{fill:.1%} of the image is border fill, more than {self.share:.1%}" if fill > self.share else None
@@ -34,27 +34,26 @@ class MaxFill:
 
 @dataclass(frozen=True)
 class Legible:
-    """Refuses a follow-up that is mostly border, shows next to nothing of the picture, or is all but one colour.
+    """Refuses a follow-up that is mostly border, shows very little of the image, or has almost no detail left.
 
-    Changes pile up along a chain: two zooms by 6 leave a thousandth of a picture, two contrasts by 3 a white one.
+    Changes accumulate along a chain: two zooms by 6 leave a thousandth of the image, two contrasts by 3 a white one.
 
     Args:
-        fill: the largest share of the follow-up that may be border (D-10).
-        view: the least share of the picture that must still be seen; a zoom by 6, the largest of Table 4, leaves 0.028.
-        detail: the least information of a grey level (Shannon's entropy), as a share of that in the picture: a border does
-            not make up for a lack of it, as it would with the spread of levels, and a blur takes little of it away.
+        fill: the largest share of the follow-up that may be border.
+        view: the smallest share of the image that must stay visible; a zoom by 6, the largest of Table 4, leaves 0.028.
+        detail: the smallest entropy of the grey levels, as a share of the source's. Unlike the spread of levels, it is not
+            raised by a border, and a blur hardly lowers it.
     """
 
+    # D-10
     fill: float = 0.5
     view: float = 0.025
     detail: float = 0.25
-    first_frame: ClassVar[bool] = True  # of a window, it goes by that alone
+    first_frame: ClassVar[bool] = True  # only the first frame of a window is checked
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            share = getattr(self, item.name)
-            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-                raise ValueError(f"{item.name} must be a number from 0 to 1, got {share!r}")
+            check_number(item.name, getattr(self, item.name), 0, 1)
 
     def admit(self, source: Case, followup: Case) -> str | None:
         """A reason to refuse `followup`, or None."""
@@ -62,15 +61,15 @@ class Legible:
             return why
         view = float(followup.facts.get("view", 1.0))
         if view < self.view:
-            return f"{view:.2%} of the picture is still seen, less than {self.view:.2%}"
+            return f"{view:.2%} of the image is still visible, less than {self.view:.2%}"
         before, after = (next(images_of(case), None) for case in (source, followup))
-        if before is None or after is None or (bits := _bits(after)) >= self.detail * (usual := _bits(before)):
+        if before is None or after is None or (bits := _entropy(after)) >= self.detail * (usual := _entropy(before)):
             return None
-        return f"grey levels tell {bits:.2f} bits a pixel, less than {self.detail:.0%} of the {usual:.2f} of the picture"
+        return f"the grey levels have an entropy of {bits:.2f} bits, less than {self.detail:.0%} of the source's {usual:.2f}"
 
 
-def _bits(image: Image) -> float:
-    """The entropy of grey levels, rounded as sums of logarithms are not the same everywhere to the last digit."""
+def _entropy(image: Image) -> float:
+    """The entropy of the grey levels, rounded because sums of logarithms differ between machines in the last digit."""
     if not image.pixels.size:
         return 0.0
     counts = np.bincount(cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY).ravel(), minlength=256)

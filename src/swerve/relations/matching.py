@@ -1,28 +1,28 @@
-"""Which box of one set is which of another: overlaps, the assignment that pairs the most of them, and what differs.
+"""Matching two sets of boxes: overlaps, an optimal one-to-one assignment, and the differences.
 
-Rows are what is expected, columns what is seen. An expected box with `care` False is neither demanded nor forbidden: it
-may take a box that is seen, and it is never missed.
+Rows are expected boxes, columns detected boxes. An expected box with `care` False is neither required nor an error: it may
+be matched, and it is never missed.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from swerve.core.arguments import check_number
 from swerve.core.values import Array, Boxes2D, Boxes3D
 
 Boxes = Boxes2D | Boxes3D
 Pairs = tuple[tuple[int, int], ...]
-SLACK = 1e-9  # metres that a corner may lie outside by rounding alone
+SLACK = 1e-9  # metres: rounding error of a corner's position
 
 
 def overlaps(first: Array, second: Array) -> Array:
     """IoU of each upright box (left, top, right, bottom) of `first` with each of `second`.
 
-    Boxes without area overlap nothing, except that a box is always itself: equal boxes have an IoU of 1.
+    Boxes without area overlap nothing, but equal boxes always have an IoU of 1.
     """
     shared = _shared(first, second)
     union = _areas(first)[:, None] + _areas(second) - shared
@@ -30,7 +30,7 @@ def overlaps(first: Array, second: Array) -> Array:
 
 
 def ground_overlaps(first: Array, second: Array) -> Array:
-    """Bird's-eye IoU of each turned box (x, y, z, length, width, height, yaw) of `first` with each of `second`."""
+    """Bird's-eye IoU of each rotated box (x, y, z, length, width, height, yaw) of `first` with each of `second`."""
     shared = _ground_shared(first, second)
     union = _footprints(first)[:, None] + _footprints(second) - shared
     return np.where(_equal(first, second), 1.0, np.clip(_ratio(shared, union), 0, 1))
@@ -43,7 +43,7 @@ def box_overlaps(first: Boxes, second: Boxes) -> Array:
 
 
 def box_distances(first: Boxes, second: Boxes) -> Array:
-    """How far apart the centres are: pixels in the image, metres on the ground."""
+    """The distance between centres: pixels in the image, metres on the ground."""
     return _distances(_centres(first), _centres(second))
 
 
@@ -58,14 +58,14 @@ def box_shares(first: Boxes, second: Boxes) -> Array:
 
 
 def same_kinds(first: Boxes, second: Boxes) -> Array:
-    """Which pairs are of one kind."""
+    """Which pairs have the same kind."""
     ours, theirs = np.array(first.kinds, dtype=object), np.array(second.kinds, dtype=object)
     return np.asarray(ours[:, None] == theirs[None], dtype=bool)
 
 
 @dataclass(frozen=True)
 class Matching:
-    """One-to-one `pairs` (row, column) in order of rows, the demanded rows left over, and the columns left over."""
+    """One-to-one `pairs` (row, column) in order of rows, the unmatched required rows, and the unmatched columns."""
 
     pairs: Pairs
     missed: tuple[int, ...]
@@ -73,14 +73,14 @@ class Matching:
 
 
 def match(affinity: Array, allowed: Array, care: Array | None = None) -> Matching:
-    """Pair rows with columns: as many demanded rows as can be, then as many rows, then the greatest total `affinity`.
+    """Pair rows with columns: first as many required rows as possible, then as many rows, then the greatest `affinity`.
 
-    `affinity` runs from 0 to 1; a pair that is not `allowed` is never made; rows whose `care` is False are not demanded.
+    `affinity` is from 0 to 1; only `allowed` pairs are made; rows whose `care` is False are not required.
     """
-    from scipy.optimize import linear_sum_assignment  # half a second to import
+    from scipy.optimize import linear_sum_assignment  # takes 0.5 s to import
 
     demanded = np.ones(len(affinity), dtype=bool) if care is None else np.asarray(care, dtype=bool)
-    step = min(affinity.shape) + 1  # more than all affinities together: each tier outweighs the ones below
+    step = min(affinity.shape) + 1  # more than the sum of all affinities: each tier outweighs the ones below
     weights = np.where(allowed, affinity + step * (1 + step * demanded[:, None]), 0.0)
     rows, columns = linear_sum_assignment(weights, maximize=True)
     pairs = tuple((int(row), int(column)) for row, column in zip(rows, columns, strict=True) if allowed[row, column])
@@ -93,7 +93,7 @@ def match(affinity: Array, allowed: Array, care: Array | None = None) -> Matchin
 
 
 class Likeness(NamedTuple):
-    """Per pair of boxes: how alike they are from 0 to 1, whether they are the same, and whether one may have drifted."""
+    """Per pair of boxes: their affinity from 0 to 1, whether they are the same object, and whether one may have drifted."""
 
     affinity: Array
     same: Array
@@ -103,37 +103,38 @@ class Likeness(NamedTuple):
 
 @dataclass(frozen=True)
 class Same:
-    """When two boxes are one object: IoU ≥ `overlap` (D-21), or, for `small` kinds, centres ≤ `within` apart (D-17).
+    """When two boxes are the same object: IoU ≥ `overlap`, or, for `small` kinds, centres at most `within` apart.
 
-    On the limit they are the same. A box of the same kind that misses the limit is still the same object, drifted, from
-    an IoU of `near` on, or, for `small` kinds, less than twice `within` away.
+    A box of the same kind that misses this limit has drifted if its IoU is at least `near` or, for `small` kinds, if it is
+    less than twice `within` away.
     """
 
+    # D-21, D-17
     overlap: float = 0.5
     near: float = 0.1
     within: float = 1.0
     small: tuple[str, ...] = ()
+    any_kind: bool = False  # boxes of different kinds may be one object
 
     def __post_init__(self) -> None:
-        check_share("overlap", self.overlap)
-        check_share("near", self.near)
+        check_number("overlap", self.overlap, 0, 1, above=True)
+        check_number("near", self.near, 0, 1, above=True)
         if self.near > self.overlap:
             raise ValueError(f"near must be at most overlap ({self.overlap:g}), got {self.near:g}")
-        if not _is_number(self.within) or self.within <= 0:
-            raise ValueError(f"within must be a number above 0, got {self.within!r}")
+        check_number("within", self.within, 0, above=True)
         if not isinstance(self.small, tuple | list):
             raise TypeError(f"small must be a list of kinds, got {self.small!r}")
         object.__setattr__(self, "small", tuple(str(kind) for kind in self.small))
 
     def likeness(self, expected: Boxes, seen: Boxes) -> Likeness:
-        """What this makes of every pair; the expected box's kind decides how it is measured."""
+        """The likeness of every pair; the kind of the expected box decides how it is measured."""
         affinity = box_overlaps(expected, seen)
         limit = np.full((len(expected.kinds), 1), self.overlap)
         near = affinity >= self.near
         by_centre = {kind.casefold() for kind in self.small}  # KITTI writes 'Pedestrian', others 'pedestrian'
         small = np.array([kind.casefold() in by_centre for kind in expected.kinds], dtype=bool)
         if small.any():
-            # Half at the limit, exactly, and 0 at twice the limit.
+            # Exactly 0.5 at the limit, and 0 at twice the limit.
             close = np.clip(1 - box_distances(expected, seen) / (2 * self.within), 0, 1)
             affinity, near = np.where(small[:, None], close, affinity), np.where(small[:, None], close > 0, near)
             limit[small] = 0.5
@@ -142,54 +143,54 @@ class Same:
 
 @dataclass(frozen=True)
 class Differences:
-    """How what is seen departs from what is expected: pairs (row, column), rows or columns, each object told once."""
+    """Pairs (row, column), rows or columns by kind of difference; each object is listed once."""
 
     found: Pairs = ()
     mislabelled: Pairs = ()  # in place, but of another kind
     drifted: Pairs = ()  # of its kind, but with too different a box
     missed: tuple[int, ...] = ()
-    ghosts: tuple[int, ...] = ()  # seen where nothing of the sort is expected
+    ghosts: tuple[int, ...] = ()  # detected where no such object is expected
     doubled: tuple[int, ...] = ()  # a further box on an object that was found or mislabelled
     demanded: int = 0
-    spare: float = 1.0  # affinity beyond the limit, of the pair that is nearest to being lost
+    spare: float = 1.0  # affinity above the limit, of the pair nearest to being lost
 
     @property
     def lost(self) -> int:
-        """How many demanded objects were not found as they should have been."""
+        """The number of required objects that were not found correctly."""
         return len(self.missed) + len(self.mislabelled) + len(self.drifted)
 
     @property
     def gained(self) -> int:
-        """How many boxes were seen that stand for nothing demanded."""
+        """The number of detected boxes without a required object."""
         return len(self.ghosts) + len(self.doubled)
 
 
 def differences(expected: Boxes, seen: Boxes, same: Same) -> Differences:
-    """Found first, then wrong kinds, then what nobody minds, then drift; what is left was missed, doubled or a ghost."""
-    likeness, kinds = same.likeness(expected, seen), same_kinds(expected, seen)
+    """Match found objects first, then wrong kinds, ignored places and drift; the rest is missed, doubled or a ghost."""
+    likeness, kinds = same.likeness(expected, seen), same_kinds(expected, seen) | same.any_kind
     care = np.asarray(expected.care)
-    free = _Free(np.ones(len(care), dtype=bool), np.ones(len(seen.kinds), dtype=bool))
-    found = free.take(likeness.affinity, likeness.same & kinds, care)
-    mislabelled = free.take(likeness.affinity, likeness.same & ~kinds, care)
-    free.columns &= ~_tolerated(expected, seen, same.overlap)
-    drifted = free.take(likeness.affinity, likeness.near & kinds & care[:, None], care)
-    free.columns &= np.asarray(seen.care)
+    unmatched = _Unmatched(np.ones(len(care), dtype=bool), np.ones(len(seen.kinds), dtype=bool))
+    found = unmatched.take(likeness.affinity, likeness.same & kinds, care)
+    mislabelled = unmatched.take(likeness.affinity, likeness.same & ~kinds, care)
+    unmatched.columns &= ~_on_ignored(expected, seen, same.overlap)
+    drifted = unmatched.take(likeness.affinity, likeness.near & kinds & care[:, None], care)
+    unmatched.columns &= np.asarray(seen.care)
     met = np.array([row for row, _ in (*found, *mislabelled) if care[row]], dtype=int)
-    doubled = free.columns & likeness.same[met].any(axis=0)
+    doubled = unmatched.columns & likeness.same[met].any(axis=0)
     found, mislabelled = _demanded(found, care), _demanded(mislabelled, care)
     return Differences(
         found,
         mislabelled,
         drifted,
-        missed=_places(free.rows & care),
-        ghosts=_places(free.columns & ~doubled),
-        doubled=_places(doubled),
+        missed=_indices(unmatched.rows & care),
+        ghosts=_indices(unmatched.columns & ~doubled),
+        doubled=_indices(doubled),
         demanded=int(care.sum()),
         spare=min((float(likeness.spare[pair]) for pair in found), default=1 - same.overlap),
     )
 
 
-def counted(boxes: Boxes, least_score: float) -> Boxes:
+def above_score(boxes: Boxes, least_score: float) -> Boxes:
     """The boxes whose score is at least `least_score`."""
     kept = np.asarray(boxes.scores) >= least_score
     if kept.all():
@@ -202,15 +203,9 @@ def counted(boxes: Boxes, least_score: float) -> Boxes:
     return Boxes3D(boxes.xyzlwhy[kept], kinds, scores, care)
 
 
-def check_share(name: str, value: object) -> None:
-    """ValueError unless `value` is a number above 0 and at most 1."""
-    if not _is_number(value) or not 0 < value <= 1:  # type: ignore[operator]
-        raise ValueError(f"{name} must be a number above 0 and at most 1, got {value!r}")
-
-
 @dataclass
-class _Free:
-    """The rows and columns that no pair holds yet."""
+class _Unmatched:
+    """The rows and columns that are not yet in a pair."""
 
     rows: Array
     columns: Array
@@ -222,8 +217,8 @@ class _Free:
         return pairs
 
 
-def _tolerated(expected: Boxes, seen: Boxes, least: float) -> Array:
-    """Which boxes of `seen` lie in a place that nobody minds; unlike an object, such a place may hold several."""
+def _on_ignored(expected: Boxes, seen: Boxes, least: float) -> Array:
+    """Which detected boxes lie on an expected box with `care` False; one such box may cover several."""
     if np.all(expected.care):
         return np.zeros(len(seen.kinds), dtype=bool)
     inside = box_shares(expected, seen) >= least
@@ -234,12 +229,8 @@ def _demanded(pairs: Pairs, care: Array) -> Pairs:
     return tuple(pair for pair in pairs if care[pair[0]])
 
 
-def _places(mask: Array) -> tuple[int, ...]:
+def _indices(mask: Array) -> tuple[int, ...]:
     return tuple(int(place) for place in np.flatnonzero(mask))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _numbers(boxes: Boxes) -> Array:
@@ -280,7 +271,7 @@ def _footprints(boxes: Array) -> Array:
 
 
 def _ground_shared(first: Array, second: Array) -> Array:
-    """The area that turned rectangles share; only those whose circles touch are looked at."""
+    """The common area of rotated rectangles; only pairs whose circumscribed circles touch are computed."""
     reach = np.hypot(first[:, 3], first[:, 4])[:, None] + np.hypot(second[:, 3], second[:, 4])
     rows, columns = np.nonzero(_distances(first[:, :2], second[:, :2]) < reach / 2)
     shared = np.zeros((len(first), len(second)))
@@ -289,8 +280,8 @@ def _ground_shared(first: Array, second: Array) -> Array:
 
 
 def _common_area(first: Array, second: Array) -> Array:
-    """Row by row: the corners of the common polygon are those of either inside the other, and where edges cross."""
-    origin = first[:, :2]  # near 0 for precision, however far away the boxes are
+    """Row by row: the common polygon's corners are the corners of either inside the other, and the crossings of edges."""
+    origin = first[:, :2]  # near 0, for precision
     ours, theirs = _corners(first, origin), _corners(second, origin)
     crossings, cross = _crossings(ours, theirs)
     corners = np.concatenate([ours, theirs, crossings], axis=1)
@@ -326,11 +317,11 @@ def _inside(points: Array, polygon: Array) -> Array:
 
 
 def _crossings(first: Array, second: Array) -> tuple[Array, Array]:
-    """The 16 places where edges meet, and which of them there are."""
+    """The 16 possible crossings of edges, and which of them exist."""
     ours, theirs = _edges(first)[:, :, None], _edges(second)[:, None]
     gap = second[:, None] - first[:, :, None]
     turn = _cross(ours, theirs)
-    # Of edges along one line rounding makes crossings anywhere; their ends are corners already.
+    # Collinear edges would cross anywhere by rounding; their ends are already corners.
     meets = np.abs(turn) > SLACK * np.linalg.norm(ours, axis=-1) * np.linalg.norm(theirs, axis=-1)
     safe = np.where(meets, turn, 1.0)
     along, across = _cross(gap, theirs) / safe, _cross(gap, ours) / safe

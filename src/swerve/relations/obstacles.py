@@ -1,7 +1,9 @@
-"""What became of a set of obstacles: kept, lost, of another type, moved or gained, in all and per type (LM-6..LM-8, D-17).
+"""How a set of obstacles changed: kept, lost, type changed, moved or gained, in total and per type.
 
-Pure functions over two sets of boxes, so that relations judge one pair with them and tables count thousands of records.
+Pure functions over two sets of boxes, used by relations for one pair and by tables for thousands of records.
 """
+
+# LM-6..LM-8, D-17
 
 from __future__ import annotations
 
@@ -19,35 +21,35 @@ from swerve.relations.matching import Boxes, Differences, Pairs, Same, box_share
 
 SMALL = ("pedestrian", "cyclist")
 OBSTACLES = Same(overlap=0.5, near=0.1, within=1.0, small=SMALL)  # D-17
-COVERED = 0.1  # the share of a lost box that another may cover before something is said to stand there still
-PIECE = 0.5  # the share of a box that lies within a lost one, from which on it is a piece of it
-BESIDE = 0.5  # metres from the footprint of somebody within which a box's middle must lie to stand for them
+COVERED = 0.1  # share of a lost box; if another box covers more, the place is not empty
+PIECE = 0.5  # share of a box inside a lost one from which it counts as a part of it
+BESIDE = 0.5  # metres around a label's footprint in which a box's centre counts as on it
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Changes:
-    """How one set of boxes became another: rows are numbers of boxes before, columns of boxes after.
+    """How one set of boxes became another: rows are indices of boxes before, columns of boxes after.
 
-    Every box before that one cares about is `kept`, `type_changed`, `moved` or `lost`, and is told once.
+    Every required box before is in exactly one of `kept`, `type_changed`, `moved` and `lost`.
     """
 
     kept: Pairs
     type_changed: Pairs  # in place or near, but of another kind
     moved: Pairs  # of its kind and near, but with too different a box
     lost: tuple[int, ...]
-    gained: tuple[int, ...]  # columns that stand for nothing before
-    vanished: tuple[int, ...]  # those of the lost in whose place nothing stands, not even a box merged with a neighbour's
+    gained: tuple[int, ...]  # columns without a box before
+    vanished: tuple[int, ...]  # lost boxes whose place is empty: not even merged into a neighbour
     kinds: tuple[tuple[str, ...], tuple[str, ...]]  # before and after
-    spare: float  # likeness beyond the limit, of the kept box that is nearest to being lost
+    spare: float  # affinity above the limit, of the kept box nearest to being lost
 
     @property
     def missing(self) -> int:
-        """How many boxes before have no box after that is the same: what a subset forbids."""
+        """The number of boxes before without the same box after: what a subset relation forbids."""
         return len(self.lost) + len(self.type_changed) + len(self.moved)
 
     def rows(self) -> dict[str, tuple[int, ...]]:
-        """Which boxes before have no box after that is the same, by what became of them."""
+        """The boxes before without the same box after, by what happened to them."""
         return {
             "lost": self.lost,
             "type_changed": tuple(row for row, _ in self.type_changed),
@@ -55,26 +57,23 @@ class Changes:
         }
 
     def counts(self) -> dict[str, float]:
-        """How many of each, as facts: `lost`, and where there are any, per type `lost.car`.
-
-        Of a changed type it is the type before that counts.
-        """
+        """The number of each as facts: `lost`, and per type `lost.car`; for a changed type, the type before."""
         before, after = self.kinds
-        told = {
+        by_name = {
             "lost": [before[row] for row in self.lost],
             "type_changed": [before[row] for row, _ in self.type_changed],
             "moved": [before[row] for row, _ in self.moved],
             "gained": [after[column] for column in self.gained],
             "vanished": [before[row] for row in self.vanished],
         }
-        return {key: count for name, kinds in told.items() for key, count in _per_type(name, kinds).items()}
+        return {key: count for name, kinds in by_name.items() for key, count in _per_type(name, kinds).items()}
 
 
-@lru_cache(maxsize=32)  # two relations ask it of one pair
+@lru_cache(maxsize=32)  # two relations need it for one pair
 def changes(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Changes:
-    """What became of `before` in `after`, by the assignment that keeps the most of it."""
+    """The changes from `before` to `after`, by the assignment that keeps the most boxes."""
     between = differences(before, after, same)
-    renamed = _renamed(before, after, between, same)
+    renamed = _type_changes(before, after, between, same)
     rows, columns = {row for row, _ in renamed}, {column for _, column in renamed}
     lost = tuple(row for row in between.missed if row not in rows)
     return Changes(
@@ -89,35 +88,36 @@ def changes(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Changes:
     )
 
 
-@lru_cache(maxsize=32)  # two relations ask it of one pair, and all changes of a case of the same boxes before
+@lru_cache(maxsize=32)  # two relations need it for one pair, and all changes of a case have the same boxes before
 def in_region(boxes: Boxes3D, region: Region | None) -> Boxes3D:
-    """The boxes, where there is a region demanded only if their middle is not clear of it, as in MR1 (LM-1)."""
+    """The boxes; with a region, only those whose centre is not clear of it are required, as in the paper's MR1."""
+    # LM-1
     if region is None or not len(boxes.kinds):
         return boxes
     return replace(boxes, care=np.asarray(boxes.care) & ~outside(region, boxes.xyzlwhy[:, :2]))
 
 
-def stand_on(truth: Boxes3D, said: Boxes3D) -> Array:
-    """Which boxes' middles lie on whose footprint or `BESIDE` it, a row per box of the truth.
+def stand_on(truth: Boxes3D, detected: Boxes3D) -> Array:
+    """Which centres of `detected` lie on or within `BESIDE` of which footprint; a row per label.
 
-    A LiDAR sees one side, and a box around that is a thin slice of the whole: overlap would not know it.
+    A LiDAR sees one side, and a box around that is a thin slice of the object, with a small IoU.
     """
-    away = said.xyzlwhy[None, :, :2] - truth.xyzlwhy[:, None, :2]
+    away = detected.xyzlwhy[None, :, :2] - truth.xyzlwhy[:, None, :2]
     length, width, yaw = truth.xyzlwhy[:, [3, 4, 6]].T[..., None]
     along = away[..., 0] * np.cos(yaw) + away[..., 1] * np.sin(yaw)
     across = away[..., 1] * np.cos(yaw) - away[..., 0] * np.sin(yaw)
     return np.asarray((np.abs(along) <= length / 2 + BESIDE) & (np.abs(across) <= width / 2 + BESIDE))
 
 
-def labelled(said: Boxes3D, truth: Value | None) -> Array:
-    """Which boxes stand on a label of any kind; all where there are no labels."""
+def labelled(detected: Boxes3D, truth: Value | None) -> Array:
+    """Which boxes stand on a label of any kind; all if there are no labels."""
     if not isinstance(truth, Boxes3D):
-        return np.ones(len(said.kinds), bool)
-    return np.asarray(stand_on(truth, said).any(axis=0))
+        return np.ones(len(detected.kinds), bool)
+    return np.asarray(stand_on(truth, detected).any(axis=0))
 
 
-def _renamed(before: Boxes, after: Boxes, between: Differences, same: Same) -> Pairs:
-    """Of the lost those near which stands somebody new of another kind, each with that one."""
+def _type_changes(before: Boxes, after: Boxes, between: Differences, same: Same) -> Pairs:
+    """Lost boxes paired with a new box of another kind near them."""
     if not between.missed or not between.ghosts:
         return ()
     rows, columns = np.array(between.missed), np.array(between.ghosts)
@@ -132,29 +132,31 @@ def _vanished(before: Boxes, after: Boxes, lost: tuple[int, ...]) -> tuple[int, 
         return ()
     covered = box_shares(after, before).T > COVERED
     pieces = box_shares(before, after) >= PIECE
-    stands = np.asarray((covered | pieces).any(axis=1))
-    return tuple(row for row in lost if not stands[row])
+    taken = np.asarray((covered | pieces).any(axis=1))
+    return tuple(row for row in lost if not taken[row])
 
 
 class ObstacleCount(NamedTuple):
-    """How many obstacles there were and are (LM-6)."""
+    """The number of obstacles before and after."""
 
+    # LM-6
     before: int
     after: int
 
     @property
     def outcome(self) -> str:
-        """`lost` where there are fewer, `gained` where there are more, else `equal`: the columns of the paper's table."""
+        """`lost` if there are fewer, `gained` if there are more, else `equal`: the columns of the paper's table."""
         return "lost" if self.after < self.before else "gained" if self.after > self.before else "equal"
 
 
-def counted(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str, ObstacleCount]:
-    """The numbers of `all` obstacles and of each type that occurs (LM-8), of those one cares about.
+def count_obstacles(before: Boxes, after: Boxes, same: Same = OBSTACLES) -> Mapping[str, ObstacleCount]:
+    """The number of required obstacles: `all`, and of each type that occurs.
 
-    By the assignment of `changes`: a demanded obstacle that is found again counts wherever it stands now, and whatever
-    stands for one that nobody demands counts for none. So a subset that holds is never a smaller number (MR1 implies
-    LM-6), and where one cares about all, these are the plain numbers of boxes.
+    By the assignment of `changes`: a required obstacle that is found again counts wherever it is now, and a box matched to
+    one that is not required does not count. So where the subset relation holds, the number does not fall, and if all are
+    required, these are the plain numbers of boxes.
     """
+    # LM-8; MR1 implies LM-6
     became = changes(before, after, same)
     again = [column for _, column in (*became.kept, *became.type_changed, *became.moved)]
     was = Counter(kind.casefold() for kind, care in zip(before.kinds, np.asarray(before.care), strict=True) if care)

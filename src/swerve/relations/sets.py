@@ -1,4 +1,6 @@
-"""Relations between sets of objects: none may be lost when the scene gains what does not hide them (LM-6, LM-7, D-17)."""
+"""Relations between sets of objects: none may be lost when the scene gains points that do not hide them."""
+
+# LM-6, LM-7, D-17
 
 from __future__ import annotations
 
@@ -7,20 +9,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from swerve.core.case import Fact
 from swerve.core.region import region_of
 from swerve.core.relation import Algebra, Pair, Status, Verdict
-from swerve.core.values import Boxes2D, Boxes3D, Value, find
+from swerve.core.values import Boxes2D, Boxes3D, Region, Value, find
 from swerve.relations.matching import Boxes, Same
-from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, counted, in_region
+from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, count_obstacles, in_region
 
 SLOTS = (Boxes2D.slot, Boxes3D.slot)
-DEMANDED = "demanded"  # the fact of how many objects there was to lose
-TOLD = ("lost", "type_changed", "moved", "gained")  # LM-7's four kinds
+DEMANDED = "demanded"  # the fact with the number of required objects: the paper's plain count before the change
+IN_REGION_AFTER = "in_region_after"  # the fact with the plain count after it
+MISSING = ("lost", "type_changed", "moved")  # what `Superset` forbids
+REPORTED = (*MISSING, "gained")  # LM-7's four kinds
 
 
 @dataclass(frozen=True)
 class _Sets(Algebra):
-    """What two sets of boxes are held to, and when two boxes are one object."""
+    """A relation between two sets of boxes, and when two boxes are the same object."""
 
     slot: str = Boxes3D.slot
     overlap: float = 0.5
@@ -30,79 +35,98 @@ class _Sets(Algebra):
     def __post_init__(self) -> None:
         if self.slot not in SLOTS:
             raise ValueError(f"slot must be '{Boxes2D.slot}' or '{Boxes3D.slot}', got {self.slot!r}")
-        self.same()  # its limits are checked there
+        self.same()  # checks its limits
         object.__setattr__(self, "small", tuple(self.small))
 
     def same(self) -> Same:
-        """When two boxes are one object; pixels are no metres, so image boxes go by their overlap alone."""
+        """When two boxes are the same object; `within` is in metres, so image boxes go by their overlap alone."""
         checked = Same(self.overlap, min(0.1, self.overlap), self.within, self.small)
         return checked if self.slot == Boxes3D.slot else Same(checked.overlap, checked.near)
 
     def check(self, pair: Pair) -> Verdict:
-        """The verdict on what is expected and what is seen; of boxes in metres only those in the region are `demanded`."""
+        """The verdict on expected and detected boxes; of boxes in metres, only those in the region are required."""
         expected, seen = (_demanded(find(answer, self.slot), pair) for answer in (pair.expected, pair.after))
         if expected is None or seen is None:
-            return Verdict.error(f"the system said no {self.slot}")
+            return Verdict.error(f"the system returned no {self.slot}")
         if why := expected.fault() or seen.fault():
             return Verdict.error(why)
-        verdict = self._judged(expected, seen)
-        return replace(verdict, facts={DEMANDED: float(np.asarray(expected.care).sum()), **verdict.facts})
+        return replace(self._judge(expected, seen), facts=self._facts(expected, seen))
 
     def untouched(self, alone: Pair) -> None:
-        """Nothing can be said: labels are whole boxes, and a loss takes two answers."""
+        """No verdict: a loss takes two answers."""
         del alone
 
-    def _judged(self, expected: Boxes, seen: Boxes) -> Verdict:
-        raise NotImplementedError(f"{type(self).__name__} does not say what it demands")
+    def _facts(self, expected: Boxes, seen: Boxes) -> dict[str, Fact]:
+        """The facts of every check on the pair, whichever of them judges it, so that their rates can be compared."""
+        became = changes(expected, seen, self.same())
+        plain = {DEMANDED: expected, IN_REGION_AFTER: seen}
+        return {
+            **{name: float(np.asarray(boxes.care).sum()) for name, boxes in plain.items()},
+            **_count_facts(count_obstacles(expected, seen, self.same())),
+            **became.counts(),
+            **{rows_fact(name): " ".join(map(str, rows)) for name, rows in became.rows().items() if rows},
+        }
+
+    def _judge(self, expected: Boxes, seen: Boxes) -> Verdict:
+        raise NotImplementedError(f"{type(self).__name__} must define _judge")
 
 
 @dataclass(frozen=True)
 class NoFewer(_Sets):
-    """The follow-up has at least as many objects as the source (LM-6), counting those one cares about.
+    """The follow-up has at least as many required objects as the source.
 
-    Where the case has a region, obstacles clear of it are not counted (LM-1), but one that is found again, by the limits of
-    `superset`, counts wherever it stands now. An object that is not demanded any more but still seen stands for no other:
-    it is not counted. So where `superset` holds, this holds. The facts tell the numbers per type as well, `before.car` and
-    `after.car`.
+    If the case has a region, obstacles clear of it are not counted, but one that is found again, by `superset`'s limits,
+    counts wherever it is now. A detected object that is no longer required is not counted in place of another. So where
+    `superset` holds, this holds too. The facts also give the numbers per type, `before.car` and `after.car`.
     """
 
-    def _judged(self, expected: Boxes, seen: Boxes) -> Verdict:
-        numbers = counted(expected, seen, self.same())
-        before, after = numbers[ALL]
-        verdict = Verdict.at_least(after, before, f"{before} objects before, {after} after")
-        return replace(verdict, facts=_numbers(numbers))
+    # LM-6, LM-1
+
+    def _judge(self, expected: Boxes, seen: Boxes) -> Verdict:
+        before, after = count_obstacles(expected, seen, self.same())[ALL]
+        return Verdict.at_least(after, before, f"{before} objects before, {after} after")
 
 
 @dataclass(frozen=True)
 class Superset(_Sets):
-    """Every object of the source is still there (LM-7, D-17): same kind and IoU ≥ `overlap`, on the ground for 3-D boxes.
+    """Every object of the source is still detected: same kind and IoU ≥ `overlap`, on the ground for 3-D boxes.
 
-    Where the case has a region, obstacles clear of it are not demanded (LM-1). Those of the kinds `small` are held by their
-    centres, at most `within` metres apart. Held: the margin is minus the least likeness to spare. Violated: it is the number
-    of lost objects. What is gained is told but allowed. The facts tell objects apart that are lost, of another type, moved
-    or gained, and of the lost those that `vanished`: in whose place nothing stands, so that they were not merged into a
-    neighbour either. Each also per type, as `lost.car`; `lost_rows`, `type_changed_rows` and `moved_rows` tell which, by
-    their numbers among the objects expected.
+    If the case has a region, obstacles clear of it are not required. Kinds in `small` are compared by their centres, at most
+    `within` metres apart. Held: the margin is minus the smallest affinity above the limit. Violated: it is the number of
+    missing objects. Gained objects are counted but allowed. The facts count objects that are lost, of another type, moved or
+    gained, and lost objects that `vanished`: their place is empty, so they were not merged into a neighbour. Each count is
+    also given per type, as `lost.car`; `lost_rows`, `type_changed_rows` and `moved_rows` are indices of expected objects.
     """
 
-    def _judged(self, expected: Boxes, seen: Boxes) -> Verdict:
+    # LM-7, D-17, LM-1
+
+    def _judge(self, expected: Boxes, seen: Boxes) -> Verdict:
         became = changes(expected, seen, self.same())
         facts = became.counts()
-        why = ", ".join(f"{facts[name]:.0f} {name.replace('_', ' ')}" for name in TOLD)
+        why = ", ".join(f"{facts[name]:.0f} {name.replace('_', ' ')}" for name in REPORTED)
         demanded = int(np.asarray(expected.care).sum())
         status = Status.VIOLATED if became.missing else Status.HELD
-        rows = {rows_fact(name): " ".join(map(str, rows)) for name, rows in became.rows().items() if rows}
-        margin = became.missing or -became.spare
-        return Verdict(status, margin, f"of {demanded} objects {why}", facts={**facts, **rows})
+        return Verdict(status, became.missing or -became.spare, f"of {demanded} objects {why}")
 
 
 def rows_fact(name: str) -> str:
-    """The fact that tells which objects were counted by another, such as `lost_rows`."""
+    """The fact with the indices of the objects that another fact counts, such as `lost_rows`."""
     return f"{name}_rows"
 
 
-def _numbers(numbers: Mapping[str, ObstacleCount]) -> dict[str, float]:
-    """How many there were and are, in all and of each type."""
+def missing_rows(
+    expected: Boxes3D, seen: Boxes3D, region: Region | None, facts: Mapping[str, Fact]
+) -> dict[str, tuple[int, ...]]:
+    """The rows of expected boxes that were lost, changed type or moved: from the verdict's facts, or as `Superset` finds."""
+    if all(name in facts for name in MISSING):
+        rows = {name: str(facts.get(rows_fact(name), "")).split() for name in MISSING}
+        known = {str(row): row for row in range(len(expected.kinds))}
+        return {name: tuple(known[row] for row in written if row in known) for name, written in rows.items()}
+    return changes(in_region(expected, region), in_region(seen, region)).rows()
+
+
+def _count_facts(numbers: Mapping[str, ObstacleCount]) -> dict[str, float]:
+    """The numbers before and after, in total and per type."""
     suffix = {kind: "" if kind == ALL else f".{kind}" for kind in numbers}
     return {f"{end}{suffix[kind]}": float(getattr(numbers[kind], end)) for kind in numbers for end in ("before", "after")}
 

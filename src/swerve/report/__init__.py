@@ -1,1 +1,1 @@
-"""What people see of a run: a page that opens offline and a summary for the terminal."""
+"""Reports of a run: a page that opens offline, the terminal summary, and exports for other programs."""

@@ -1,4 +1,4 @@
-"""Where a number lies along an axis of a drawing, and the round numbers written beside it."""
+"""The scale of a chart's axis: positions of numbers, and round numbers as ticks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-LARGEST, LEAST = 1e100, 1e-100  # beyond, differences overflow; nearer to zero than the second is zero
-NARROWEST = 1e-9  # of a number: a range less wide than this has no digits to show
+LARGEST, LEAST = 1e100, 1e-100  # differences of larger numbers overflow; smaller ones are drawn as zero
+NARROWEST = 1e-9  # relative width of a range below which its ticks cannot be told apart
 ROUND = (1, 2, 5, 10)
 MOST_DIGITS = 5  # after the point, in a tick
 
@@ -26,22 +26,22 @@ class AxisScale:
 
     @property
     def most(self) -> int:
-        """How many steps there is room for."""
+        """The number of steps that fit."""
         return max(int(abs(self.end - self.start) / self.gap), 1)
 
     def __call__(self, number: float) -> float:
-        """Where `number` lies, to a tenth."""
+        """The position of `number`, to a tenth of a pixel."""
         low, high, at = (math.log10(one) if self.log else one for one in (self.low, self.high, number))
         return round(self.start + (self.end - self.start) * ((at - low) / (high - low)), 1)
 
-    def told(self, number: float) -> str:
-        """`number` with two digits more than the ticks have; whole numbers as they are."""
+    def label(self, number: float) -> str:
+        """`number` as text with two digits more than the ticks have; whole numbers as they are."""
         if self.percent or number == int(number):
-            return said(number, percent=self.percent)
+            return spell_number(number, percent=self.percent)
         return _number(number, _step(self.high - self.low, self.most) / 100)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places and texts of round numbers within the range."""
+        """Positions and texts of the round numbers within the range."""
         if self.log:
             return [(self(number), _short(number)) for number in _log_ticks(self.low, self.high, self.most)]
         step = _step(self.high - self.low, self.most)
@@ -51,7 +51,7 @@ class AxisScale:
 
 
 def drawable(number: float | None, *, log: bool = False) -> float | None:
-    """`number` as it can be drawn, or None: not there, not finite, too large or, on a logarithmic axis, not above zero."""
+    """`number` as it can be drawn; None if it is missing, not finite, too large or, on a logarithmic axis, not positive."""
     if number is None or not abs(number) <= LARGEST or (log and number < LEAST):
         return None
     return float(number) if abs(number) >= LEAST else 0.0
@@ -61,15 +61,15 @@ def fitted(
     numbers: Iterable[float], start: float, end: float, *,
     log: bool = False, percent: bool = False, zero: bool | None = None, gap: float = 70,
 ) -> AxisScale:  # fmt: skip
-    """The scale from a round number below all `numbers` to one above; with `zero` on it or not, None: where that is near."""
+    """A scale between round numbers that holds all `numbers`; `zero` includes 0 or not, None only if it is near."""
     given = list(numbers)
     room = AxisScale(0, 1, start, end, log, percent, gap).most
     low, high = _log_range(given) if log else _range(given, room, zero=zero)
     return AxisScale(low, high, start, end, log, percent, gap)
 
 
-def said(number: float, *, percent: bool = False) -> str:
-    """A number in four digits or so."""
+def spell_number(number: float, *, percent: bool = False) -> str:
+    """A number with about four digits."""
     if percent:
         return f"{number:.1%}"
     return f"{number:,.0f}" if 1000 <= abs(number) < 1e12 else f"{number:.4g}"
@@ -92,7 +92,7 @@ def _log_range(numbers: list[float]) -> tuple[float, float]:
 
 
 def _log_steps(number: float) -> tuple[float, float]:
-    """The nearest of 1, 2, 5, 10, 20 … at or below `number`, and at or above."""
+    """The nearest of 1, 2, 5, 10, 20 … at or below `number`, and the nearest at or above."""
     power = 10.0 ** math.floor(math.log10(number))
     steps = [power * step for step in (*ROUND, 20)]
     below = max((step for step in steps if step <= number * (1 + NARROWEST)), default=power)
@@ -115,7 +115,7 @@ def _step(span: float, most: int) -> float:
 
 
 def _digits(step: float) -> int:
-    """How many digits after the point tell one tick from the next; below zero, how many before it do not matter."""
+    """Digits after the point that distinguish neighbouring ticks; negative: insignificant digits before it."""
     return -math.floor(math.log10(step) + NARROWEST)
 
 
@@ -131,11 +131,11 @@ def _number(number: float, step: float) -> str:
 
 
 def _short(number: float) -> str:
-    """A number with one digit, as it stands on a logarithmic axis."""
+    """A number with one significant digit, for a logarithmic axis."""
     return f"{number:,g}" if 1e-4 <= number < 1e6 else _power(number, 0)
 
 
 def _power(number: float, digits: int) -> str:
-    """Such as 2e12 or 1.5e-7."""
+    """Scientific notation such as 2e12 or 1.5e-7."""
     head, power = f"{number:.{digits}e}".split("e")
     return f"{head}e{int(power)}"

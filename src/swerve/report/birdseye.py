@@ -1,20 +1,21 @@
-"""Sweeps seen from above, before and after a change: points, the region, boxes in the paper's colours (LM-1, LM-11)."""
+"""Bird's-eye pictures of sweeps before and after a change: points, the region, and boxes in the paper's colours."""
+# LM-1, LM-11
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 
 import cv2
 import numpy as np
 
-from swerve.core.case import Case
+from swerve.core.case import Case, Fact
 from swerve.core.region import Bitmap, region_of
 from swerve.core.values import Array, Boxes3D, Region
-from swerve.relations.obstacles import changes
-from swerve.report.dashes import dash
-from swerve.report.frontview import outlined
+from swerve.relations.sets import missing_rows
+from swerve.report.frontview import dash, outlined
 from swerve.transformations.points import clouds_of
 
 Colour = tuple[int, int, int]
@@ -27,16 +28,21 @@ SHADE: Colour = (38, 48, 58)  # the region
 DUST: Colour = (150, 156, 164)  # points of the sweep
 ADDED: Colour = (255, 200, 40)
 GONE: Colour = (255, 60, 50)
+MOVED: Colour = (70, 230, 230)
+RETYPED: Colour = (245, 245, 245)
+MARKS: Mapping[str, Colour] = MappingProxyType({"lost": GONE, "moved": MOVED, "type_changed": RETYPED})
+NOTHING_MARKED: Mapping[str, Boxes3D] = MappingProxyType({})
+NO_FACTS: Mapping[str, Fact] = MappingProxyType({})
 SIDE = 420  # pixels
 GAP = 6
-CROWD = 200  # added points, beyond which each is but a dot
-BROAD = 40.0  # metres each way of a view that nothing asks to be nearer
-LEAST = 12.0
+CROWD = 200  # added points beyond which each is drawn as a small dot
+BROAD = 40.0  # metres each way of the widest view, which is also the default
+LEAST = 12.0  # of the narrowest
 
 
 @dataclass(frozen=True)
 class GroundView:
-    """A square of ground: its middle and how far it reaches each way, metres; ahead is up, left is left."""
+    """A square of ground: its centre and its reach each way, in metres; ahead is up, left is left."""
 
     x: float = 0.0
     y: float = 0.0
@@ -44,7 +50,7 @@ class GroundView:
     side: int = SIDE
 
     def pixels(self, xy: Array) -> Array:
-        """Column and row of each place, n x 2, as floats."""
+        """Column and row of each point, n x 2, as floats."""
         away = np.asarray(xy, np.float64).reshape(-1, 2)[:, ::-1]
         found: Array = (np.array([self.y, self.x]) + self.reach - away) * self.side / (2 * self.reach)
         return found
@@ -57,7 +63,7 @@ class GroundView:
 
 
 def around(boxes: Boxes3D, rows: Iterable[int], added: Array | None = None) -> GroundView:
-    """A view that shows some boxes and, as far as they are near, the added points."""
+    """A view of some boxes and of the nearest added point."""
     chosen = boxes.xyzlwhy[list(rows)]
     if not len(chosen):
         return GroundView()
@@ -74,10 +80,10 @@ def birdseye(
     *,
     region: Region | None = None,
     added: Array | None = None,
-    gone: Boxes3D | None = None,
+    marked: Mapping[str, Boxes3D] = NOTHING_MARKED,
     view: GroundView | None = None,
 ) -> Array:
-    """The picture of one sweep, RGB: `added` points stand out, boxes of `gone` are dashed."""
+    """The picture of one sweep, RGB: `added` points stand out, `marked` boxes are dashed in the colours of `MARKS`."""
     view = view or GroundView()
     canvas = _ground(view, region)
     _dots(canvas, xyzi, view, DUST)
@@ -87,40 +93,81 @@ def birdseye(
     for corners, colour in _outlines(boxes):
         cv2.polylines(canvas, [_drawn(corners[:4], view)], True, colour, 2, cv2.LINE_AA)
         cv2.polylines(canvas, [_drawn(corners[4:], view)], False, colour, 2, cv2.LINE_AA)
-    for corners, _ in _outlines(gone):
-        _dashed(canvas, view.pixels(corners[:4]))
+    for name, chosen in marked.items():
+        for corners, _ in _outlines(chosen):
+            _dashed(canvas, view.pixels(corners[:4]), MARKS[name])
     return canvas
 
 
 @dataclass(frozen=True)
 class AnsweredSweep:
-    """A sweep, what the system said of it, and the region, if it is known."""
+    """A sweep, the boxes predicted for it, and the region, if it is known."""
 
     xyzi: Array
     boxes: Boxes3D
     region: Region | None = None
 
 
-def views(
-    source: AnsweredSweep, followup: AnsweredSweep, expected: Boxes3D | None = None, *, view: GroundView | None = None
-) -> tuple[Array, Array]:
-    """A source and its follow-up from above, what was lost dashed in the latter, both as wide as what went wrong.
+@dataclass(frozen=True)
+class AnsweredPair:
+    """A source and its follow-up, and which boxes the verdict misses in the latter.
 
-    `expected` is what should be said of the follow-up: the answer on the source as the change maps it. Left out, it is that
-    answer itself where the change did nothing but add points; after any other change nobody can tell what was lost.
+    `expected` is the answer on the source as the change maps it; without it, it is that answer itself if the change only
+    added points, and unknown after any other change. `facts` are the verdict's; without them, boxes are matched as
+    `swerve.relations.sets.Superset` matches them.
     """
-    added, wanted = appended(source.xyzi, followup.xyzi), _wanted(source, followup, expected)
-    lost, wrong = _gone(wanted, followup.boxes)
-    near, far = (view, view) if view else _both_views(source.boxes, wanted, wrong, added)
-    kept = followup.xyzi if added is None else source.xyzi
-    return (
-        birdseye(source.xyzi, source.boxes, region=source.region, view=near),
-        birdseye(kept, followup.boxes, region=followup.region, added=added, gone=lost, view=far),
-    )
+
+    source: AnsweredSweep
+    followup: AnsweredSweep
+    mapped: Boxes3D | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @cached_property
+    def added(self) -> Array | None:
+        """The points that the change added, if it did nothing else."""
+        return appended(self.source.xyzi, self.followup.xyzi)
+
+    @cached_property
+    def expected(self) -> Boxes3D | None:
+        """The answer that the follow-up should get, None if it is unknown."""
+        return self.source.boxes if self.mapped is None and self.added is not None else self.mapped
+
+    @cached_property
+    def missing(self) -> dict[str, tuple[int, ...]]:
+        """The rows of `expected` that were lost, changed their type or moved."""
+        if self.expected is None:
+            return {}
+        return missing_rows(self.expected, self.followup.boxes, self.followup.region, self.facts)
+
+    @property
+    def marked(self) -> dict[str, Boxes3D]:
+        """The boxes of `missing`, where there are any."""
+        boxes = self.expected
+        return {name: _some(boxes, rows) for name, rows in self.missing.items() if rows} if boxes is not None else {}
+
+    def views(self, view: GroundView | None = None) -> tuple[Array, Array]:
+        """Both sweeps from above, as wide as what went wrong; what is missing in the follow-up is dashed there."""
+        near, far = (view, view) if view else self._views()
+        kept = self.followup.xyzi if self.added is None else self.source.xyzi
+        after, region = self.followup.boxes, self.followup.region
+        return (
+            birdseye(self.source.xyzi, self.source.boxes, region=self.source.region, view=near),
+            birdseye(kept, after, region=region, added=self.added, marked=self.marked, view=far),
+        )
+
+    def _views(self) -> tuple[GroundView, GroundView]:
+        """The same obstacles where they were and where they should be, at one scale."""
+        rows = sorted({row for rows in self.missing.values() for row in rows})
+        far = around(self.expected, rows, self.added) if self.expected is not None else GroundView()
+        if self.expected is None or self.expected.kinds != self.source.boxes.kinds:  # the change adds or removes obstacles
+            return far, far
+        near = around(self.source.boxes, rows, self.added)
+        reach = max(near.reach, far.reach)
+        return replace(near, reach=reach), replace(far, reach=reach)
 
 
 def appended(xyzi: Array, changed: Array) -> Array | None:
-    """The points that `changed` has after all of `xyzi`; None where it does not begin with them, bit for bit."""
+    """The points of `changed` after those of `xyzi`; None unless it starts with exactly these."""
     return changed[len(xyzi) :] if changed[: len(xyzi)].tobytes() == xyzi.tobytes() else None
 
 
@@ -131,45 +178,22 @@ def before_after(
     after: Boxes3D,
     *,
     expected: Boxes3D | None = None,
+    facts: Mapping[str, Fact] = NO_FACTS,
     view: GroundView | None = None,
     pictured: Case | None = None,
 ) -> Array:
-    """A case and its follow-up side by side, as `views` has them; left of them the camera's frame, if any.
+    """A case and its follow-up side by side, as `AnsweredPair` draws them; left of them the camera's frame, if any.
 
-    `pictured` is the case with its camera where `case` has none. What was lost is dashed in the frame too, if a calibration
-    says where; a frame that shows none of it is left out.
+    `pictured` is the case with its camera where `case` has none. What is missing is dashed in the frame too, if there is a
+    calibration; a frame that shows none of it is left out.
     """
     sides = ((case, before), (followup, after))
-    source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, said, region_of(one)) for one, said in sides)
-    panels = views(source, changed, expected, view=view)
-    lost, _ = _gone(_wanted(source, changed, expected), after)
-    frame = outlined(pictured or case, lost, panels[0].shape[0], GONE)
+    source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, boxes, region_of(one)) for one, boxes in sides)
+    pair = AnsweredPair(source, changed, expected, facts)
+    panels = pair.views(view)
+    marked = [(boxes, MARKS[name]) for name, boxes in pair.marked.items()]
+    frame = outlined(pictured or case, marked, panels[0].shape[0])
     return _beside(panels if frame is None else [frame, *panels])
-
-
-def _wanted(source: AnsweredSweep, followup: AnsweredSweep, expected: Boxes3D | None) -> Boxes3D | None:
-    """What should be said of the follow-up, if anybody can tell."""
-    return source.boxes if expected is None and appended(source.xyzi, followup.xyzi) is not None else expected
-
-
-def _gone(expected: Boxes3D | None, after: Boxes3D) -> tuple[Boxes3D | None, list[int]]:
-    """The boxes that were lost, and the rows of all that have no box after that is the same."""
-    if expected is None:
-        return None, []
-    became = changes(expected, after)
-    return _some(expected, became.lost), sorted({*became.lost, *(row for row, _ in (*became.type_changed, *became.moved))})
-
-
-def _both_views(
-    before: Boxes3D, expected: Boxes3D | None, rows: Sequence[int], added: Array | None
-) -> tuple[GroundView, GroundView]:
-    """The same obstacles where they were and where they should be, at one scale."""
-    far = around(expected, rows, added) if expected is not None else GroundView()
-    if expected is None or expected.kinds != before.kinds:  # a change that puts obstacles there, or takes them away
-        return far, far
-    near = around(before, rows, added)
-    reach = max(near.reach, far.reach)
-    return replace(near, reach=reach), replace(far, reach=reach)
 
 
 def _beside(panels: Sequence[Array]) -> Array:
@@ -187,7 +211,7 @@ def _ground(view: GroundView, region: Region | None) -> Array:
 
 
 def _dots(canvas: Array, xyzi: Array, view: GroundView, colour: Colour) -> None:
-    """A pixel for every point, brighter where many lie."""
+    """A pixel for every point, brighter where there are many."""
     with np.errstate(invalid="ignore"):
         column, row = np.floor(view.pixels(xyzi[:, :2])).T
         seen = (column >= 0) & (column < view.side) & (row >= 0) & (row < view.side)
@@ -206,13 +230,13 @@ def _points(canvas: Array, added: Array, view: GroundView) -> None:
 
 
 def _sensor(canvas: Array, view: GroundView) -> None:
-    """A triangle where the LiDAR is, pointing ahead."""
+    """A triangle at the LiDAR, pointing ahead."""
     corners = _drawn(np.array([[1.8, 0.0], [-1.2, 1.0], [-1.2, -1.0]]), view)
     cv2.polylines(canvas, [corners], True, (230, 230, 230), 1, cv2.LINE_AA)
 
 
 def _outlines(boxes: Boxes3D | None) -> Iterable[tuple[Array, Colour]]:
-    """Of each box its four corners and then the line from its middle to its front."""
+    """Per box, its four corners followed by the line from its centre to its front."""
     for row, kind in zip(boxes.xyzlwhy, boxes.kinds, strict=True) if boxes else ():
         x, y, _, length, width, _, yaw = row
         shape = np.array([[1, 1], [1, -1], [-1, -1], [-1, 1], [0, 0], [1, 0]]) * [length / 2, width / 2]
@@ -225,6 +249,6 @@ def _drawn(corners: Array, view: GroundView) -> Array:
     return found
 
 
-def _dashed(canvas: Array, corners: Array) -> None:
+def _dashed(canvas: Array, corners: Array, colour: Colour) -> None:
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-        dash(canvas, start, end, GONE)
+        dash(canvas, start, end, colour)

@@ -1,4 +1,4 @@
-"""What charts are drawn with: escaped SVG elements, marks, keys and the frame around them."""
+"""The parts of charts: escaped SVG elements, marks, legend entries, axes and the figure around them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from markupsafe import Markup
 from rich.cells import cell_len, set_cell_size
 
 from swerve.report.axis import AxisScale
-from swerve.report.html import CONTROLS
+from swerve.report.templating import CONTROLS
 
 WIDTH = 620
-TOP, FOOT = 8, 44  # above the plot; below it: ticks and the axis' name
+TOP, FOOT = 8, 44  # above the plot, and below it for ticks and the axis title
 RIGHT = WIDTH - 12
-PLANE_RIGHT = WIDTH - 24  # leaves room for half of the last tick's text
-BESIDE = 62  # for the number at the end of a row
-LETTER = 6.9  # pixels, in the widest of the page's fonts
+PLANE_RIGHT = WIDTH - 24  # leaves room for half of the last tick label
+BESIDE = 62  # room for the number at the end of a row
+LETTER = 6.9  # pixels per character in the widest of the page's fonts
 LONGEST_NAME = 34  # characters of a row's name
-NAMES = 14  # pixels of a second line of names below a plot
-SPREAD = 480  # pixels that names below a plot share, before they take turns on two lines
-TONES = 8  # colours in experiment.css; further series begin again with another mark
+NAMES = 14  # height of a second line of names below a plot, pixels
+SPREAD = 480  # pixels for names below a plot; longer ones alternate between two lines
+TONES = 8  # colours in experiment.css; further series reuse them with other marks
 PRINTED = "printed"
-# Drawn around a point, so that series differ by more than their colour.
+# Series differ by shape as well as by colour.
 SHAPES = (
     "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z",
     "m-2.7-2.7h5.4v5.4h-5.4z",
@@ -33,7 +33,7 @@ DIAMOND = "m0-5l3.6 5l-3.6 5l-3.6-5z"
 
 
 def clipped(name: str, longest: int) -> str:
-    """`name`, shortened if need be: wide letters count twice."""
+    """`name` cut to `longest` columns; wide characters take two."""
     return name if cell_len(name) <= longest else f"{set_cell_size(name, longest - 1).rstrip()}…"
 
 
@@ -42,10 +42,10 @@ def tone(place: int) -> str:
     return f"tone{place % TONES}"
 
 
-def draw(tag: str, inside: Iterable[Markup] = (), *, told: str = "", **attributes: object) -> Markup:
-    """An element; `told` is shown to who points at it. Attribute names are ours, all else is escaped."""
+def draw(tag: str, inside: Iterable[Markup] = (), *, tooltip: str = "", **attributes: object) -> Markup:
+    """An SVG element; `tooltip`, attribute values and texts are escaped."""
     named = Markup("").join(Markup(' {}="{}"').format(_name(name), _safe(item)) for name, item in attributes.items())
-    title = Markup("<title>{}</title>").format(_safe(told)) if told else Markup("")
+    title = Markup("<title>{}</title>").format(_safe(tooltip)) if tooltip else Markup("")
     return Markup("<{0}{1}>{2}{3}</{0}>").format(tag, named, title, Markup("").join(inside))
 
 
@@ -56,22 +56,27 @@ def text(x: float, y: float, words: str, kind: str) -> Markup:
     )
 
 
-def mark(place: int | str, x: float, y: float, told: str = "", *, kind: str = "") -> Markup:
-    """The mark of the series at `place`, or of what the paper printed."""
+def path(corners: Iterable[tuple[float, float]]) -> str:
+    """The path through corners."""
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in corners)
+
+
+def mark(place: int | str, x: float, y: float, tooltip: str = "", *, kind: str = "") -> Markup:
+    """The mark of the series at `place`, or of the paper's number."""
     if isinstance(place, str):
-        return draw("path", class_=place, d=f"M{x} {y}{DIAMOND}", told=told)
+        return draw("path", class_=place, d=f"M{x} {y}{DIAMOND}", tooltip=tooltip)
     shape = SHAPES[place % len(SHAPES)]
-    return draw("path", class_=f"mark {kind or tone(place)}", d=f"M{x} {y}{shape}", told=told)
+    return draw("path", class_=f"mark {kind or tone(place)}", d=f"M{x} {y}{shape}", tooltip=tooltip)
 
 
 def key(name: str, *sample: Markup) -> Markup:
-    """An entry of the legend."""
+    """A legend entry."""
     drawn = draw("svg", sample, viewBox="0 0 22 12", aria_hidden="true")
     return Markup('<span class="key">{}<bdi>{}</bdi></span>').format(drawn, _safe(name))
 
 
 def figure(parts: Iterable[Markup], height: float, about: str, keys: Iterable[Markup], asides: Iterable[str]) -> Markup:
-    """The drawing, its legend, and what has to be said of it."""
+    """The drawing with its legend and remarks."""
     drawing = draw("svg", parts, viewBox=f"0 0 {WIDTH} {round(height)}", role="img", aria_label=about)
     legend = Markup("").join(keys)
     under = [Markup('<p class="keys">{}</p>').format(legend)] if legend else []
@@ -80,24 +85,24 @@ def figure(parts: Iterable[Markup], height: float, about: str, keys: Iterable[Ma
 
 
 def nothing(what: str) -> Markup:
-    """In place of a chart without a number."""
-    return Markup('<p class="aside">Nothing to draw: there is no finite number in the {}.</p>').format(what)
+    """The sentence in place of a chart without any finite number."""
+    return Markup('<p class="aside">Nothing to draw: the {} contain no finite number.</p>').format(what)
 
 
 def left_out(count: int, total: int, what: str, *, or_else: str = "") -> Iterator[str]:
-    """What is said when some of the numbers could not be drawn."""
+    """The remark that some numbers could not be drawn."""
     if count:
         yield f"{count:,} of {total:,} {what} left out: not finite{f', or {or_else}' if or_else else ''}."
 
 
 def name_edge(names: Iterable[str]) -> float:
-    """Where the plot begins, right of all names."""
+    """The left edge of a plot, right of all row names."""
     return round(14 + LETTER * max((cell_len(clipped(name, LONGEST_NAME)) for name in names), default=0), 1)
 
 
 def tick_edge(up: AxisScale) -> float:
-    """Where the plot begins, right of the ticks of its vertical axis."""
-    return round(12 + LETTER * max((len(told) for _, told in up.ticks()), default=0), 1)
+    """The left edge of a plot, right of the tick labels of its vertical axis."""
+    return round(12 + LETTER * max((len(label) for _, label in up.ticks()), default=0), 1)
 
 
 def row_name(name: str, y: float, left: float) -> Markup:
@@ -106,25 +111,25 @@ def row_name(name: str, y: float, left: float) -> Markup:
 
 
 def grid_axis(scale: AxisScale, bottom: float, axis: str) -> Iterator[Markup]:
-    """The horizontal axis of rows: a line down at each tick, the one at zero stronger, and what it is."""
-    for x, told in scale.ticks():
+    """The horizontal axis of rows: a vertical line at each tick, a stronger one at zero, and the title."""
+    for x, label in scale.ticks():
         yield draw("path", class_="grid", d=f"M{x} {TOP}V{bottom}")
-        yield text(x, bottom + 17, told, "x")
+        yield text(x, bottom + 17, label, "x")
     if scale.low <= 0 < scale.high:
         yield draw("path", class_="tick", d=f"M{scale(0)} {TOP}V{bottom}")
     yield text((scale.start + scale.end) / 2, bottom + 36, axis, "x axis")
 
 
 def bottom_axis(scale: AxisScale, bottom: float, axis: str, names: Sequence[str] = ()) -> Iterator[Markup]:
-    """The horizontal axis of a plane: ticks, or names in their place, and what it is."""
-    for x, told, drop in _names(scale, names) if names else ((x, told, 0) for x, told in scale.ticks()):
+    """The horizontal axis of a plane: ticks, or names in their place, and the title."""
+    for x, label, drop in _names(scale, names) if names else ((x, label, 0) for x, label in scale.ticks()):
         yield draw("path", class_="tick", d=f"M{x} {bottom}v{4 + drop}")
-        yield text(x, bottom + 17 + drop, told, "x")
+        yield text(x, bottom + 17 + drop, label, "x")
     yield text((scale.start + scale.end) / 2, bottom + 36 + below(names), axis, "x axis")
 
 
 def _names(scale: AxisScale, names: Sequence[str]) -> Iterator[tuple[float, str, int]]:
-    """Where each name stands, as much of it as there is room for, and how much lower than the highest."""
+    """The position of each name, as much of the name as fits, and how far below the first line it is."""
     lower = below(names)
     room = (scale(1) - scale(0)) * (2 if lower else 1) - LETTER
     for place, name in enumerate(names):
@@ -133,15 +138,15 @@ def _names(scale: AxisScale, names: Sequence[str]) -> Iterator[tuple[float, str,
 
 
 def below(names: Sequence[str]) -> int:
-    """The height of a second line of names, if they need one."""
+    """The height of the second line of names, 0 if one line is enough."""
     return NAMES if max(map(cell_len, names), default=0) * len(names) * LETTER > SPREAD else 0
 
 
 def left_axis(scale: AxisScale, left: float, axis: str) -> Iterator[Markup]:
-    """The vertical axis, what it is written above it."""
-    for y, told in scale.ticks():
+    """The vertical axis with its title above it."""
+    for y, label in scale.ticks():
         yield draw("path", class_="grid", d=f"M{left} {y}H{PLANE_RIGHT}")
-        yield text(left - 6, y + 4, told, "y")
+        yield text(left - 6, y + 4, label, "y")
     yield text(0, TOP + 2, axis, "axis")
 
 
@@ -150,5 +155,5 @@ def _name(attribute: str) -> str:
 
 
 def _safe(item: object) -> object:
-    """Text with its control characters made visible; numbers as they are."""
+    """Text with visible control characters; numbers as they are."""
     return item.translate(CONTROLS) if isinstance(item, str) else item

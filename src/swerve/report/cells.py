@@ -1,12 +1,16 @@
-"""Cells of a table as text: numbers of a column in one form, nothing as –."""
+"""Table cells as text: the numbers of a column in one format, None as –, columns aligned for a terminal."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from swerve.core.errors import printable
 
 Cell = str | int | float | None
 Row = tuple[Cell, ...]
@@ -14,19 +18,41 @@ Row = tuple[Cell, ...]
 NOTHING = "–"
 NOT_FINITE = "not finite"
 SIGNIFICANT, MOST_DIGITS = 3, 4
-LEAST = 0.001  # smaller numbers have their own power of ten
-# Words without letters are aligned like numbers: 658 (46%), 57.1% – 69.2%, < 0.001, 1.2e-5.
+LEAST = 0.001  # smaller numbers are written with a power of ten
+# Texts without letters are aligned like numbers: 658 (46%), 57.1% – 69.2%, < 0.001, 1.2e-5.
 NUMBER_LIKE = re.compile(r"(?=.*\d)[\d\s.,:%+\-−–<>≤≥=()/×°±]*(e[+-]?\d+)?[\s)]*")
 
 
+def plain(text: str, *, style: str = "", longest: int | None = None) -> Text:
+    """Text for a terminal, shown as it is: neither markup nor control sequences in it have any effect."""  # R55
+    return Text(printable(text, longest), style=style, overflow="fold")
+
+
+def aligned(rows: Sequence[Sequence[str]], styles: Sequence[str], *, numeric: Sequence[bool] = (), gap: str = " ") -> Text:
+    """Rows in columns, those of numbers to the right (by default all but the first), as wide as their cells need.
+
+    Nothing is cut: a number cut short would be another number.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    right = numeric or [False, *[True] * (len(widths) - 1)]
+    styled = zip(rows, [*styles, *[""] * len(rows)], strict=False)
+    return Text("\n").join(Text(gap.join(_padded(row, widths, right)).rstrip(), style=style) for row, style in styled)
+
+
+def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
+    for cell, width, is_right in zip(row, widths, right, strict=True):
+        pad = " " * (width - cell_len(cell))
+        yield pad + cell if is_right else cell + pad
+
+
 def is_numeric(cells: Iterable[Cell]) -> bool:
-    """Whether a column is one of numbers: it holds one, and no words."""
+    """Whether a column has numbers and no words."""
     given = [cell for cell in map(_python, cells) if cell is not None and cell not in ("", NOTHING)]
     return bool(given) and all(not isinstance(cell, str | bool) or _number_like(cell) for cell in given)
 
 
 def _python(cell: Cell) -> Cell:
-    """A number of numpy as one of Python."""
+    """A numpy scalar as a Python number."""
     return cell.item() if isinstance(cell, np.generic) else cell
 
 
@@ -34,15 +60,15 @@ def _number_like(cell: str | bool) -> bool:
     return isinstance(cell, str) and bool(NUMBER_LIKE.fullmatch(cell))
 
 
-def spelled(cells: Sequence[Cell], form: str = "") -> list[str]:
-    """A column's cells as text; numbers in the `form` of a format spec, else with as many digits as the largest needs."""
+def format_column(cells: Sequence[Cell], form: str = "") -> list[str]:
+    """A column's cells as text; numbers by the format spec `form`, else with as many digits as the largest needs."""
     given = [_python(cell) for cell in cells]
     digits = _digits([abs(cell) for cell in given if isinstance(cell, float) and math.isfinite(cell)])
-    return [_spelled(cell, form, digits) for cell in given]
+    return [_format_cell(cell, form, digits) for cell in given]
 
 
 def _digits(sizes: Sequence[float]) -> int:
-    """Digits after the point that leave the largest number three in all: at most four, and no more than any number has."""
+    """Digits after the point: three significant ones for the largest number, at most four, and none that no number has."""
     largest = max(sizes, default=0.0)
     wanted = SIGNIFICANT - 1 - math.floor(math.log10(largest)) if largest else 0
     return min(max(wanted, 0), MOST_DIGITS, max(map(_own_digits, sizes), default=0))
@@ -53,7 +79,7 @@ def _own_digits(size: float) -> int:
     return max(len(digits.partition(".")[2].rstrip("0")) - int(power or 0), 0)
 
 
-def _spelled(cell: Cell, form: str, digits: int) -> str:
+def _format_cell(cell: Cell, form: str, digits: int) -> str:
     if cell is None:
         return NOTHING
     if isinstance(cell, str):
@@ -64,11 +90,11 @@ def _spelled(cell: Cell, form: str, digits: int) -> str:
         return NOT_FINITE
     if form:
         return format(cell, form)
-    return f"{cell:,d}" if isinstance(cell, int) else _real(cell, digits)
+    return f"{cell:,d}" if isinstance(cell, int) else _format_real(cell, digits)
 
 
-def _real(number: float, digits: int) -> str:
-    """A number of which hardly a digit would be left says how small it is; a very large one how large."""
+def _format_real(number: float, digits: int) -> str:
+    """A number with `digits` after the point; very small and very large ones with a power of ten."""
     if abs(number) >= 1e12 or (number and (abs(number) < LEAST or not round(number, digits))):
         return f"{number:.2g}"
     return f"{number:,.{digits}f}"

@@ -1,33 +1,33 @@
-"""Two runs side by side, told in the terminal and as JSON."""
+"""The comparison of two runs in the terminal and as JSON."""
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from swerve.analysis.compare import HELD, Counts, Paired, RunComparison, findings_among, persisting
 from swerve.core.errors import printable
+from swerve.report.cells import aligned, plain
+from swerve.report.words import replay_line
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
 LONGEST, NARROW = 160, 24
-WARNINGS = 10  # told at most
-# Two lines each, so that the table fits a terminal of 80 columns.
+WARNINGS = 10  # printed at most
+# Two lines each, so that the table fits 80 columns.
 HEADS = (
     ("", "judged", "", "", "", "", "", "", "", "not", "McNemar"),
     ("rule", "in both", "before", "95%", "after", "95%", "new", "fixed", "still", "judged", "p"),
 )
-DEPENDENT = "Trials of one case are alike and weigh less than as many independent ones: the real p is larger."
+DEPENDENT = "Trials of one case are not independent, so the true p is larger."
 
 
 def print_comparison(found: RunComparison, console: Console, most: int, failure: str = "") -> None:
-    """Print the rules' table, what it comes to, the worst findings that only one of the runs has, and why it fails."""
+    """Print the table of rules, the conclusion, the worst findings of only one run, and the reason for failing."""
     for name, run in (("before", found.before), ("after", found.after)):
         console.print(_plain(f"{name:7} {run.folder}  weights {_weights(run)[:12]}"), soft_wrap=True)
     for warning in _few(_warnings(found)):
@@ -48,30 +48,26 @@ def _print_listed(found: RunComparison, console: Console, most: int) -> None:
         ("new", found.after, found.new, {}),
         ("fixed", found.before, found.fixed, {}),
         ("not judged before", found.after, found.surfaced, found.appeared),
-        ("not judged any more", found.before, found.dropped, found.gone),
+        ("no longer judged", found.before, found.dropped, found.gone),
     )
-    for name, run, ids, ended in sections:
+    for name, run, ids, statuses in sections:
         if ids:
             console.print()
             console.print(Text(f"{name}: {len(ids):,}{f', the worst {most:,} of them' if len(ids) > most else ''}"))
             for finding in findings_among(run, ids, most):
-                console.print(_told(finding, run, ended.get(finding.id, "")), soft_wrap=True)
+                console.print(_describe_finding(finding, run, statuses.get(finding.id, "")), soft_wrap=True)
 
 
-def _told(finding: Finding, run: Run, ended: str) -> Text:
-    """A finding in three lines, the last of which runs it again."""
+def _describe_finding(finding: Finding, run: Run, status: str) -> Text:
+    """A finding in three lines, the last of which replays it."""
     head = [_plain(f"{finding.rule}: {finding.words}", style="red"), _plain(finding.case)]
-    elsewhere = f", {ended} in the other run" if ended else ""
+    elsewhere = f", {status} in the other run" if status else ""
     lines = (
         Text("  ").join([*head, Text(f"margin {finding.margin:+.3g}, {finding.origin}{elsewhere}")]),
         Text("  ") + _plain(finding.why),
-        Text("  ") + _plain(_replay(finding, run), style="cyan", longest=None),
+        Text("  ") + _plain(replay_line(run, finding.id), style="cyan", longest=None),
     )
     return Text("\n").join(lines)
-
-
-def _replay(finding: Finding, run: Run) -> str:
-    return f"swerve replay {shlex.quote(str(run.folder))} {finding.id}"
 
 
 def _weights(run: Run) -> str:
@@ -85,19 +81,21 @@ def _warnings(found: RunComparison) -> Iterator[str]:
 
 
 def _few(warnings: Iterator[str]) -> list[str]:
-    told = list(warnings)
-    more = len(told) - WARNINGS
-    return [*told[:WARNINGS], *([f"and {more:,} differences more"] if more > 0 else [])]
+    every = list(warnings)
+    more = len(every) - WARNINGS
+    return [*every[:WARNINGS], *([f"and {more:,} more differences"] if more > 0 else [])]
 
 
 def _sentences(found: RunComparison) -> Iterator[str]:
     whole = found.overall
-    test = f"McNemar's exact test p = {whole.mcnemar.p:.2g}" if whole.mcnemar.p is not None else "no trial changed sides"
+    test = (
+        f"McNemar's exact test p = {whole.mcnemar.p:.2g}" if whole.mcnemar.p is not None else "no trial changed its verdict"
+    )
     yield f"{whole.new:,} new, {whole.fixed:,} fixed, {whole.persisting:,} persisting of {whole.judged:,} pairs: {test}."
     if found.worse:
         yield f"Worse than before: {', '.join(found.worse)}."
     for count, what, how in (
-        (whole.dropped, "Findings of BEFORE that are not judged any more", found.gone),
+        (whole.dropped, "Findings of BEFORE that are no longer judged", found.gone),
         (whole.surfaced, "Findings of AFTER that were not judged before", found.appeared),
     ):
         if count:
@@ -107,16 +105,7 @@ def _sentences(found: RunComparison) -> Iterator[str]:
 
 def _table(found: RunComparison) -> Text:
     lines = (*found.rules, found.overall) if len(found.rules) > 1 else found.rules
-    rows = [*HEADS, *map(_cells, lines)]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    styles = ["dim"] * len(HEADS) + [""] * len(found.rules) + ["bold"]
-    return Text("\n").join(_aligned(row, widths, style) for row, style in zip(rows, styles, strict=False))
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], style: str) -> Text:
-    pads = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-    numbers = (f" {pad}{cell}" for pad, cell in zip(pads[1:], row[1:], strict=True))
-    return Text(row[0] + pads[0] + "".join(numbers), style=style)
+    return aligned([*HEADS, *map(_cells, lines)], ["dim"] * len(HEADS) + [""] * len(found.rules) + ["bold"])
 
 
 def _cells(line: Paired) -> tuple[str, ...]:
@@ -134,14 +123,13 @@ def _rate(counts: Counts) -> tuple[str, str]:
 
 
 def _plain(text: str, *, style: str = "", longest: int | None = LONGEST) -> Text:
-    """Text shown as it is: neither markup nor control sequences in it have any effect (R55)."""
-    return Text(printable(text, longest), style=style, overflow="fold")
+    return plain(text, style=style, longest=longest)
 
 
 def as_json(found: RunComparison, *, failure: str = "", most: int | None = None) -> dict[str, Any]:
-    """The comparison as plain JSON, and `failure`, why it fails.
+    """The comparison as plain JSON, with `failure`, the reason for failing.
 
-    `new` and the other lists hold the `most` worst findings, all where it is None.
+    `new` and the other lists hold the `most` worst findings; None: all.
     """
     dropped = {item["id"]: item for item in _listed(found.before, found.dropped, most)}
     surfaced = {item["id"]: item for item in _listed(found.after, found.surfaced, most)}
@@ -166,14 +154,14 @@ def _side(run: Run, counts: Counts) -> dict[str, Any]:
 
 
 def _counts(counts: Counts) -> dict[str, Any]:
-    told = {name: getattr(counts, name) for name in ("trials", "held", "violated", "skipped", "errors", "rate")}
-    return {**told, "interval": list(counts.interval) if counts.judged else None}
+    numbers = {name: getattr(counts, name) for name in ("trials", "held", "violated", "skipped", "errors", "rate")}
+    return {**numbers, "interval": list(counts.interval) if counts.judged else None}
 
 
 def _rule(line: Paired) -> dict[str, Any]:
     numbers = {**_numbers(line), "new": line.new, "fixed": line.fixed}
-    told = {"not_judged_any_more": line.dropped, "not_judged_before": line.surfaced}
-    return {"before": _counts(line.before), "after": _counts(line.after), **numbers, **told}
+    unjudged = {"not_judged_any_more": line.dropped, "not_judged_before": line.surfaced}
+    return {"before": _counts(line.before), "after": _counts(line.after), **numbers, **unjudged}
 
 
 def _numbers(line: Paired) -> dict[str, Any]:
@@ -186,5 +174,5 @@ def _listed(run: Run, ids: Collection[str], most: int | None) -> list[dict[str, 
 
 
 def _item(finding: Finding, run: Run) -> dict[str, Any]:
-    told = {name: getattr(finding, name) for name in ("id", "rule", "case", "margin", "introduced", "why")}
-    return {**told, "change": finding.words, "parameters": dict(finding.change), "replay": _replay(finding, run)}
+    facts = {name: getattr(finding, name) for name in ("id", "rule", "case", "margin", "introduced", "why")}
+    return {**facts, "change": finding.words, "parameters": dict(finding.change), "replay": replay_line(run, finding.id)}

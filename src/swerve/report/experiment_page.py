@@ -1,44 +1,45 @@
-"""The page of an experiment: a paper's questions, each with its answer, tables, charts and pictures."""
+"""The page of an experiment: the paper's questions with their answers, tables, charts and pictures."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+import cv2
+import numpy as np
 from markupsafe import Markup
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from swerve.core.errors import printable
+from swerve.core.errors import InputError, printable
 from swerve.core.values import Array
-from swerve.report.cells import Cell, is_numeric, spelled
-from swerve.report.html import CONTROLS
+from swerve.report.cells import Cell, aligned, format_column, is_numeric, plain
 from swerve.report.numbers import PAGE
-from swerve.report.thumbnails import PICTURES, PagePicture, clear, keep
-from swerve.store.files import make_folder, write_whole
+from swerve.report.templating import render_page
+from swerve.store.files import make_folder, png_bytes, write_whole
 
-LONG = 24  # rows, before a table scrolls in itself
-SHORT = 24  # characters of a cell that stays on one line
+LONG = 24  # rows beyond which a table scrolls
+SHORT = 24  # characters of a cell that does not wrap
 MOST_ACROSS = 6
+PICTURES = "pictures"
+QUALITY = 90  # of a JPEG thumbnail
+DIGITS = 16
+OURS = re.compile(rf"[0-9a-f]{{{DIGITS}}}\.(png|jpg)")
 WIDEST_NAME = 40  # characters of a cell in the terminal
 
 
 @dataclass(frozen=True)
 class TablePanel:
-    """A table. Columns named in `printed` hold the paper's numbers and are set apart; None is shown as –.
+    """A table. Columns named in `printed` hold the paper's numbers and are highlighted; None is shown as –.
 
-    `csv` is where the table lies in the experiment's folder, `formats` are format specs by column such as `.1%`, `total`
-    sets the last row apart, and `main` tables are shown in the terminal too.
+    `csv` is the table's path in the experiment's folder, `formats` are format specs by column such as `.1%`, `total`
+    highlights the last row, and `main` tables are also printed in the terminal.
     """
 
     title: str
@@ -57,12 +58,12 @@ class TablePanel:
             raise ValueError(f"{self.title}: row {odd} has {len(self.rows[odd])} cells for {len(self.columns)} columns")
         unknown = sorted({*self.printed, *self.formats} - {*self.columns})
         if unknown:
-            raise ValueError(f"{self.title}: no column is called {unknown[0]!r}")
+            raise ValueError(f"{self.title}: there is no column {unknown[0]!r}; the columns are {', '.join(self.columns)}")
         _inside(self.csv)
 
     @property
     def heads(self) -> list[tuple[str, bool, bool]]:
-        """Of each column its name, whether it holds numbers and whether the paper printed them."""
+        """Per column: its name, whether it holds numbers, and whether they are the paper's."""
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.columns)
         return [(name, is_numeric(cells), name in self.printed) for name, cells in zip(self.columns, columns, strict=True)]
 
@@ -70,13 +71,15 @@ class TablePanel:
     def texts(self) -> list[tuple[str, ...]]:
         """The rows as they are shown."""
         columns = zip(*self.rows, strict=True)
-        told = (spelled(cells, self.formats.get(name, "")) for name, cells in zip(self.columns, columns, strict=False))
-        return list(zip(*told, strict=True))
+        texts = (
+            format_column(cells, self.formats.get(name, "")) for name, cells in zip(self.columns, columns, strict=False)
+        )
+        return list(zip(*texts, strict=True))
 
 
 @dataclass(frozen=True)
 class ChartPanel:
-    """A drawing of `swerve.report.charts`."""
+    """A chart of `swerve.report.charts`."""
 
     title: str
     svg: Markup
@@ -87,7 +90,7 @@ class ChartPanel:
 class PicturePanel:
     """Captioned pictures side by side: pixels, the bytes of a PNG or JPEG, or a path inside the experiment's folder.
 
-    `across` is how many stand in a row (0: as many as fit); wider than `wide` pixels they become JPEG thumbnails (0: never).
+    `across` is the number per row (0: as many as fit); pictures wider than `wide` pixels become JPEG thumbnails (0: never).
     """
 
     title: str
@@ -98,10 +101,20 @@ class PicturePanel:
 
     def __post_init__(self) -> None:
         if not 0 <= self.across <= MOST_ACROSS:
-            raise ValueError(f"{self.title}: 0 to {MOST_ACROSS} pictures stand in a row, got {self.across}")
+            raise ValueError(f"{self.title}: across must be 0 to {MOST_ACROSS} pictures per row, got {self.across}")
         for _, picture in self.items:
             if isinstance(picture, str):
                 _inside(picture)
+
+
+@dataclass(frozen=True)
+class PagePicture:
+    """A picture on the page: a file among the page's pictures, or a path in the experiment's folder."""
+
+    caption: str
+    file: str = ""
+    path: str = ""
+    size: tuple[int, int] | None = None
 
 
 Part = TablePanel | ChartPanel | PicturePanel
@@ -110,7 +123,7 @@ KINDS = {TablePanel: "sheets", ChartPanel: "charts", PicturePanel: "pictures"}
 
 @dataclass(frozen=True)
 class Section:
-    """A question: what was done as paragraphs, the `answer` in a sentence or two, and what shows it."""
+    """A question: paragraphs on what was done, the `answer` in a sentence or two, and the evidence."""
 
     title: str
     text: tuple[str, ...] = ()
@@ -120,7 +133,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """An experiment: what it found in a few sentences, `facts` such as system, data and seed, and its questions."""
+    """An experiment: its result in a few sentences, `facts` such as system, data and seed, and its questions."""
 
     title: str
     lead: tuple[str, ...] = ()
@@ -129,69 +142,34 @@ class Page:
 
 
 def write_page(page: Page, folder: Path) -> Path:
-    """Write `report/index.html` and its pictures into `folder` and say where it is."""
+    """Write `report/index.html` and its pictures into `folder`; returns its path."""
     path = folder / PAGE
     make_folder(path.parent / PICTURES, parents=True)
-    shown = {id(part): keep(part.items, folder, part.wide) for part in _parts(page) if isinstance(part, PicturePanel)}
+    panels = [part for section in page.sections for part in section.parts if isinstance(part, PicturePanel)]
+    shown = {id(panel): [_write_picture(*item, folder, panel.wide) for item in panel.items] for panel in panels}
     write_whole(path, _render(page, shown).encode(errors="backslashreplace"))
-    clear(path.parent / PICTURES, {one.file for row in shown.values() for one in row})
+    _remove_stale(path.parent / PICTURES, {one.file for row in shown.values() for one in row})
     return path
 
 
-def _parts(page: Page) -> Iterator[Part]:
-    return (part for section in page.sections for part in section.parts)
-
-
 def _render(page: Page, shown: Mapping[int, list[PagePicture]]) -> str:
-    style = _asset("style.css") + Markup("\n") + _asset("experiment.css")
-    return (
-        _environment()
-        .get_template("experiment.html")
-        .render(
-            page=page,
-            sections=[(section, _blocks(section, shown)) for section in page.sections],
-            long=LONG,
-            short=SHORT,
-            style=style,
-            style_hash="sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-            version=version("swerve"),
-        )
+    return render_page(
+        "experiment.html",
+        styles=("style.css", "experiment.css"),
+        page=page,
+        sections=[(section, _blocks(section, shown)) for section in page.sections],
+        long=LONG,
+        short=SHORT,
+        version=version("swerve"),
     )
 
 
 def _blocks(
     section: Section, shown: Mapping[int, list[PagePicture]]
 ) -> list[tuple[str, list[tuple[Part, list[PagePicture]]]]]:
-    """Neighbours of one kind together, so that charts stand side by side."""
+    """Neighbouring parts of one kind as one block, so that charts appear side by side."""
     kinds = itertools.groupby(section.parts, key=lambda part: KINDS[type(part)])
     return [(kind, [(part, shown.get(id(part), [])) for part in parts]) for kind, parts in kinds]
-
-
-@cache
-def _environment() -> Environment:
-    loader = PackageLoader("swerve.report")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
-    )
-    environment.filters.update(address=_address)
-    return environment
-
-
-@cache
-def _asset(name: str) -> Markup:
-    """A style of ours: with the charts, the only text on the page that is not escaped."""
-    environment = _environment()
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0].strip())
-
-
-def _visible(item: Any) -> Any:
-    return item.translate(CONTROLS) if type(item) is str else item
-
-
-def _address(path: str) -> str:
-    """A file of the experiment's folder, seen from the page."""
-    return f"../{quote(path, errors='backslashreplace')}"
 
 
 def _inside(path: str) -> None:
@@ -200,39 +178,66 @@ def _inside(path: str) -> None:
         raise ValueError(f"{path!r} must be a path inside the experiment's folder, such as tables/rates.csv")
 
 
+def _remove_stale(folder: Path, wanted: Collection[str]) -> None:
+    """Remove the pictures of an earlier page."""
+    for file in folder.iterdir():
+        if OURS.fullmatch(file.name) and file.name not in wanted:
+            file.unlink()
+
+
+def _write_picture(caption: str, picture: Array | bytes | str, folder: Path, wide: int) -> PagePicture:
+    """Write a picture beside the page of `folder`; one that is already in the folder is only referred to."""
+    if isinstance(picture, str):
+        return PagePicture(caption, path=picture if (folder / picture).is_file() else "")
+    content, pixels = _content(caption, picture)
+    high, across = pixels.shape[:2]
+    if wide and across > wide:
+        content, (across, high) = _thumbnail(pixels, wide), (wide, max(round(high * wide / across), 1))
+    suffix = "png" if content.startswith(b"\x89PNG") else "jpg"
+    name = f"{hashlib.sha256(content).hexdigest()[:DIGITS]}.{suffix}"
+    write_whole((folder / PAGE).parent / PICTURES / name, content)
+    return PagePicture(caption, file=name, size=(across, high))
+
+
+def _content(caption: str, picture: Array | bytes) -> tuple[bytes, Array]:
+    """The file of a picture, and its RGB pixels."""
+    if isinstance(picture, bytes):
+        if not picture.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")):
+            raise InputError(f"picture {caption!r}: the bytes are neither PNG nor JPEG; pass its pixels instead")
+        read = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR_RGB)
+        if read is None:
+            raise InputError(f"picture {caption!r}: the bytes cannot be decoded; pass its pixels instead")
+        return picture, read
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
+        raise InputError(f"picture {caption!r}: pixels must be H×W×3 uint8 RGB, got {picture.dtype} {picture.shape}")
+    return png_bytes(picture), picture
+
+
+def _thumbnail(pixels: Array, wide: int) -> bytes:
+    high, across = pixels.shape[:2]
+    small = cv2.resize(pixels, (wide, max(round(high * wide / across), 1)), interpolation=cv2.INTER_AREA)
+    _, data = cv2.imencode(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+    return data.tobytes()
+
+
 def print_page(page: Page, console: Console) -> None:
     """Print the lead, the answers and the main tables."""
-    console.print(_plain(page.title, style="bold"), soft_wrap=True)
+    console.print(plain(page.title, style="bold"), soft_wrap=True)
     for sentence in page.lead:
-        console.print(_plain(sentence), soft_wrap=True)
+        console.print(plain(sentence), soft_wrap=True)
     for section in page.sections:
         console.print()
-        console.print(_plain(section.title, style="bold"), soft_wrap=True)
+        console.print(plain(section.title, style="bold"), soft_wrap=True)
         if section.answer:
-            console.print(_plain(section.answer), soft_wrap=True)
+            console.print(plain(section.answer), soft_wrap=True)
         for sheet in (part for part in section.parts if isinstance(part, TablePanel) and part.main):
             console.print()
             console.print(_table(sheet), soft_wrap=True)
 
 
-def _plain(text: str, *, style: str = "") -> Text:
-    """Text shown as it is: neither markup nor control sequences in it have any effect (R55)."""
-    return Text(printable(text), style=style, overflow="fold")
-
-
 def _table(sheet: TablePanel) -> Text:
-    """The table, as wide as its numbers need: a number cut short would be another number."""
     named = [f"{name} (paper)" if printed else name for name, _, printed in sheet.heads]
     rows = [[printable(cell, WIDEST_NAME) for cell in row] for row in (named, *sheet.texts)]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    numeric = [is_number for _, is_number, _ in sheet.heads]
-    told = [_aligned(row, widths, numeric) for row in rows]
     styles = ["dim", *[""] * (len(rows) - 2), "bold" if sheet.total else ""]
-    lines = [Text(line, style=style) for line, style in zip(told, styles, strict=False)]
-    return Text("\n").join([_plain(sheet.title, style="underline"), *lines])
-
-
-def _aligned(row: list[str], widths: list[int], numeric: list[bool]) -> str:
-    cells = zip(row, widths, numeric, strict=True)
-    padded = ((cell, " " * (width - cell_len(cell)), right) for cell, width, right in cells)
-    return "  ".join(pad + cell if right else cell + pad for cell, pad, right in padded).rstrip()
+    table = aligned(rows, styles, numeric=[is_number for _, is_number, _ in sheet.heads], gap="  ")
+    return Text("\n").join([plain(sheet.title, style="underline"), table])

@@ -1,49 +1,41 @@
-"""One page per run, written from the run folder alone: numbers, severity curves, groups and a gallery of findings."""
+"""The HTML report of a run, from its folder alone: numbers, severity curves, groups and a gallery of findings."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shlex
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from swerve.analysis.groups import FindingGroup, groups, smallest_words, sorter
+from swerve.analysis.set_checks import set_checks
 from swerve.analysis.severity import curves
-from swerve.core.campaign import CUSTOM
 from swerve.core.encode import decode_values
 from swerve.core.system import Answer
-from swerve.report.birdseye import ADDED, COLOURS, GONE, OTHER, SHADE
-from swerve.report.drawing import charts, stack, turn
-from swerve.report.numbers import PAGE, Numbers, condition_of, numbers_of, reached_of
+from swerve.report.birdseye import ADDED, COLOURS, MARKS, NIGHT, OTHER, SHADE
+from swerve.report.numbers import PAGE, Numbers, RuleCounts, condition_of, numbers_of, reached_of
+from swerve.report.severity_charts import severity_charts
 from swerve.report.sweep_pictures import PICTURES, Album, read_sweeps
-from swerve.report.words import answer_words, expectation, in_words
+from swerve.report.templating import render_page
+from swerve.report.words import answer_words, expectation, in_words, steering_turn, title_of
 from swerve.store.artifacts import FINDINGS, SHA_DIGITS, features_of
 from swerve.store.files import make_folder, write_whole
 from swerve.store.record_json import BASELINE, Finding
 from swerve.store.view import KEPT_PER_RULE, Run
 
 REASONS_SHOWN = 20
-MOST_CARDS = 1800  # about 2 kB each: the page stays under 5 MB (R12)
-GROUPS_OPEN, GROUPS_SHOWN = 12, 60  # at once, and after a click; tables/groups.csv has them all
-LONGEST = 300  # characters of a text that is not ours
+MOST_CARDS = 1800  # about 2 kB each, which keeps the page under 5 MB (R12)
+GROUPS_OPEN, GROUPS_SHOWN = 12, 60  # at first, and after a click; tables/groups.csv lists all
 PICTURE = ".png"
-SHORT = 12
-# C0 controls cannot be written in HTML: their pictures stand for them. Newline and tab can, and stay.
-CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+SHORT = 12  # characters of a fingerprint
 
 
 def write_report(run: Run) -> Path:
-    """Write `report/index.html` of `run`, and the pictures it has drawn of sweeps, and say where the page is."""
+    """Write `report/index.html` of `run` and its bird's-eye pictures; returns the page's path."""
     path, album = run.folder / PAGE, Album(run)
     make_folder(path.parent)
     page = render(run, album).encode(errors="backslashreplace")
@@ -53,89 +45,42 @@ def write_report(run: Run) -> Path:
 
 
 def render(run: Run, album: Album) -> str:
-    """The page of `run`; what it needs drawn goes into `album`."""
+    """The page of `run`; its bird's-eye pictures are drawn into `album`."""
     numbers = numbers_of(run)
     untouched = {line.name: line.untouched for line in numbers.rules if line.untouched}
-    style, script = _asset("style.css"), _asset("script.js")
     found = groups(run, features_of(run))
     per_rule, chosen = _chosen(run, len(numbers.rules))
     cards = list(_cards(run, numbers, found, [*chosen, *_others(found[:GROUPS_SHOWN], chosen)], album))
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            numbers=numbers,
-            lines=(*numbers.rules, numbers.overall),
-            run=_told(run),
-            stack=stack(numbers.overall),
-            charts=charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
-            condition=condition_of(run),
-            reached=reached_of(run) if numbers.finished else None,
-            cards=cards,
-            groups=_group_cards(found[:GROUPS_SHOWN], cards),
-            groups_open=GROUPS_OPEN,
-            colours=_colours(),
-            gone=_hex(GONE),
-            all_groups=len(found),
-            kept=per_rule,
-            reasons=numbers.reasons[:REASONS_SHOWN],
-            more_reasons=numbers.reasons[REASONS_SHOWN:],
-            style=style,
-            script=script,
-            style_hash=_csp_hash(style),
-            script_hash=_csp_hash(script),
-        )
+    return render_page(
+        "page.html",
+        styles=("style.css",),
+        script="script.js",
+        numbers=numbers,
+        lines=(*numbers.rules, numbers.overall),
+        run=_describe_run(run),
+        stack=_stack(numbers.overall),
+        charts=severity_charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
+        checks=set_checks(run),
+        condition=condition_of(run),
+        reached=reached_of(run) if numbers.finished else None,
+        cards=cards,
+        groups=_group_cards(found[:GROUPS_SHOWN], cards),
+        groups_open=GROUPS_OPEN,
+        colours=_colours(),
+        marks={name.replace("_", " "): _hex(colour) for name, colour in MARKS.items()},
+        night=_hex(NIGHT),
+        all_groups=len(found),
+        kept=per_rule,
+        reasons=numbers.reasons[:REASONS_SHOWN],
+        more_reasons=numbers.reasons[REASONS_SHOWN:],
     )
 
 
-@cache
-def _environment() -> Environment:
-    loader = PackageLoader("swerve.report")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
-    )
-    environment.filters.update(clip=_clip, percent=_percent, count=_count, signed=_signed)
-    return environment
-
-
-@cache
-def _asset(name: str) -> Markup:
-    """A style or script of ours, the only text on the page that is not escaped."""
-    environment = _environment()
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0].strip())
-
-
-def _csp_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _visible(item: Any) -> Any:
-    return item.translate(CONTROLS) if type(item) is str else item
-
-
-def _clip(text: object) -> str:
-    told = str(text)
-    return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}"
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"
-
-
-def _signed(number: float) -> str:
-    return f"{number:+,.1f}" if abs(number) >= 10 else f"{number:+#.2g}"
-
-
-def _told(run: Run) -> dict[str, Any]:
-    """What the page says of the campaign itself."""
+def _describe_run(run: Run) -> dict[str, Any]:
+    """The page's facts about the campaign."""
     identity, campaign = run.identity, run.identity["campaign"]
     return {
-        "title": _title(campaign),
+        "title": title_of(campaign),
         "system": in_words(campaign.get("system")),
         "source": in_words(campaign.get("source")),
         "search": in_words(campaign.get("search")),
@@ -149,17 +94,20 @@ def _told(run: Run) -> dict[str, Any]:
     }
 
 
-def _title(campaign: Mapping[str, Any]) -> str:
-    """The method by name; a campaign of one's own by what it tests on what."""
-    if campaign.get("method", CUSTOM) != CUSTOM:
-        return str(campaign["method"])
-    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
-    return f"{system} on {source}"
+def _stack(line: RuleCounts) -> list[tuple[str, float, float]]:
+    """The four outcomes of a trial as name, start and length on a bar of 1,000."""
+    parts: list[tuple[str, float, float]] = []
+    start = 0.0
+    for name in ("held", "violated", "skipped", "errors"):
+        length = 1000 * getattr(line, name) / line.trials if line.trials else 0.0
+        parts.append((name, round(start, 2), round(length, 2)))
+        start += length
+    return parts
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A source and its follow-up, by address, and their size; no follow-up where it would show the same again."""
+    """The addresses of source and follow-up, and their size; no follow-up if it shows the same as the source."""
 
     source: str
     followup: str
@@ -169,28 +117,26 @@ class Picture:
 
 @dataclass(frozen=True)
 class Card:
-    """One finding as the gallery shows it."""
+    """One finding in the gallery."""
 
     finding: Finding
     rule: int
     group: int
     pictures: tuple[Picture, ...]
-    missing: bool  # no file of this input was kept
+    missing: bool  # whether no file of this input was kept
     label: Answer  # of the source
     turns: Mapping[str, str]
-    smallest: str  # what it was shrunk to, in words
+    smallest: str  # the shrunk change in words
 
     @property
-    def said(self) -> dict[str, str]:
-        """The answers as text."""
-        finding = self.finding
-        told = {"before": finding.before, "after": finding.after, "label": self.label, "truth": finding.truth}
-        return {name: answer_words(answer) for name, answer in told.items()}
+    def answers(self) -> dict[str, str]:
+        """Answers and labels as text."""
+        return {name: answer_words(answer) for name, answer in _answers(self.finding, self.label).items()}
 
 
 @dataclass(frozen=True)
 class GroupCard:
-    """One group as the page shows it: its worst finding, and how many of its findings are in the gallery."""
+    """One group on the page: its worst finding, and how many of its findings are in the gallery."""
 
     group: FindingGroup
     worst: Card
@@ -204,7 +150,7 @@ def _group_cards(found: Iterable[FindingGroup], cards: Iterable[Card]) -> list[G
 
 
 def _chosen(run: Run, rules: int) -> tuple[int, list[Finding]]:
-    """How many findings of each rule the gallery shows, fewer where there would be too many in all, and those findings."""
+    """The findings of the gallery and their number per rule, which is lower if there would be too many in all."""
     best = run.best()
     if len(best) <= MOST_CARDS:
         return KEPT_PER_RULE, best
@@ -213,21 +159,21 @@ def _chosen(run: Run, rules: int) -> tuple[int, list[Finding]]:
 
 
 def _others(found: Iterable[FindingGroup], chosen: Iterable[Finding]) -> Iterator[Finding]:
-    """The worst of each group that is not among the findings chosen already."""
-    there = {finding.id for finding in chosen}
-    return (group.exemplar for group in found if group.exemplar.id not in there)
+    """The worst finding of each group, unless it is among `chosen`."""
+    known = {finding.id for finding in chosen}
+    return (group.exemplar for group in found if group.exemplar.id not in known)
 
 
 def _cards(
     run: Run, numbers: Numbers, found: Sequence[FindingGroup], chosen: Sequence[Finding], album: Album
 ) -> Iterator[Card]:
     order = {line.name: index for index, line in enumerate(numbers.rules)}
-    labels = _labels(run, {finding.case for finding in chosen})
+    labels = labels_of(run, {finding.case for finding in chosen})
     kept = _kept(run.folder / FINDINGS)
     group_of = sorter(run, found)
     for finding in chosen:
         label = labels.get(finding.case, ())
-        told = {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
+        answers = _answers(finding, label)
         yield Card(
             finding,
             order[finding.rule],
@@ -235,13 +181,18 @@ def _cards(
             tuple(_pictures(finding, kept, album)),
             finding.input_sha[:SHA_DIGITS] not in kept,
             label,
-            {name: turn(answer) for name, answer in told.items()},
+            {name: steering_turn(answer) for name, answer in answers.items()},
             smallest_words(run, finding),
         )
 
 
-def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
-    """The truth of the untouched `cases`, read from the head of the journal."""
+def _answers(finding: Finding, label: Answer) -> dict[str, Answer]:
+    """What was predicted and labelled, before and after the change."""
+    return {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
+
+
+def labels_of(run: Run, cases: set[str]) -> dict[str, Answer]:
+    """The labels of the untouched `cases`, from the start of the journal."""
     found: dict[str, Answer] = {}
     for row in run.rows():
         if row["kind"] != BASELINE or len(found) == len(cases):
@@ -252,7 +203,7 @@ def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
 
 
 def _kept(folder: Path) -> dict[str, dict[str, Path]]:
-    """The kept files by the digits of their input's hash, then by sensor."""
+    """The kept files by the first digits of their input's hash, then by sensor."""
     found: dict[str, dict[str, Path]] = {}
     for file in sorted(folder.iterdir()) if folder.is_dir() else []:
         sha, _, sensor = file.stem.partition("-")
@@ -261,7 +212,7 @@ def _kept(folder: Path) -> dict[str, dict[str, Path]]:
 
 
 def _pictures(finding: Finding, kept: Mapping[str, Mapping[str, Path]], album: Album) -> Iterator[Picture]:
-    """Every input that has a picture on both sides: sweeps from above first; then a camera that saw no change but once."""
+    """The pictures of every input that both sides have: bird's-eye views first; an unchanged camera frame only once."""
     source, followup = (kept.get(sha[:SHA_DIGITS], {}) for sha in (finding.source_sha, finding.input_sha))
     above = list(album.add(finding, *(read_sweeps(album.run, side) for side in (source, followup))))
     for near, far, size in above:
@@ -282,13 +233,13 @@ def _hex(colour: tuple[int, int, int]) -> str:
 
 
 def _colours() -> dict[str, str]:
-    """What a colour of a sweep from above means."""
-    told = {**COLOURS, "any other kind": OTHER, "added points": ADDED, "region": SHADE}
-    return {name: _hex(colour) for name, colour in told.items() if name != "unknown"}
+    """The legend of a bird's-eye picture."""
+    meanings = {**COLOURS, "any other kind": OTHER, "added points": ADDED, "region": SHADE}
+    return {name: _hex(colour) for name, colour in meanings.items() if name != "unknown"}
 
 
 def _png_size(path: Path) -> tuple[int, int]:
-    """Width and height from the head of a PNG, so that the page does not jump while pictures load."""
+    """Width and height from the header of a PNG; with them the page does not move while pictures load."""
     with path.open("rb") as file:
         head = file.read(24).ljust(24, b"\1")
     width, height = struct.unpack(">II", head[16:])

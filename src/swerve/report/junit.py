@@ -1,6 +1,6 @@
 """A run as JUnit XML, which every CI system shows: a suite per rule, a test case per rule and case.
 
-Written to suit both schemas in use, the one of Apache Ant and the one of Jenkins' xUnit plugin.
+It is valid by both schemas in use, Apache Ant's and that of Jenkins' xUnit plugin.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from swerve.store.journal import Row
 from swerve.store.record_json import BASELINE
 from swerve.store.view import JOURNAL, Run
 
-TOLD = 3  # findings of a test case that are told
+SHOWN = 3  # findings of a test case
 LONGEST = 300
 UNUSABLE = "unusable cases"
 UNFINISHED = "unfinished campaign"
@@ -30,8 +30,8 @@ FAILURE, ERROR, SKIPPED, PASSED = "failure", "error", "skipped", "passed"
 
 
 @dataclass(slots=True)
-class _Ended:
-    """How the trials of one case under one rule ended: counts, the worst findings, and why others were not judged."""
+class _CaseOutcome:
+    """The outcomes of one case under one rule: counts, the worst findings, and why others were not judged."""
 
     held: int = 0
     violated: int = 0
@@ -40,7 +40,7 @@ class _Ended:
     worst: list[tuple[float, str, str, str, bool | None]] = field(default_factory=list)
     why: str = ""
     kind: str = ""
-    again: str = ""  # the id of the error that is told, if it can be run again
+    again: str = ""  # the id of that error, if it can be replayed
 
     def add(self, row: Row) -> None:
         status = row["status"]
@@ -58,20 +58,20 @@ class _Ended:
             self.why = self.why or row["why"]
 
     def _keep(self, finding: tuple[float, str, str, str, bool | None]) -> None:
-        (heapq.heappush if len(self.worst) < TOLD else heapq.heappushpop)(self.worst, finding)
+        (heapq.heappush if len(self.worst) < SHOWN else heapq.heappushpop)(self.worst, finding)
 
     @property
     def outcome(self) -> str:
-        """A test case has one outcome: the gravest."""
-        told = ((FAILURE, self.violated), (ERROR, self.errors), (PASSED, self.held), (SKIPPED, self.skipped))
-        return next(outcome for outcome, count in told if count)
+        """The outcome of the test case: the most severe one."""
+        counts = ((FAILURE, self.violated), (ERROR, self.errors), (PASSED, self.held), (SKIPPED, self.skipped))
+        return next(outcome for outcome, count in counts if count)
 
 
-Suites = dict[str, dict[str, _Ended]]
+Suites = dict[str, dict[str, _CaseOutcome]]
 
 
 def write_junit(sharing: Sharing, path: Path) -> None:
-    """Write the run as JUnit XML: findings are failures, what could not be judged is skipped or an error."""
+    """Write the run as JUnit XML: findings are failures, unjudged trials are skipped or errors."""
     with whole_file(path) as file:
         file.writelines(f"{part}\n".encode() for part in _page(sharing))
 
@@ -81,74 +81,76 @@ def _page(sharing: Sharing) -> Iterator[str]:
     when = datetime.fromtimestamp(_written(sharing.run), UTC).strftime("%Y-%m-%dT%H:%M:%S")
     for number, (name, cases) in enumerate(_suites(sharing.run).items()):
         yield _opening(sharing.line(name).strip() or "unnamed rule", number, cases, when)
-        yield from (_text(_case(name, case, ended, sharing)) for case, ended in cases.items())
+        yield from (_text(_case(name, case, tally, sharing)) for case, tally in cases.items())
         yield "<system-out/><system-err/>\n</testsuite>"
     yield "</testsuites>"
 
 
 def _written(run: Run) -> float:
-    """When the run last went on."""
+    """When the journal was last written."""
     path = run.folder / JOURNAL
     return path.stat().st_mtime if path.exists() else 0.0
 
 
 def _suites(run: Run) -> Suites:
-    """Every rule's cases, then those that no rule could use; before them, a run that was stopped: it is never green."""
+    """The cases of every rule, then the unusable ones; an unfinished run comes first, as an error, so it never passes."""
     suites: Suites = {str(rule["name"]): {} for rule in run.identity["campaign"].get("rule", ())}
-    unusable: dict[str, _Ended] = {}
+    unusable: dict[str, _CaseOutcome] = {}
     for row in run.rows():
         if row["kind"] != BASELINE:
-            suites.setdefault(row["rule"], {}).setdefault(row["case"], _Ended()).add(row)
+            suites.setdefault(row["rule"], {}).setdefault(row["case"], _CaseOutcome()).add(row)
         elif row["fault"]:
             failed = row["readable"]
-            unusable[row["case"]] = _Ended(errors=failed, skipped=not failed, why=row["fault"], kind="model error")
+            unusable[row["case"]] = _CaseOutcome(errors=failed, skipped=not failed, why=row["fault"], kind="model error")
     stopped = (
-        {UNFINISHED: {UNFINISHED: _Ended(errors=1, why=why, kind=UNFINISHED)}} if (why := numbers_of(run).unfinished) else {}
+        {UNFINISHED: {UNFINISHED: _CaseOutcome(errors=1, why=why, kind=UNFINISHED)}}
+        if (why := numbers_of(run).unfinished)
+        else {}
     )
     return {**stopped, **suites, **({UNUSABLE: unusable} if unusable else {})}
 
 
-def _opening(name: str, number: int, cases: Mapping[str, _Ended], when: str) -> str:
-    counts = Counter(ended.outcome for ended in cases.values())
-    told = {"tests": len(cases), "failures": counts[FAILURE], "errors": counts[ERROR], "skipped": counts[SKIPPED]}
-    # No time is measured per trial, and no host is told (R57); both schemas want the words.
+def _opening(name: str, number: int, cases: Mapping[str, _CaseOutcome], when: str) -> str:
+    counts = Counter(tally.outcome for tally in cases.values())
+    totals = {"tests": len(cases), "failures": counts[FAILURE], "errors": counts[ERROR], "skipped": counts[SKIPPED]}
+    # Trials have no durations and hosts are not disclosed (R57), but both schemas require the attributes.
     rest = {"time": "0", "timestamp": when, "hostname": "localhost", "package": "swerve", "id": number}
-    words = " ".join(f"{key}={quoteattr(str(item))}" for key, item in {"name": name, **told, **rest}.items())
+    words = " ".join(f"{key}={quoteattr(str(item))}" for key, item in {"name": name, **totals, **rest}.items())
     return f"<testsuite {words}>\n<properties/>"
 
 
-def _case(rule: str, case: str, ended: _Ended, sharing: Sharing) -> ElementTree.Element:
+def _case(rule: str, case: str, tally: _CaseOutcome, sharing: Sharing) -> ElementTree.Element:
     name = {"classname": sharing.line(rule), "name": sharing.line(case), "time": "0"}
-    made = ElementTree.Element("testcase", name)
-    if ended.outcome == FAILURE:
-        attributes = {"type": Status.VIOLATED.value, "message": sharing.line(_headline(ended), LONGEST)}
-        ElementTree.SubElement(made, FAILURE, attributes).text = "\n".join(_told(ended, sharing))
-    elif ended.outcome == ERROR:
-        attributes = {"type": ended.kind, "message": sharing.line(ended.why, LONGEST)}
-        again = [f"  {sharing.replay(ended.again)}"] if ended.again else []
-        ElementTree.SubElement(made, ERROR, attributes).text = "\n".join([*again, _rest(ended)])
-    elif ended.outcome == SKIPPED:
-        ElementTree.SubElement(made, SKIPPED, {"message": sharing.line(ended.why, LONGEST)})
-    return made
+    element = ElementTree.Element("testcase", name)
+    if tally.outcome == FAILURE:
+        attributes = {"type": Status.VIOLATED.value, "message": sharing.line(_headline(tally), LONGEST)}
+        ElementTree.SubElement(element, FAILURE, attributes).text = "\n".join(_describe(tally, sharing))
+    elif tally.outcome == ERROR:
+        attributes = {"type": tally.kind, "message": sharing.line(tally.why, LONGEST)}
+        again = [f"  {sharing.replay(tally.again)}"] if tally.again else []
+        ElementTree.SubElement(element, ERROR, attributes).text = "\n".join([*again, _rest(tally)])
+    elif tally.outcome == SKIPPED:
+        ElementTree.SubElement(element, SKIPPED, {"message": sharing.line(tally.why, LONGEST)})
+    return element
 
 
-def _headline(ended: _Ended) -> str:
-    margin, _, words, why, _ = max(ended.worst)
-    return f"{ended.violated} of {ended.held + ended.violated} judged trials violated; worst: {words}, {margin:+.3g}: {why}"
+def _headline(tally: _CaseOutcome) -> str:
+    margin, _, words, why, _ = max(tally.worst)
+    return f"{tally.violated} of {tally.held + tally.violated} judged trials violated; worst: {words}, {margin:+.3g}: {why}"
 
 
-def _told(ended: _Ended, sharing: Sharing) -> Iterator[str]:
-    for margin, finding, words, why, introduced in sorted(ended.worst, reverse=True):
+def _describe(tally: _CaseOutcome, sharing: Sharing) -> Iterator[str]:
+    for margin, finding, words, why, introduced in sorted(tally.worst, reverse=True):
         origin = {True: ", introduced", False: ", already wrong", None: ""}[introduced]
         yield sharing.line(f"{words}: margin {margin:+.3g}{origin}: {why}")
         yield f"  {sharing.replay(finding)}"
-    if more := ended.violated - len(ended.worst):
-        yield f"and {more:,} findings more"
-    yield _rest(ended)
+    if more := tally.violated - len(tally.worst):
+        yield f"and {more:,} more findings"
+    yield _rest(tally)
 
 
-def _rest(ended: _Ended) -> str:
-    return f"{ended.held:,} held, {ended.violated:,} violated, {ended.skipped:,} skipped, {ended.errors:,} errors"
+def _rest(tally: _CaseOutcome) -> str:
+    return f"{tally.held:,} held, {tally.violated:,} violated, {tally.skipped:,} skipped, {tally.errors:,} errors"
 
 
 def _text(element: ElementTree.Element) -> str:

@@ -1,4 +1,4 @@
-"""The counts of a run, taken from its rows, so that they always add up, finished or not."""
+"""The counts of a run, from its journal, so that they add up for an unfinished run too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from swerve.store.record_json import BASELINE
 from swerve.store.view import Run
 
 SUMMARY, HEALTH, PAGE = "summary.json", "health.json", "report/index.html"
-MOST_REASONS = 1000  # kept apart at a time; the rest are counted together
+MOST_REASONS = 1000  # counted separately; further ones are counted together
 OTHER = "other reasons"
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
@@ -38,28 +38,30 @@ class RuleCounts:
     errors: int = 0
     introduced: int = 0
     already_wrong: int = 0
-    untouched: tuple[int, int] | None = None  # already wrong, of how many cases
-    sampled: bool = True  # whether the trials are a sample, so that their rate has an interval
+    untouched: tuple[int, int] | None = None  # cases that are already wrong, and all cases
+    sampled: bool = True  # whether the trials are a sample, so that the rate has an interval
 
     @property
     def trials(self) -> int:
-        """Every trial, however it ended."""
+        """All trials, whatever their outcome."""
         return self.held + self.violated + self.skipped + self.errors
 
     @property
     def judged(self) -> int:
-        """The trials with a verdict that can be trusted."""
+        """The trials that held or violated."""
         return self.held + self.violated
 
     @property
-    def untold(self) -> int:
-        """Violations nobody can call introduced or already wrong."""
+    def unattributed(self) -> int:
+        """Violations that can be called neither introduced nor already wrong."""
         return self.violated - self.introduced - self.already_wrong
 
     @property
     def blame(self) -> tuple[int | None, int | None]:
-        """How many violations were introduced, and how many already wrong; None where there is nothing to tell by."""
-        return (None, None) if self.violated and self.untold == self.violated else (self.introduced, self.already_wrong)
+        """The violations that were introduced and those already wrong; None if this is unknown for all of them."""
+        return (
+            (None, None) if self.violated and self.unattributed == self.violated else (self.introduced, self.already_wrong)
+        )
 
     @property
     def rate(self) -> float:
@@ -74,18 +76,18 @@ class RuleCounts:
 
 @dataclass
 class Reason:
-    """Why cases or trials were not judged: the first such sentence, how many, and the first case it met."""
+    """Why cases or trials were not judged: the first such sentence, their number, and the first case."""
 
     what: str
     why: str
     case: str
     count: int = 0
-    alike: bool = False  # others differ from it in their numbers alone
+    alike: bool = False  # whether others differ only in their numbers
 
 
 @dataclass
 class Failures:
-    """What the system, a change or a relation failed at: trials by the kind of error, and untouched cases."""
+    """Errors of the system, a change or a relation: trials by kind of error, and untouched cases."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     first: Row | None = None  # the row of the first such trial
@@ -93,7 +95,7 @@ class Failures:
     first_untouched: Row | None = None
 
     def add(self, row: Row) -> None:
-        """Take one row of a journal into account, if it tells of a failure."""
+        """Count a journal row if it records a failure."""
         if row["kind"] == BASELINE:
             if row["fault"] and row["readable"]:
                 self.untouched += 1
@@ -102,17 +104,17 @@ class Failures:
             self.kinds[row["error"]] += 1
             self.first = self.first or row
 
-    def told(self, folder: Path) -> Iterator[str]:
-        """A line for the trials and one for the cases, where there are any."""
+    def lines(self, folder: Path) -> Iterator[str]:
+        """A line about failed trials and one about failed cases, where there are any."""
         if self.first:
             count = self.kinds.total()
             kinds = ", ".join(f"{kind} {number:,}" for kind, number in self.kinds.most_common())
             again = shlex.join(["swerve", "replay", str(folder), self.first["id"]])
             head = f"{count:,} error{'' if count == 1 else 's'} ({kinds})"
-            yield f"{head}; first, {printable(self.first['case'], 60)}: {printable(self.first['why'], 160)}; {again}"
+            yield f"{head}; first: {printable(self.first['case'], 60)}: {printable(self.first['why'], 160)}; {again}"
         if seen := self.first_untouched:
             cases = f"{self.untouched:,} untouched case{'' if self.untouched == 1 else 's'}"
-            yield f"the system failed on {cases}; first, {printable(seen['case'], 60)}: {printable(seen['fault'], 160)}"
+            yield f"the system failed on {cases}; first: {printable(seen['case'], 60)}: {printable(seen['fault'], 160)}"
 
 
 @dataclass(frozen=True)
@@ -128,20 +130,30 @@ class Numbers:
     rules: tuple[RuleCounts, ...]
     reasons: tuple[Reason, ...]
     failures: Failures
+    asked_again: int = 0  # findings
+    flaky: int = 0  # of them, that did not fail again
+
+    @property
+    def repeats(self) -> str:
+        """How many findings failed again when they were asked again, or nothing where none was."""
+        if not self.asked_again:
+            return ""
+        asked = f"{self.asked_again:,} finding{'' if self.asked_again == 1 else 's'} asked again, each alone"
+        return f"{asked}: {self.flaky:,} did not fail again (flaky)." if self.flaky else f"{asked}: all failed again."
 
     @property
     def headline(self) -> str:
-        """How the run ended, in one sentence that never makes silence look like success."""
+        """The result in one sentence; a run without judged trials is never reported as a success."""
         whole, (low, high) = self.overall, self.overall.interval
         if not whole.trials:
-            return "No trial was made: this run says nothing about the system."
+            return "The run has no trials, so it says nothing about the system."
         if not whole.judged:
-            told = f"{whole.skipped:,} skipped, {whole.errors:,} errors"
-            return f"No trial could be judged ({told}): this run says nothing about the system."
+            counts = f"{whole.skipped:,} skipped, {whole.errors:,} errors"
+            return f"No trial could be judged ({counts}), so this run says nothing about the system."
         if not whole.sampled:
             found = f"{whole.violated:,} of {whole.judged:,} judged trials violated their rule" if whole.violated else ""
             none = f"No findings: all {whole.judged:,} judged trials held"
-            return f"{found or none}; the search chose them by what it was told, so this is no rate."
+            return f"{found or none}; the search adapted to earlier results, so this is not a failure rate."
         if not whole.violated:
             beside = f"; {whole.errors:,} more ended in an error" if whole.errors else ""
             return f"No findings: all {whole.judged:,} judged trials held (at most {high:.1%} may fail, 95% Wilson){beside}."
@@ -150,12 +162,12 @@ class Numbers:
 
     @property
     def unfinished(self) -> str:
-        """What to say of a campaign that was stopped, or nothing."""
+        """The notice that a campaign was stopped; empty if it finished."""
         if self.finished:
             return ""
         done = f"{self.overall.trials:,} trials and {self.cases + self.unusable:,} cases committed so far"
         return (
-            f"This campaign has not finished: the numbers cover the {done}. Run it again into the same folder to continue."
+            f"This campaign has not finished: the numbers cover the {done}. Run it again with the same folder to continue."
         )
 
 
@@ -205,43 +217,45 @@ def numbers_of(run: Run) -> Numbers:
         lines,
         reasons.most_first(),
         failures,
+        len(run.repeats),
+        list(run.repeats.values()).count(False),
     )
 
 
 @dataclass(frozen=True)
 class Reached:
-    """What a finished run covered inside the system, in sentences, and the layers that count with their neurons."""
+    """What a finished run covered inside the system, in sentences, and the measured layers with their neurons."""
 
-    told: tuple[str, ...]
+    sentences: tuple[str, ...]
     layers: Mapping[str, int]
 
     @property
     def counted(self) -> str:
         """The layers in one line."""
         whole = sum(self.layers.values())
-        return f"{whole:,} neurons are counted: " + ", ".join(f"{name} {count:,}" for name, count in self.layers.items())
+        return f"{whole:,} neurons are measured: " + ", ".join(f"{name} {count:,}" for name, count in self.layers.items())
 
 
 def reached_of(run: Run) -> Reached | None:
-    """What `summary.json` tells of coverage, and of a guided search how many images it kept (D-5, DT-33)."""
+    """The coverage in `summary.json`, and the number of images that a guided search kept."""  # D-5, DT-33
     summary, search = _derived(run, SUMMARY), run.identity["campaign"].get("search", {})
     covered = summary.get("coverage")
     if not covered or not isinstance(covered, dict):
         return None
     guided = search.get("use") == "greedy" and search.get("follow", COVERAGE) == COVERAGE
     images = f", {sum(1 for _ in kept(run)):,} images kept" if guided else ""
-    told = [_covered(name, counts) + images for name, counts in covered.items()]
-    rival = ["No rival was run: this says nothing of guidance."] if guided else []
-    return Reached((*told, *rival), summary.get("layers") or {})
+    sentences = [_describe_coverage(name, counts) + images for name, counts in covered.items()]
+    caveat = ["No other search was run for comparison, so this does not show a benefit of guidance."] if guided else []
+    return Reached((*sentences, *caveat), summary.get("layers") or {})
 
 
-def _covered(name: str, counts: Mapping[str, int]) -> str:
+def _describe_coverage(name: str, counts: Mapping[str, int]) -> str:
     what = "neurons" if name == "NC" else "regions"
     return f"{name} {counts['untouched']:,} → {counts['covered']:,} of {counts['total']:,} {what}"
 
 
 class _Reasons:
-    """Sentences grouped by all but their numbers and the case they name."""
+    """Reasons grouped by their sentence, ignoring numbers and the case's name."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], Reason] = {}
@@ -260,16 +274,16 @@ class _Reasons:
 
 @dataclass(frozen=True)
 class Condition:
-    """What was known of a system before the first trial: its numbers on the untouched cases, and every concern."""
+    """The health check before the first trial: numbers on the untouched cases, and every concern."""
 
     numbers: Mapping[str, str]
     concerns: tuple[Mapping[str, str], ...]  # each with a name, a level and why
 
 
 def condition_of(run: Run) -> Condition | None:
-    """What `health.json` tells, or None where there is none."""
-    told = _derived(run, HEALTH)
-    baseline, concerns = told.get("baseline"), told.get("concerns")
+    """The content of `health.json`, or None without it."""
+    health = _derived(run, HEALTH)
+    baseline, concerns = health.get("baseline"), health.get("concerns")
     if not isinstance(baseline, dict) or not isinstance(concerns, list):
         return None
     numbers = {
@@ -286,7 +300,7 @@ def _flat(baseline: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _derived(run: Run, name: str) -> Mapping[str, Any]:
-    """A JSON file of the run folder, or nothing where there is none: it is derived, and may be deleted or torn."""
+    """A JSON file of the run folder; empty if it is missing or damaged, since such files are derived."""
     try:
         data = json.loads((run.folder / name).read_bytes())
     except (OSError, ValueError):
@@ -295,5 +309,5 @@ def _derived(run: Run, name: str) -> Mapping[str, Any]:
 
 
 def _untouched(summary: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    told: Iterable[tuple[str, Any]] = ((name, rule.get("untouched")) for name, rule in summary.get("rules", {}).items())
-    return {name: (alone["violated"], alone["cases"]) for name, alone in told if alone and alone["cases"]}
+    given: Iterable[tuple[str, Any]] = ((name, rule.get("untouched")) for name, rule in summary.get("rules", {}).items())
+    return {name: (counts["violated"], counts["cases"]) for name, counts in given if counts and counts["cases"]}

@@ -1,4 +1,4 @@
-"""Numbers against numbers: lines with bands, and clouds of points."""
+"""Charts of numbers against numbers: lines with bands, and scatter plots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from swerve.report.axis import AxisScale, drawable, fitted, said
+from swerve.report.axis import AxisScale, drawable, fitted, spell_number
 from swerve.report.canvas import (
     FOOT,
     PLANE_RIGHT,
@@ -34,7 +34,7 @@ MOST_POINTS = 3000
 
 
 class Spot(NamedTuple):
-    """A point of a line, and the band around it where there is one."""
+    """A point of a line, with the edges of the band around it, if any."""
 
     x: float
     y: float
@@ -51,9 +51,9 @@ def lines(
     series: Mapping[str, Sequence[Spot]], *, x: str = "", y: str = "", log_x: bool = False, percent: bool = False,
     dashed: Collection[str] = (), names: Sequence[str] = (),
 ) -> Markup:  # fmt: skip
-    """A line per name through its spots, in the order of x; those of the paper can be `dashed`.
+    """A line per name through its spots, ordered by x; `dashed` names the series to dash, such as the paper's.
 
-    With `names` the first of them stands below x = 0, the second below x = 1, and so on.
+    `names` label the horizontal axis: the first at x = 0, the second at x = 1, and so on.
     """
     drawn = {name: _spots(spots, log_x) for name, spots in series.items()}
     there = [spot for line in drawn.values() for spot in line if spot]
@@ -75,9 +75,9 @@ def lines(
 
 
 def points(xs: Sequence[float], ys: Sequence[float], *, x: str = "", y: str = "", kinds: Sequence[str] = ()) -> Markup:
-    """A mark per pair of numbers, coloured by its kind; of very many, an even selection."""
+    """A dot per pair of numbers, coloured by its kind; of more than `MOST_POINTS`, an even selection."""
     if len(xs) != len(ys) or (kinds and len(kinds) != len(xs)):
-        raise ValueError(f"points need as many x as y and kinds, got {len(xs)}, {len(ys)} and {len(kinds)}")
+        raise ValueError(f"points need equally many x, y and kinds, got {len(xs)}, {len(ys)} and {len(kinds)}")
     pairs = (
         (drawable(one), drawable(other), kind) for one, other, kind in zip(xs, ys, kinds or [""] * len(xs), strict=True)
     )
@@ -119,7 +119,7 @@ class _Plane:
         names: int = 0,
         zero: bool | None = None,
     ) -> _Plane:
-        """Axes that hold all numbers; as many places as `names`, if there are any."""
+        """Axes that hold all numbers; with `names`, one place for each."""
         up = fitted(ys, HEIGHT, TOP + 14, percent=percent, zero=zero, gap=TICK_GAP)
         left = tick_edge(up)
         if names and not 0 <= min(xs) <= max(xs) <= names - 1:
@@ -152,7 +152,7 @@ def _heights(spots: Iterable[Spot]) -> list[float]:
 
 
 def _runs(line: Iterable[Spot | None]) -> Iterator[list[Spot]]:
-    """Spots in a row without a gap between them."""
+    """The stretches of consecutive spots without a gap."""
     run: list[Spot] = []
     for spot in [*line, None]:
         if spot:
@@ -172,13 +172,13 @@ def _line(name: str, line: Sequence[Spot | None], plane: _Plane, place: int, das
             yield draw("path", class_=f"band {kind}", d=f"M{'L'.join(edges)}Z")
         yield draw("path", class_=f"line {kind}", d="M" + "L".join(plane(spot.x, spot.y) for spot in run))
         for spot in run:
-            yield mark(place, plane.across(spot.x), plane.up(spot.y), _told(name, spot, percent=plane.up.percent))
+            yield mark(place, plane.across(spot.x), plane.up(spot.y), _tooltip(name, spot, percent=plane.up.percent))
 
 
-def _told(name: str, spot: Spot, *, percent: bool) -> str:
-    edges = [said(edge, percent=percent) for edge in spot[2:] if edge is not None]
+def _tooltip(name: str, spot: Spot, *, percent: bool) -> str:
+    edges = [spell_number(edge, percent=percent) for edge in spot[2:] if edge is not None]
     band = f" ({' to '.join(edges)})" if spot.banded else ""
-    return f"{name}: {said(spot.y, percent=percent)}{band} at {said(spot.x)}"
+    return f"{name}: {spell_number(spot.y, percent=percent)}{band} at {spell_number(spot.x)}"
 
 
 def _line_key(place: int, dashed: bool) -> Iterator[Markup]:

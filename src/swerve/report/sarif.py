@@ -1,7 +1,7 @@
-"""The findings of a run as SARIF 2.1.0, which code hosts show as alerts and follow from run to run.
+"""The findings of a run as SARIF 2.1.0, which code hosts show as alerts and track from run to run.
 
-The fingerprint of a result is the finding's id, which no weights change: the same failure of the next model is the same
-alert. What an alert is about is a case, so its location is the case's key.
+The fingerprint of a result is the finding's id, which does not depend on the weights: the same failure of the next model is
+the same alert. An alert's location is the key of its case.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from swerve.store.record_json import BASELINE, Finding, finding_of, is_finding
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LONGEST = 1000
 ERROR, WARNING = "error", "warning"
-# In a SARIF message, braces hold places and brackets make links; a text that is not ours must do neither.
+# In a SARIF message, braces are placeholders and brackets make links; texts of users must do neither.
 _LITERAL = str.maketrans({"{": "{{", "}": "}}", "[": "\\[", "]": "\\]", "\\": "\\\\"})
 
 
 def write_sarif(sharing: Sharing, path: Path) -> None:
-    """Write every finding as a result, one a line, in the order of the journal."""
+    """Write every finding as a result, one per line, in the order of the journal."""
     with whole_file(path) as file:
         file.writelines(part.encode() for part in _page(sharing))
 
 
 def _page(sharing: Sharing) -> Iterator[str]:
-    ended = _Ended()
+    outcomes = _Outcomes()
     yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{\n"tool": {json.dumps(_tool(sharing))},\n"results": ['
     for row in sharing.run.rows():
         if is_finding(row):
-            yield f"{',' if ended.counts[Status.VIOLATED.value] else ''}\n{json.dumps(_result(finding_of(row), sharing))}"
-        ended.add(row)
+            yield f"{',' if outcomes.counts[Status.VIOLATED.value] else ''}\n{json.dumps(_result(finding_of(row), sharing))}"
+        outcomes.add(row)
     facts = sharing.data({"fingerprints": sharing.run.identity["fingerprints"]})
-    yield f'\n],\n"invocations": [{json.dumps(ended.invocation(sharing))}],\n"properties": {json.dumps(facts)}\n}}]}}\n'
+    yield f'\n],\n"invocations": [{json.dumps(outcomes.invocation(sharing))}],\n"properties": {json.dumps(facts)}\n}}]}}\n'
 
 
 @dataclass
-class _Ended:
-    """How trials ended, and the first of each kind of error."""
+class _Outcomes:
+    """The trials by outcome, and the first of each kind of error."""
 
     counts: Counter[str] = field(default_factory=Counter)
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)  # level, and what is counted
@@ -57,7 +57,11 @@ class _Ended:
     def add(self, row: Row) -> None:
         if row["kind"] == BASELINE:
             if row["fault"]:
-                what = (ERROR, "untouched cases that the system failed on") if row["readable"] else (WARNING, "unread cases")
+                what = (
+                    (ERROR, "untouched cases that the system failed on")
+                    if row["readable"]
+                    else (WARNING, "unreadable cases")
+                )
                 self._count(what, f"{row['case']}: {row['fault']}")
             return
         self.counts[row["status"]] += 1
@@ -69,14 +73,14 @@ class _Ended:
         self.first.setdefault(what, first)
 
     def invocation(self, sharing: Sharing) -> dict[str, Any]:
-        """Silence is no success: a run that was stopped, in which nothing was judged, or something failed, says so."""
+        """An unfinished run, one without judged trials, and one with errors are not successful."""
         judged = self.counts[Status.HELD.value] + self.counts[Status.VIOLATED.value]
-        told = [(what[0], f"{what[1]}: {count:,}, first {self.first[what]}") for what, count in self.errors.items()]
+        notes = [(what[0], f"{what[1]}: {count:,}; first: {self.first[what]}") for what, count in self.errors.items()]
         if stopped := numbers_of(sharing.run).unfinished:
-            told.insert(0, (ERROR, stopped))
+            notes.insert(0, (ERROR, stopped))
         return {
-            "executionSuccessful": bool(judged) and not any(level == ERROR for level, _ in told),
-            "toolExecutionNotifications": [{"level": level, "message": _message(text, sharing)} for level, text in told],
+            "executionSuccessful": bool(judged) and not any(level == ERROR for level, _ in notes),
+            "toolExecutionNotifications": [{"level": level, "message": _message(text, sharing)} for level, text in notes],
             "properties": {status.value: self.counts[status.value] for status in Status},
         }
 
@@ -103,7 +107,7 @@ def _result(finding: Finding, sharing: Sharing) -> dict[str, Any]:
     text = f"{finding.words}: {finding.why} (margin {finding.margin:+.3g}, {finding.origin}). {replay}"
     return {
         "ruleId": sharing.line(finding.rule),
-        # What was wrong before the change as well is no news.
+        # An answer that was already wrong before the change is only a warning.
         "level": "warning" if finding.introduced is False else "error",
         "message": _message(text, sharing),
         "locations": [_location(finding.case, sharing)],
@@ -127,6 +131,6 @@ def _message(text: str, sharing: Sharing) -> dict[str, str]:
 
 
 def _location(case: str, sharing: Sharing) -> dict[str, Any]:
-    """A case as a relative address; a picture has no lines, but some readers want one."""
+    """A case as a relative address; some readers require a line, which a picture does not have."""
     address = quote(sharing.line(case).lstrip("/"), safe="/") or "case"
     return {"physicalLocation": {"artifactLocation": {"uri": address}, "region": {"startLine": 1}}}

@@ -1,8 +1,12 @@
-"""Texts that leave this machine: on one line, without control characters, home folders, or the names of user and host."""
+"""Texts for other machines: on one line, without control characters, home folders or the names of user and host.
+
+Also the CSV export of a run's findings.
+"""
 
 from __future__ import annotations
 
 import getpass
+import json
 import re
 import shlex
 import socket
@@ -13,10 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from swerve.core.errors import printable
+from swerve.store.files import write_csv
+from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
+COLUMNS = ("id", "rule", "case", "change", "parameters", "margin", "why", "introduced", "replay")
 HOME, USER, HOST = "~", "USER", "HOST"
-# A name everybody has tells nothing, and is often a word of something else.
+# Common names identify nobody, and often occur as ordinary words.
 EVERYBODY = frozenset(
     [
         *("admin", "build", "debian", "default", "docker", "home", "jenkins", "localhost", "nobody"),
@@ -24,19 +31,19 @@ EVERYBODY = frozenset(
     ]
 )
 SHORTEST_NAME = 3
-# Of any user, on any system: the run may come from another machine. A relative path may climb up to it too.
+# Home folders of any user on any system, since a run may come from elsewhere; relative paths may lead to them too.
 _HOMES = re.compile(r"(?<![\w.~-])(?:(?:\.\./)+|/)(?:home|Users)/[^/\s'\"<>:,;]+|\b[A-Za-z]:\\+Users\\+[^\\\s'\"<>:,;]+")
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """How the texts of a run are written where others read them; `keep_paths` leaves paths and names as they are."""
+    """How texts of a run are written for others; `keep_paths` leaves paths and names as they are."""
 
     run: Run
     keep_paths: bool = False
 
     def line(self, text: str, longest: int | None = None) -> str:
-        """`text` on one line; what XML 1.0 and terminals cannot bear is spelt out."""
+        """`text` on one line; characters that XML 1.0 or a terminal cannot show are escaped."""
         return printable(self.scrubbed(text), longest)
 
     def scrubbed(self, text: str) -> str:
@@ -48,7 +55,7 @@ class Sharing:
         return text
 
     def data(self, data: Any) -> Any:
-        """JSON whose every text is scrubbed."""
+        """JSON with every text scrubbed."""
         if isinstance(data, str):
             return self.scrubbed(data)
         if isinstance(data, dict):
@@ -56,12 +63,12 @@ class Sharing:
         return [self.data(item) for item in data] if isinstance(data, list | tuple) else data
 
     def replay(self, finding: str) -> str:
-        """The line that runs a finding again."""
+        """The command that replays a finding."""
         return f"{self._command} {finding}"
 
     @cached_property
     def _command(self) -> str:
-        """The run folder as seen from here, so that the line can be pasted; where it lies is nobody's business."""
+        """With the run folder relative to the current one, so that it can be pasted and names no private path."""
         folder, here = self.run.folder.absolute(), Path.cwd()
         near = folder.is_relative_to(here) and not self.keep_paths
         return self.line(f"swerve replay {shlex.quote(str(folder.relative_to(here) if near else self.run.folder))}")
@@ -87,3 +94,20 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as in many containers
         return ""
+
+
+def write_findings(sharing: Sharing, path: Path) -> None:
+    """Write a row per finding, in the order of the journal."""
+    write_csv(path, COLUMNS, _rows(sharing))
+
+
+def _rows(sharing: Sharing) -> Iterator[tuple[Any, ...]]:
+    for finding in sharing.run.findings():
+        yield _row(finding, sharing)
+
+
+def _row(finding: Finding, sharing: Sharing) -> tuple[Any, ...]:
+    texts = (sharing.line(text) for text in (finding.rule, finding.case, finding.words))
+    parameters = json.dumps(sharing.data(finding.change))
+    ending = (finding.margin, sharing.line(finding.why), finding.origin, sharing.replay(finding.id))
+    return (finding.id, *texts, parameters, *ending)

@@ -1,11 +1,11 @@
-"""The sweeps of a finding seen from above, drawn from what is kept of its inputs or was made of them again (LM-11)."""
+"""Bird's-eye pictures of a finding's sweeps, from the inputs that a run kept or that were rebuilt."""
+# LM-11
 
 from __future__ import annotations
 
 import io
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,24 +14,26 @@ from typing import Any
 import numpy as np
 
 from swerve.config.toml import build_change
+from swerve.config.trust import Trust
 from swerve.core.errors import EnvironmentFault
 from swerve.core.names import all_names
 from swerve.core.system import Answer
-from swerve.core.values import Array, Boxes3D, PointCloud, Region, find
-from swerve.report.birdseye import AnsweredSweep, views
+from swerve.core.values import Array, Boxes2D, Boxes3D, PointCloud, Region, find
+from swerve.report.birdseye import AnsweredPair, AnsweredSweep
 from swerve.report.numbers import PAGE
 from swerve.store.artifacts import REGION
-from swerve.store.files import make_folder, png_bytes
+from swerve.store.files import clear_folder, make_folder, png_bytes, replace_folder
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
 PICTURES = "pictures"
 SWEEP = ".npy"
-LARGEST = 64 * 2**20  # bytes of a sweep that is drawn
-NOTHING = Boxes3D(np.zeros((0, 7)), ())
-TORN = (OSError, ValueError, TypeError, IndexError, KeyError, EOFError, MemoryError)  # of a file that somebody broke
+LARGEST = 64 * 2**20  # bytes of the largest sweep that is drawn
+NO_BOXES = Boxes3D(np.zeros((0, 7)), ())
+TORN = (OSError, ValueError, TypeError, IndexError, KeyError, EOFError, MemoryError)  # raised by damaged files
 _ID = re.compile(r"[0-9a-f]{8,64}")
-Files = Mapping[str, bytes]  # by name, as `swerve.run.finding_pictures.files_of` has them
+DRAWN = re.compile(rf"{_ID.pattern}-.+-(source|followup)\.png")
+Files = Mapping[str, bytes]  # by name, as in `swerve.execution.finding_pictures.files_of`
 
 
 @dataclass(frozen=True)
@@ -44,39 +46,44 @@ class SweepPictures:
 
 
 def drawn(finding: Finding, source: Files, followup: Files) -> Iterator[SweepPictures]:
-    """Every sweep that both sides have, from above; one that cannot be read is left out."""
-    before, after = _boxes(finding.before) or NOTHING, _boxes(finding.after) or NOTHING
+    """Every sweep that source and follow-up share, seen from above; unreadable ones are left out."""
+    before, after = _boxes(finding.before) or NO_BOXES, _boxes(finding.after) or NO_BOXES
     expected = expected_of(finding) if any(name.endswith(SWEEP) for name in source) else None
     for name in sorted(source.keys() & followup.keys()):
         clouds = [_cloud(side[name]) for side in (source, followup)] if name.endswith(SWEEP) else []
         match clouds:
             case [np.ndarray() as old, np.ndarray() as new]:
                 near, far = AnsweredSweep(old, before, _region(source)), AnsweredSweep(new, after, _region(followup))
-                yield SweepPictures(name.removesuffix(SWEEP), *views(near, far, expected))
+                yield SweepPictures(name.removesuffix(SWEEP), *AnsweredPair(near, far, expected, _facts(finding)).views())
+
+
+def _facts(finding: Finding) -> Mapping[str, Any]:
+    """The verdict's facts, unless they may be about boxes in the picture of a camera."""
+    return {} if find(finding.after, Boxes2D.slot) else finding.facts
 
 
 def expected_of(finding: Finding) -> Boxes3D | None:
-    """What should be said of the follow-up: the answer on the source as the change maps it; None if nobody can tell.
+    """The answer on the source as the change maps it, which the follow-up should get; None if it is unknown.
 
-    Only changes with a short name are asked: who reads a run must not have to run its author's code.
+    Only changes with a registered short name are built: reading a run must not execute its author's code.
     """
     before = _boxes(finding.before)
     if before is None or not all(use in all_names() for use in _uses(finding.change)):
         return None
     try:
-        return build_change(finding.change).map(before)
-    except Exception:  # an installed package's change may raise anything
+        return build_change(finding.change, trust=Trust(foreign=True)).map(before)
+    except Exception:  # a change of an installed package may raise anything
         return None
 
 
 def drawn_of(run: Run, finding: Finding) -> list[Path]:
-    """The pictures from above that the report of `run` has of `finding`, the source before the follow-up."""
+    """The bird's-eye pictures of `finding` in the report of `run`, the source before the follow-up."""
     folder = (run.folder / PAGE).parent / PICTURES
     return sorted(folder.glob(f"{finding.id}-*.png"), reverse=True) if _ID.fullmatch(finding.id) else []
 
 
 def read_sweeps(run: Run, files: Mapping[str, Path]) -> dict[str, bytes]:
-    """The kept sweeps and region among the files of one input; one that leads out of the run folder is not read."""
+    """The sweeps and region among the files of one input; links that leave the run folder are not followed."""
     root = run.folder.resolve()
     wanted = (path for path in files.values() if path.suffix == SWEEP or path.name.endswith(f"-{REGION}"))
     inside = (path for path in wanted if path.resolve().is_relative_to(root) and path.is_file())
@@ -85,18 +92,18 @@ def read_sweeps(run: Run, files: Mapping[str, Path]) -> dict[str, bytes]:
 
 @dataclass
 class Album:
-    """The pictures beside a run's page, `report/pictures/`: new ones take the place of the old when all are drawn."""
+    """The pictures of a run's page, `report/pictures/`: new ones replace the old once all are drawn."""
 
     run: Run
     names: list[str] = field(default_factory=list)
 
     @property
     def folder(self) -> Path:
-        """Where the page finds them."""
+        """Their folder."""
         return (self.run.folder / PAGE).parent / PICTURES
 
     def add(self, finding: Finding, source: Files, followup: Files) -> Iterator[tuple[str, str, tuple[int, int]]]:
-        """Draw the sweeps of `finding`; their names, before and after, and their size."""
+        """Draw the sweeps of `finding`; yields the names of source and follow-up, and their size."""
         for one in drawn(finding, source, followup) if _ID.fullmatch(finding.id) else ():
             pair = {f"{finding.id}-{one.sensor}-{side}.png": getattr(one, side) for side in ("source", "followup")}
             for name, pixels in pair.items():
@@ -105,11 +112,12 @@ class Album:
             yield near, far, (one.source.shape[1], one.source.shape[0])
 
     def close(self) -> None:
-        """Put what was drawn where the page finds it, and remove what was there."""
+        """Replace the previous pictures by those drawn."""
         try:
-            shutil.rmtree(self.folder, ignore_errors=True)
             if self.names:
-                self._partial.rename(self.folder)
+                replace_folder(self._partial, self.folder, DRAWN)
+            else:
+                clear_folder(self.folder, DRAWN)
         except OSError as error:
             raise EnvironmentFault(f"{self.folder}: cannot be written: {error.strerror}") from error
 
@@ -119,7 +127,7 @@ class Album:
 
     def _write(self, name: str, data: bytes) -> None:
         if not self.names:
-            shutil.rmtree(self._partial, ignore_errors=True)
+            clear_folder(self._partial, DRAWN)
             make_folder(self._partial, parents=True)
         self.names.append(name)
         try:
@@ -129,13 +137,13 @@ class Album:
 
 
 def _boxes(answer: Answer) -> Boxes3D | None:
-    """The obstacles of an answer; those that are no numbers cannot be drawn."""
-    said = find(answer, Boxes3D.slot)
-    return said if isinstance(said, Boxes3D) and said.fault() is None else None
+    """The 3-D boxes of an answer; None if there are none or some number is not finite."""
+    boxes = find(answer, Boxes3D.slot)
+    return boxes if isinstance(boxes, Boxes3D) and boxes.fault() is None else None
 
 
 def _uses(change: Any) -> Iterator[str]:
-    """Every class that a change as JSON names."""
+    """Every class that an encoded change names."""
     if isinstance(change, Mapping):
         yield from (str(item) for name, item in change.items() if name == "use")
         yield from (use for item in change.values() for use in _uses(item))

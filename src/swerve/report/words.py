@@ -1,34 +1,51 @@
-"""Components and answers in words, for people."""
+"""Components and answers in words."""
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from swerve.core.campaign import CUSTOM
 from swerve.core.system import Answer
-from swerve.core.values import Boxes2D, Boxes3D, Group, SceneRef, Signal, Steering, Value
+from swerve.core.values import Boxes2D, Boxes3D, Group, SceneRef, Signal, Steering, Value, find
+from swerve.store.view import Run
 
-SHOWN = 3  # answers of a group that are told
-LISTED = 8  # items of a list
+SHOWN = 3  # answers of a group
+LISTED = 8  # items of a list argument
+
+
+def title_of(campaign: Mapping[str, Any]) -> str:
+    """The method's name; for a user's own campaign, which system it tests on which source."""
+    if campaign.get("method", CUSTOM) != CUSTOM:
+        return str(campaign["method"])
+    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
+    return f"{system} on {source}"
+
+
+def replay_line(run: Run, finding: str, *options: str) -> str:
+    """The command that runs a finding again."""
+    return shlex.join(["swerve", "replay", str(run.folder), finding, *options])
 
 
 def in_words(part: object) -> str:
-    """A described component in a few words: `world, drives 20, split test`."""
+    """A component's description in a few words: `world, drives 20, split test`."""
     if not isinstance(part, Mapping):
         return "none" if part is None else str(part)
     if "use" not in part:
-        return f"{part['live']} (given in Python)" if "live" in part else "a table"
+        return f"{part['live']} (a Python object)" if "live" in part else "a table"
     return ", ".join([str(part["use"]), *_arguments(part)])
 
 
 def expectation(relation: object) -> str:
-    """A described relation in words: `within 10° of the answer on the source`; unknown ones as any component."""
+    """A relation's description in words: `within 10° of the answer on the source`; an unknown one like any component."""
     if not isinstance(relation, Mapping):
         return in_words(relation)
     if (joint := {"both": " and ", "either": " or "}.get(str(relation.get("use")))) and relation.get("relations"):
         return joint.join(map(expectation, relation["relations"]))
-    if told := _set_words(relation):
-        return told
+    if words := _set_words(relation):
+        return words
     compare = relation.get("compare")
     limit = _limit(compare) if isinstance(compare, Mapping) else None
     reference = {"equivariant": "the answer on the source", "correct": "the label"}.get(str(relation.get("use")))
@@ -36,7 +53,7 @@ def expectation(relation: object) -> str:
 
 
 def _set_words(relation: Mapping[str, Any]) -> str | None:
-    """Relations between sets of objects (LM-6, LM-7, D-17)."""
+    """Relations between sets of objects."""  # LM-6, LM-7, D-17
     if relation.get("use") == "no-fewer":
         return "no fewer objects than on the source"
     if relation.get("use") != "superset":
@@ -78,8 +95,8 @@ def _number(item: object) -> str:
 
 
 def answer_words(answer: Answer) -> str:
-    """What a system or a label said, in words: `+3.2°`, `3 boxes2d`, `collision 0.82`."""
-    return ", ".join(_value_words(value) for value in answer if not isinstance(value, SceneRef))  # says where, not what
+    """An answer or a label in words: `+3.2°`, `3 boxes2d`, `collision 0.82`."""
+    return ", ".join(_value_words(value) for value in answer if not isinstance(value, SceneRef))  # an address, not an answer
 
 
 def _value_words(value: Value) -> str:
@@ -96,3 +113,11 @@ def _value_words(value: Value) -> str:
 
 def _group_words(values: Sequence[Value]) -> str:
     return f"({answer_words(tuple(values[:SHOWN]))}{', …' if len(values) > SHOWN else ''})"
+
+
+def steering_turn(answer: Answer) -> str:
+    """The SVG rotation of a steering arrow: straight up at 0°, left for positive wheel degrees; empty without an angle."""
+    steering = find(answer, Steering.slot)
+    if not isinstance(steering, Steering) or not math.isfinite(steering.degrees):
+        return ""
+    return f"{-min(max(steering.degrees, -90.0), 90.0):.1f}"

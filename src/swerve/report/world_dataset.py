@@ -1,15 +1,15 @@
-"""The embedded world written down as a data set in a format of the field, with a contact sheet."""
+"""The embedded world exported as a data set in a common format, with a contact sheet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 from rich.progress import track
 
 from swerve.core.case import Case
 from swerve.core.values import Array, Image
-from swerve.report.contact_sheet import contact_sheet
 from swerve.sources.export import export
 from swerve.store.files import png_bytes, write_whole
 from swerve.world.scene import LABELLED
@@ -25,18 +25,32 @@ NEEDED = {
 SHEET = "contact.png"
 ON_SHEET, ACROSS, WIDE = 24, 4, 320
 
+GAP = 4  # pixels between frames
+PAPER = 24  # grey level behind them
+
+
+def contact_sheet(rows: Sequence[Sequence[Array]]) -> Array:
+    """Rows of equally large frames as one picture."""
+    strips = [_spaced(row, np.hstack, (row[0].shape[0], GAP, 3)) for row in rows]
+    return _spaced(strips, np.vstack, (GAP, strips[0].shape[1], 3))
+
+
+def _spaced(parts: Sequence[Array], join: Callable[[list[Array]], Array], gap: tuple[int, int, int]) -> Array:
+    space = np.full(gap, PAPER, np.uint8)
+    return join([one for part in parts for one in (part, space)][:-1])
+
 
 def write_world(world: World, folder: Path, form: str) -> dict[str, int]:
-    """Write every frame of `world` as `form` to a new folder, and `contact.png` beside them; returns the counts."""
+    """Write every frame of `world` in format `form` to a new folder, with `contact.png`; returns the counts."""
     few: list[Array] = []
-    counts = export({world.split: _watched(world, few)}, folder, form, kinds=LABELLED)
+    counts = export({world.split: _sampled(world, few)}, folder, form, kinds=LABELLED)
     rows = [few[start : start + ACROSS] for start in range(0, len(few), ACROSS)]
     rows[-1] += [few[0] * 0] * (len(rows[0]) - len(rows[-1]))
     write_whole(folder / SHEET, png_bytes(contact_sheet(rows)))
     return counts
 
 
-def _watched(world: World, few: list[Array]) -> Iterator[Case]:
+def _sampled(world: World, few: list[Array]) -> Iterator[Case]:
     import cv2
 
     keys = world.keys()

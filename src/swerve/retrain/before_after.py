@@ -18,9 +18,9 @@ from swerve.core.case import Case, Source
 from swerve.core.errors import InputError
 from swerve.core.system import Answer, System
 from swerve.core.values import Boxes2D, Steering, Value, find
+from swerve.execution.answers import answer_all
+from swerve.execution.engine import NoProgress, Progress
 from swerve.retrain.dataset import Skips, stream
-from swerve.run.engine import NoProgress, Progress
-from swerve.run.evaluator import answer_all
 from swerve.store.files import make_folder, write_csv
 
 MSE, RMSE, MAP, AP = "MSE, rad²", "RMSE, degrees", "mAP", "AP per picture"

@@ -23,8 +23,8 @@ from swerve.core.errors import InputError, NotApplicable, UnreadableCase
 from swerve.core.relation import Rule
 from swerve.core.seeding import digest_of, rng_for
 from swerve.core.transformation import Transformation
+from swerve.execution.engine import NoProgress, Progress
 from swerve.retrain.split import TEST, TRAIN, VAL, Split
-from swerve.run.engine import NoProgress, Progress
 from swerve.sources.windows import frames_of
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -256,7 +256,7 @@ class FoundFollowups:
 
     run: Run
     seed: int = 0
-    trusted: Collection[Path] = ()
+    trusted: Collection[str | Path] = ()
     rules: Collection[str] = ()  # none: all
 
     def of(self, keys: Sequence[str], mix: float) -> tuple[Example, ...]:
@@ -267,8 +267,8 @@ class FoundFollowups:
                 kept.setdefault(digest_of(self.seed, "mix", item.case, item.change), item)
             if len(kept) > 2 * wanted:  # bounds the memory: a run may have a million findings
                 kept = dict(heapq.nsmallest(wanted, kept.items()))
-        base, chosen = self.run.base, [kept[rank] for rank in sorted(kept)[:wanted]]
-        return tuple(Example(item.case, build_change(item.change, base, self.trusted), item.rule) for item in chosen)
+        base, trust, chosen = self.run.base, self.run.trust(self.trusted), [kept[rank] for rank in sorted(kept)[:wanted]]
+        return tuple(Example(item.case, build_change(item.change, base, trust), item.rule) for item in chosen)
 
 
 def _wanted(keys: Sequence[str], mix: float) -> int:

@@ -21,8 +21,8 @@ from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.seeding import rng_for
 from swerve.core.system import Answer
 from swerve.core.values import Array, Steering, Value, find
+from swerve.execution.engine import NoProgress, Progress
 from swerve.retrain.dataset import Skips, stream
-from swerve.run.engine import NoProgress, Progress
 from swerve.systems.function import answer_of
 from swerve.systems.torch import TorchSystem
 from swerve.train.loop import Checkpoint, Recipe, Task, fit

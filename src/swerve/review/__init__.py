@@ -1,1 +1,2 @@
-"""People's judgement of findings: true positive, false positive or unnatural, by several reviewers (X-11)."""
+"""Manual review of findings by several people: true positive, false positive or unnatural."""
+# X-11

@@ -1,4 +1,4 @@
-"""Several reviewers of one run: how far they agree, where they do not, and what comes out."""
+"""Several reviewers of one run: their agreement, their conflicts, and the resolved marks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from swerve.analysis.statistics import Estimate, fleiss_kappa, kappa
-from swerve.review.marks import Mark, Said, read_marks
+from swerve.review.marks import Judgements, Mark, read_marks
 from swerve.review.queue import judged
 from swerve.store.record_json import is_finding
 from swerve.store.view import Run
@@ -21,25 +21,25 @@ Votes = Mapping[str, Mark]  # by reviewer
 
 @dataclass(frozen=True)
 class ReviewAgreement:
-    """How far some reviewers agree on the trials that all of them marked."""
+    """The agreement of some reviewers on the trials that all of them marked."""
 
     reviewers: tuple[str, ...]
-    scale: str  # what was compared: the three marks of findings, or natural against unnatural (TG-24)
+    scale: str  # `mark`, the three marks of findings, or `natural` against unnatural (TG-24)
     agreed: int
     kappa: Estimate
 
 
 @dataclass(frozen=True)
 class Review:
-    """Every mark of a run; `unknown` are marks of trials that the run does not have, as reviewer and id."""
+    """Every mark of a run; `unknown` are the marks of trials that the run does not have, as reviewer and id."""
 
-    marks: Mapping[str, Said]
+    marks: Mapping[str, Judgements]
     trials: Mapping[str, Mapping[str, Any]]  # the rows of the findings and held trials that were marked
     unknown: tuple[tuple[str, str], ...]
 
     @cached_property
     def votes(self) -> dict[str, dict[str, Mark]]:
-        """What each reviewer said of each marked trial that the run has, in the order of the journal."""
+        """The marks of each trial of the run by reviewer, in the order of the journal."""
         return {trial: given for trial in self.trials if (given := _votes_on(self.marks, trial))}
 
     @property
@@ -49,38 +49,38 @@ class Review:
 
 
 def read_review(run: Run) -> Review:
-    """All marks of `run`, held against the trials it has."""
+    """All marks of `run`, with the trials they are about."""
     marks = read_marks(run.folder)
-    wanted = {trial for said in marks.values() for trial in said}
+    wanted = {trial for judgements in marks.values() for trial in judgements}
     found = {row["id"]: row for row in judged(run) if row["id"] in wanted} if wanted else {}
-    unknown = ((name, trial) for name, said in marks.items() for trial in said if trial not in found)
+    unknown = ((name, trial) for name, judgements in marks.items() for trial in judgements if trial not in found)
     return Review(marks, found, tuple(unknown))
 
 
-def _votes_on(marks: Mapping[str, Said], trial: str) -> dict[str, Mark]:
-    given = ((name, said[trial].mark) for name, said in marks.items() if trial in said)
+def _votes_on(marks: Mapping[str, Judgements], trial: str) -> dict[str, Mark]:
+    given = ((name, judgements[trial].mark) for name, judgements in marks.items() if trial in judgements)
     return {name: mark for name, mark in given if mark is not None}
 
 
 def verdicts(run: Run) -> dict[str, Mark]:
-    """The resolved mark of each reviewed trial of `run`; unreviewed ones and open conflicts are not in it."""
+    """The resolved mark of each reviewed trial of `run`, without open conflicts."""
     decided = ((trial, resolve(given)) for trial, given in read_review(run).votes.items())
     return {trial: mark for trial, mark in decided if mark is not None}
 
 
 def resolve(votes: Mapping[str, T]) -> T | None:
-    """The mark of more than half of the reviewers: with two who differ, a third decides (TG-24); None: open."""
+    """The mark of more than half of the reviewers; None, an open conflict, if there is none."""  # TG-24
     ranked = Counter(votes.values()).most_common(1)
     return ranked[0][0] if ranked and 2 * ranked[0][1] > len(votes) else None
 
 
 def is_conflict(votes: Votes) -> bool:
-    """Whether reviewers differ, resolved or not."""
+    """Whether reviewers disagree, even if a majority resolves it."""
     return len(set(votes.values())) > 1
 
 
 def naturalness(mark: Mark) -> str:
-    """`natural` or `unnatural`: who calls a finding true or false takes its input for natural."""
+    """`natural` or `unnatural`: true and false positives imply a natural input."""
     return "unnatural" if mark is Mark.UNNATURAL else "natural"
 
 
@@ -88,7 +88,7 @@ SCALES: Mapping[str, Callable[[Mark], str]] = {"mark": str, "natural": naturalne
 
 
 def agreements(review: Review) -> list[ReviewAgreement]:
-    """Cohen's kappa of each pair of reviewers and Fleiss' of all, on the marks and on natural against unnatural."""
+    """Cohen's kappa of each pair of reviewers and Fleiss' kappa of all, for both scales."""
     votes = {"mark": review.votes_on_findings, "natural": review.votes}
     return [_agreement(list(votes[scale].values()), group, scale) for scale in SCALES for group in _groups(votes[scale])]
 

@@ -1,4 +1,4 @@
-"""Marks as a CSV file, out and in: for a spreadsheet, for another program, and from a page that was sent to somebody."""
+"""Export and import of marks as CSV, for spreadsheets, other programs and pages sent to reviewers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
 from swerve.review.agreement import Review
-from swerve.review.marks import Judgement, MarkFile, Said, fitting_mark, read_marks, reviewer_name
+from swerve.review.marks import Judgement, Judgements, MarkFile, fitting_mark, read_marks, reviewer_name
 from swerve.review.queue import judged
 from swerve.store.files import write_csv
 from swerve.store.record_json import is_finding
@@ -21,40 +21,40 @@ COLUMNS = ("reviewer", "finding", "mark", "comment", "rule", "case", "change")
 NEEDED = ("finding", "mark")
 READ = ("reviewer", *NEEDED, "comment")
 LARGEST_FILE = 64 * 2**20
-TOLD = 20  # bad lines listed at a time
-# `write_csv` puts a quote before what a spreadsheet would take for a formula. Text that has such a quote of its own gets one
-# more, so that taking one away always gives the text back.
+SHOWN = 20  # bad lines listed at a time
+# `write_csv` prefixes a quote to cells that a spreadsheet would take for a formula. Texts that start with such a quote get
+# another one, so that removing one always restores the text.
 _QUOTED = re.compile(r"'+[=+\-@\t\r]")
 
 
 class BadMarks(InputError):
-    """A CSV file of marks that cannot be used; `changed` lists its bad lines."""
+    """A CSV file of marks that cannot be imported; `changed` lists its bad lines."""
 
     def __init__(self, path: Path, faults: list[str]) -> None:
-        more = len(faults) - TOLD
-        self.changed = (*faults[:TOLD], *([f"and {more} lines more"] if more > 0 else ()))
+        more = len(faults) - SHOWN
+        self.changed = (*faults[:SHOWN], *([f"and {more} more lines"] if more > 0 else ()))
         lines = "1 line" if len(faults) == 1 else f"{len(faults)} lines"
-        super().__init__(f"{path}: {lines} cannot be used, so nothing was imported; mend or take out what is listed")
+        super().__init__(f"{path}: {lines} cannot be used, so nothing was imported; correct or remove the listed lines")
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did: marks by reviewer that are new or changed, and how many were there already."""
+    """The result of an import: new or changed marks by reviewer, and the number of unchanged ones."""
 
     changed: Mapping[str, int]
     same: int
 
 
 def export_marks(review: Review, path: Path, *, reviewer: str | None = None) -> int:
-    """Write all marks, or those of `reviewer`, to a CSV file and say how many; unknown findings come along."""
+    """Write all marks, or those of `reviewer`, to a CSV file, including those of unknown findings; returns their number."""
     rows = [row for row in _rows(review) if reviewer in (None, row[0])]
     write_csv(path, COLUMNS, ([_guarded(cell) for cell in row] for row in rows))
     return len(rows)
 
 
 def _rows(review: Review) -> Iterator[tuple[str, ...]]:
-    for name, said in review.marks.items():
-        for one in said.values():
+    for name, judgements in review.marks.items():
+        for one in judgements.values():
             row = review.trials.get(one.finding, {})
             about = (str(row.get(key, "")) for key in ("rule", "case", "words"))
             yield (name, one.finding, one.mark or "", one.comment, *about)
@@ -69,37 +69,39 @@ def _unguarded(cell: str) -> str:
 
 
 def import_marks(run: Run, path: Path, *, reviewer: str | None = None) -> Imported:
-    """Add the marks of a CSV file, all or none; `reviewer` is whose marks they are where the file does not say."""
-    before = read_marks(run.folder)  # a file that does not read is told before another is written
+    """Add the marks of a CSV file, all or none; `reviewer` is the name for rows without one."""
+    before = read_marks(run.folder)  # a damaged file is reported before another is written
     known = {row["id"]: not is_finding(row) for row in judged(run)}
     given = _read(path, _Collected(reviewer and reviewer_name(reviewer), known, before))
     changed, same = dict[str, int](), 0
-    for name, said in given.items():
-        news = [one for one in said.values() if before.get(name, {}).get(one.finding) != one]
+    for name, judgements in given.items():
+        news = [one for one in judgements.values() if before.get(name, {}).get(one.finding) != one]
         MarkFile(run.folder, name).add(news)
         changed[name] = len(news)
-        same += len(said) - len(news)
+        same += len(judgements) - len(news)
     return Imported(changed, same)
 
 
 @dataclass
 class _Collected:
     reviewer: str | None
-    known: Mapping[str, bool]  # whether the trial held
-    before: Mapping[str, Said]
-    said: dict[str, dict[str, Judgement]] = field(default_factory=dict)
+    known: Mapping[str, bool]  # by id, whether the trial held
+    before: Mapping[str, Judgements]
+    judgements: dict[str, dict[str, Judgement]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
     def add(self, line: int, header: Sequence[str], cells: Sequence[str]) -> None:
-        """Take one row, or note what is wrong with it."""
+        """Add one row, or note what is wrong with it."""
         row = dict(zip(header, cells, strict=False))
         try:
             if any(cell.strip() for cell in cells[len(header) :]):
-                raise InputError(f"{len(cells)} cells for {len(header)} columns; quote a text that holds the separator")
+                raise InputError(
+                    f"{len(cells)} cells for {len(header)} columns; put quotes around text with a comma or semicolon"
+                )
             name = reviewer_name(row.get("reviewer") or self.reviewer or "")
             one = self._judgement(name, row)
-            if self.said.setdefault(name, {}).setdefault(one.finding, one) != one:
-                raise InputError(f"'{name}' marks finding {one.finding} twice, in different ways")
+            if self.judgements.setdefault(name, {}).setdefault(one.finding, one) != one:
+                raise InputError(f"'{name}' gives finding {one.finding} two different marks")
         except InputError as error:
             self.faults.append(f"line {line}: {error}")
 
@@ -111,9 +113,9 @@ class _Collected:
         return Judgement(finding, given, row.get("comment", self._comment(name, finding)))
 
     def _comment(self, name: str, finding: str) -> str:
-        """What a row that has no cell for a comment leaves as it was."""
-        said = self.before.get(name, {})
-        return said[finding].comment if finding in said else ""
+        """The present comment, which a row without a comment cell keeps."""
+        present = self.before.get(name, {})
+        return present[finding].comment if finding in present else ""
 
     def _hint(self, finding: str) -> str:
         hint = did_you_mean(finding, [one for one in self.known if one[:4] == finding[:4]])
@@ -135,16 +137,16 @@ def _read(path: Path, collected: _Collected) -> dict[str, dict[str, Judgement]]:
         raise InputError(f"{path}: line {lines.line_num} is not CSV: {error}") from error
     if collected.faults:
         raise BadMarks(path, collected.faults)
-    return collected.said
+    return collected.judgements
 
 
 def _check(path: Path, header: list[str], reviewer: str | None) -> None:
     needed = NEEDED if reviewer else ("reviewer", *NEEDED)
     if missing := [name for name in needed if name not in header]:
-        hint = "; or say whose marks they are with --reviewer NAME" if "reviewer" in missing else ""
-        raise InputError(f"{path}: line 1 must name the columns {', '.join(needed)}; {', '.join(missing)} is missing{hint}")
+        hint = "; or name the reviewer with --reviewer NAME" if "reviewer" in missing else ""
+        raise InputError(f"{path}: line 1 must name the columns {', '.join(needed)}; missing: {', '.join(missing)}{hint}")
     if twice := [name for name in READ if header.count(name) > 1]:
-        raise BadMarks(path, [f"line 1: more than one column is called {' or '.join(twice)}"])
+        raise BadMarks(path, [f"line 1: the column {' and '.join(twice)} occurs more than once"])
 
 
 def _text(path: Path) -> str:
@@ -152,7 +154,7 @@ def _text(path: Path) -> str:
         if not path.is_file():
             raise InputError(f"{path}: is not a file")
         if path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{path}: is larger than {LARGEST_FILE >> 20} MB, so it cannot be a file of marks")
+            raise InputError(f"{path}: is larger than {LARGEST_FILE >> 20} MB, too large for a file of marks")
         data = path.read_bytes()
     except OSError as error:
         raise EnvironmentFault(f"{path}: cannot be read: {error.strerror}") from error
@@ -164,6 +166,6 @@ def _text(path: Path) -> str:
 
 
 def _delimiter(text: str) -> str:
-    """Semicolons where a spreadsheet of a country with decimal commas wrote the file."""
+    """A comma, or the semicolon that spreadsheets write in locales with decimal commas."""
     head = text.partition("\n")[0]
     return ";" if head.count(";") > head.count(",") else ","

@@ -1,4 +1,4 @@
-"""`tables/review.csv` and `tables/conflicts.csv`: what reviewers made of the findings (DeepTest Table 8, TigAug Fig. 8)."""
+"""`tables/review.csv` and `tables/conflicts.csv`: the reviewers' results, as in DeepTest's Table 8 and TigAug's Fig. 8."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from swerve.store.record_json import is_finding
 from swerve.store.view import Run
 
 T = TypeVar("T")
-Share = tuple[float, float, float]  # and its 95% interval
+Share = tuple[float, float, float]  # with its 95% interval
 RULE, TRANSFORMATION, ALL = "rule", "transformation", "all"
 COLUMNS = (
     *("by", "name", "findings", "reviewed", "true_positive", "false_positive", "unnatural", "conflicts"),
@@ -31,11 +31,11 @@ CONFLICTS = ("finding", "rule", "case", "change", "marks", "resolved")
 
 @dataclass
 class MarkTally:
-    """What reviewers made of some trials: reviewed = those of each mark + open conflicts (None)."""
+    """The marks of some trials: reviewed = those of each mark + open conflicts (None)."""
 
     trials: int = 0
     marks: Counter[Mark | None] = field(default_factory=Counter)
-    natural: Counter[str | None] = field(default_factory=Counter)  # by its own majority: true against false is natural
+    natural: Counter[str | None] = field(default_factory=Counter)  # by a majority of its own: true against false is natural
 
     def add(self, votes: Votes) -> None:
         """Count one trial, reviewed if it has votes."""
@@ -46,23 +46,23 @@ class MarkTally:
 
     @property
     def reviewed(self) -> int:
-        """The trials that anybody marked."""
+        """The trials with a mark."""
         return self.marks.total()
 
     @property
     def false(self) -> Share | None:
-        """The share of false positives among the trials whose mark is settled."""
+        """The share of false positives among the trials with a resolved mark."""
         return _share(self.marks, Mark.FALSE)
 
     @property
     def unnatural(self) -> Share | None:
-        """The share of unnatural trials among those that are settled as natural or unnatural."""
+        """The share of unnatural trials among those resolved as natural or unnatural."""
         return _share(self.natural, naturalness(Mark.UNNATURAL))
 
 
 def _share(counts: Counter[T | None], label: T) -> Share | None:
-    settled = counts.total() - counts[None]
-    return (counts[label] / settled, *wilson(counts[label], settled)) if settled else None
+    resolved = counts.total() - counts[None]
+    return (counts[label] / resolved, *wilson(counts[label], resolved)) if resolved else None
 
 
 @dataclass
@@ -76,14 +76,14 @@ class ReviewCounts:
 
     @property
     def unnatural(self) -> Share | None:
-        """The share of unnatural trials among all that were judged; None while no trial that held is settled."""
+        """The share of unnatural trials among all judged ones; None until a trial that held is resolved."""
         if self.held.trials and not self.held.unnatural:
             return None
         return _weighted([(tally.trials, tally.unnatural) for tally in (self.findings, self.held) if tally.unnatural])
 
 
 def _weighted(shares: Sequence[tuple[int, Share]]) -> Share | None:
-    """One share of several groups of known size, however many of each were looked at.
+    """The share over several groups of known size, whatever number of each was reviewed.
 
     The interval is that of Zou, Huang and Zhang (2009) for a sum of proportions.
     """
@@ -97,7 +97,7 @@ def _weighted(shares: Sequence[tuple[int, Share]]) -> Share | None:
 
 
 def review_lines(run: Run, review: Review) -> list[ReviewCounts]:
-    """A line for each rule of the campaign, each transformation with a verdict and all."""
+    """A line for each rule of the campaign, each transformation with judged trials, and all."""
     lines = {(RULE, rule["name"]): ReviewCounts(RULE, rule["name"]) for rule in run.identity["campaign"].get("rule", ())}
     for row in judged(run):
         for key in ((RULE, row["rule"]), (TRANSFORMATION, change_name(row["change"])), (ALL, ALL)):
@@ -107,7 +107,7 @@ def review_lines(run: Run, review: Review) -> list[ReviewCounts]:
 
 
 def change_name(change: object) -> str:
-    """A described change by its names alone: `rain`, or `rotate + fog` for one after the other."""
+    """The names in an encoded change: `rain`, or `rotate + fog` for a chain."""
     if not isinstance(change, Mapping):
         return "?"
     parts = [part for item in change.values() if isinstance(item, list) for part in item if isinstance(part, Mapping)]

@@ -1,10 +1,10 @@
-"""What one reviewer said of findings: a file of checksummed lines in `RUN/review/`, one line appended for each mark.
+"""One reviewer's marks: a file of checksummed lines in `RUN/review/`, one line appended for each mark.
 
     {"kind": "reviewer", "format": 1, "name": "anna", "crc": "…"}
     {"kind": "mark", "finding": "3ec7991a39756a22", "mark": "unnatural", "comment": "", "crc": "…"}
 
-The last line about a finding counts; a mark that was taken back is a line with `"mark": null`. A last line whose end is
-missing was being written when the process died, and is dropped; any other line that does not read is an error that names it.
+The last line about a finding counts; a withdrawn mark is a line with `"mark": null`. An incomplete last line, left by a
+process that died while writing, is dropped; any other unreadable line is an error that names its number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,39}")
 
 
 class Mark(StrEnum):
-    """What a reviewer takes a trial for; one that held is natural or unnatural, a finding anything but natural alone."""
+    """A reviewer's mark: a trial that held is natural or unnatural, a finding is any of the other three."""
 
     TRUE = "true positive"
     FALSE = "false positive"
@@ -45,7 +45,7 @@ OF_HELD = (Mark.NATURAL, Mark.UNNATURAL)
 
 @dataclass(frozen=True)
 class Judgement:
-    """One reviewer's word on one finding; `mark` None where there is only a comment, or a mark was taken back."""
+    """One reviewer's mark of one finding; `mark` is None for a comment alone, or if it was withdrawn."""
 
     finding: str
     mark: Mark | None
@@ -56,15 +56,15 @@ class Judgement:
 
     @property
     def empty(self) -> bool:
-        """Whether it says nothing any more."""
+        """Whether it has neither mark nor comment."""
         return self.mark is None and not self.comment
 
 
-Said = Mapping[str, Judgement]  # by finding
+Judgements = Mapping[str, Judgement]  # by finding
 
 
 def clean_comment(text: str) -> str:
-    """A comment as it is kept: no control characters but newline and tab, at most `LONGEST_COMMENT` characters."""
+    """A comment as it is stored: no control characters but newline and tab, at most `LONGEST_COMMENT` characters."""
     lines = text.encode(errors="replace").decode().replace("\r\n", "\n").replace("\r", "\n")
     kept = "".join(ch for ch in lines if ch in "\n\t" or (ord(ch) >= 32 and ord(ch) != 127))
     return kept.strip()[:LONGEST_COMMENT].rstrip()
@@ -75,15 +75,15 @@ def mark_of(text: object) -> Mark:
     try:
         return Mark(str(text).strip().lower())
     except ValueError:
-        raise InputError(f"'{str(text)[:LONGEST_NAME]}' is no mark; write {_quoted(Mark)}") from None
+        raise InputError(f"'{str(text)[:LONGEST_NAME]}' is not a mark; the marks are {_quoted(Mark)}") from None
 
 
 def fitting_mark(text: object, *, held: bool) -> Mark:
-    """The mark called `text`, which must be one for a trial that held, or for a finding."""
+    """The mark called `text`, which must fit a trial that held, or a finding."""
     mark, fitting = mark_of(text), OF_HELD if held else OF_FINDINGS
     if mark not in fitting:
         what = "a trial that held" if held else "a finding"
-        raise InputError(f"'{mark}' is no mark of {what}; write {_quoted(fitting)}")
+        raise InputError(f"'{mark}' is not a mark for {what}; use {_quoted(fitting)}")
     return mark
 
 
@@ -107,7 +107,7 @@ class MarkFile:
         self.path = run / FOLDER / _file_name(self.reviewer)
 
     def read(self) -> dict[str, Judgement]:
-        """The last word on each finding, in the order in which they were first judged."""
+        """The latest judgement of each finding, in the order in which they were first judged."""
         return _read(self.path)[1] if self.path.exists() else {}
 
     def add(self, judgements: Iterable[Judgement]) -> None:
@@ -118,7 +118,7 @@ class MarkFile:
         make_folder(self.path.parent)
         try:
             with _locked(self.path) as file:
-                start = _mended(file)
+                start = _seek_end(file)
                 head: list[Row] = [] if start else [{"kind": "reviewer", "format": FORMAT, "name": self.reviewer}]
                 file.write(b"".join(map(seal, (*head, *rows))))
                 file.flush()
@@ -129,15 +129,15 @@ class MarkFile:
 
 
 def read_marks(run: Path) -> dict[str, dict[str, Judgement]]:
-    """The last words of every reviewer of a run folder, by name."""
+    """The latest judgements of every reviewer of a run folder, by name."""
     folder = run / FOLDER
     files = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
-    said = (_read(file) for file in files)
-    return dict(sorted(one for one in said if one[0]))
+    read = (_read(file) for file in files)
+    return dict(sorted(one for one in read if one[0]))
 
 
 def _file_name(reviewer: str) -> str:
-    """A file name for any name: alike ones (`Anna`, `anna`) stay apart on every file system."""
+    """A file name for any reviewer's name; `Anna` and `anna` differ even where file names ignore case."""
     if _PLAIN.fullmatch(reviewer):
         return reviewer + SUFFIX
     plain = re.sub(r"[^a-z0-9_]+", "-", reviewer.lower()).strip("-")[:30] or "reviewer"
@@ -145,14 +145,14 @@ def _file_name(reviewer: str) -> str:
 
 
 def _locked(path: Path) -> BinaryIO:
-    """The file open for reading and writing, under a lock that dies with the process."""
+    """The file open for reading and writing, under a lock that ends with the process."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     fcntl.flock(handle, fcntl.LOCK_EX)
     return os.fdopen(handle, "r+b")
 
 
-def _mended(file: BinaryIO) -> int:
-    """Go to the end of the last whole line and say where that is; what a killed process left behind it is cut off."""
+def _seek_end(file: BinaryIO) -> int:
+    """Seek to the end of the last complete line, cutting off what a killed process left; returns the position."""
     end = _newline_end(file)
     file.seek(end)
     if _is_finished(file.read()):
@@ -164,7 +164,7 @@ def _mended(file: BinaryIO) -> int:
 
 
 def _newline_end(file: BinaryIO) -> int:
-    """The place behind the last newline."""
+    """The position after the last newline."""
     end = file.seek(0, os.SEEK_END)
     while end:
         start = max(end - 4096, 0)
@@ -176,25 +176,25 @@ def _newline_end(file: BinaryIO) -> int:
 
 
 def _is_finished(tail: bytes) -> bool:
-    """Whether a last line without a newline has its end: an editor took the newline, no killed process."""
+    """Whether a last line without a newline is complete: an editor removed the newline, not a killed process."""
     end = tail.rstrip()
     return end.endswith(b'"}') and not end.endswith(b'\\"}')  # a quote inside a comment is escaped
 
 
 def _read(path: Path) -> tuple[str, dict[str, Judgement]]:
-    """The reviewer's name in `path`, and the last word on each finding; no name where not one line was finished."""
+    """The reviewer's name in `path` and the latest judgement of each finding; no name without a complete line."""
     lines = _rows(path)
     first = next(lines, None)
     if first is None:
         return "", {}
     name = _head(path, first[1])
-    said: dict[str, Judgement] = {}
+    judgements: dict[str, Judgement] = {}
     for number, row in lines:
         judgement = _judgement(row)
         if judgement is None:
             raise _damaged(path, number)
-        said[judgement.finding] = judgement
-    return name, {finding: one for finding, one in said.items() if not one.empty}
+        judgements[judgement.finding] = judgement
+    return name, {finding: one for finding, one in judgements.items() if not one.empty}
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -206,12 +206,12 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _lines(path: Path) -> list[bytes]:
-    """The whole lines of a file; a pipe, a link or a huge file is refused before it is opened."""
+    """The complete lines of a file; a pipe, a link or a huge file is refused before it is opened."""
     try:
         if path.is_symlink() or not path.is_file():
-            raise StoreError(f"{path}: is not a plain file; take it out of the folder")
+            raise StoreError(f"{path}: is not a regular file; remove it from the folder")
         if path.stat().st_size > LARGEST_FILE:
-            raise StoreError(f"{path}: is larger than {LARGEST_FILE >> 20} MB, so it cannot be one reviewer's marks")
+            raise StoreError(f"{path}: is larger than {LARGEST_FILE >> 20} MB, too large for one reviewer's marks")
         *lines, tail = path.read_bytes().split(b"\n")
     except OSError as error:
         raise EnvironmentFault(f"{path}: cannot be read: {error.strerror}") from error
@@ -221,19 +221,19 @@ def _lines(path: Path) -> list[bytes]:
 def _unsealed(line: bytes) -> dict[str, Any] | None:
     try:
         return unseal(line)
-    except (ValueError, RecursionError):  # a right checksum over what is no JSON
+    except (ValueError, RecursionError):  # a correct checksum of something that is not JSON
         return None
 
 
 def _head(path: Path, row: Mapping[str, Any]) -> str:
-    """The reviewer's name in the first line, which must be the one the file is called by."""
+    """The reviewer's name in the first line, which must match the file name."""
     if row.get("kind") != "reviewer" or not isinstance(row.get("name"), str):
         raise StoreError(f"{path}: line 1 does not name the reviewer; restore the file, or delete it and mark again")
     if row.get("format") != FORMAT:
         raise StoreError(f"{path}: written in format {row.get('format')}, this version reads format {FORMAT}")
     name: str = row["name"]
     if _file_name(name) != path.name:
-        raise StoreError(f"{path}: line 1 says these are the marks of '{name}', whose file is {_file_name(name)}; rename it")
+        raise StoreError(f"{path}: line 1 names the reviewer '{name}', whose file is called {_file_name(name)}; rename it")
     return name
 
 
@@ -251,6 +251,6 @@ def _judgement(row: Mapping[str, Any]) -> Judgement | None:
 
 def _damaged(path: Path, number: int) -> StoreError:
     return StoreError(
-        f"{path}: line {number} is damaged or was edited by hand; take that line out and make its mark again "
-        "on the page (to edit many: swerve review RUN --export FILE.csv, then --import)"
+        f"{path}: line {number} is damaged or was edited by hand; delete that line and repeat its mark on the page "
+        "(to edit many marks: swerve review RUN --export FILE.csv, then --import)"
     )

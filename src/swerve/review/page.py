@@ -1,4 +1,4 @@
-"""The review page: one HTML file with its data inside, for the local server or to be sent to a reviewer."""
+"""The review page: one HTML file that contains its data, for the local server or to send to a reviewer."""
 
 from __future__ import annotations
 
@@ -8,50 +8,48 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from swerve.core.campaign import CUSTOM
-from swerve.core.encode import decode_values
 from swerve.core.seeding import digest_of
 from swerve.core.system import Answer
 from swerve.core.values import Boxes2D, find
-from swerve.report.drawing import turn
-from swerve.report.html import CONTROLS
-from swerve.report.words import answer_words, expectation, in_words
-from swerve.review.marks import LONGEST_COMMENT, LONGEST_NAME, OF_FINDINGS, Judgement, Said
+from swerve.report.html import labels_of
+from swerve.report.templating import CONTROLS, clip, render_page
+from swerve.report.words import answer_words, expectation, steering_turn, title_of
+from swerve.review.marks import LONGEST_COMMENT, LONGEST_NAME, OF_FINDINGS, Judgement, Judgements
 from swerve.review.pictures import FindingPictures, ReviewPictures
 from swerve.review.queue import is_held
-from swerve.store.record_json import BASELINE, Finding
+from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
-LONGEST = 400  # characters of a text that is not ours
+LONGEST = 400  # characters of a text that a user or a data set gave
 MOST_BOXES = 100
-# Inside a script element nothing may look like markup; JSON has its own way to write these.
+# Inside a script element nothing may look like markup; JSON has its own escapes for these.
 _MARKUP = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 
 @dataclass(frozen=True)
 class Desk:
-    """What one reviewer has in front of them: findings in order, their own marks, and those of others they may see."""
+    """A reviewer's session: findings in order, their own marks, and the marks of others they may see."""
 
     reviewer: str
     findings: Sequence[Finding]
-    own: Said = field(default_factory=dict)
-    others: Mapping[str, Said] = field(default_factory=dict)
-    blind: bool = True  # others' marks are shown only on findings with a mark of one's own
-    pictures: ReviewPictures | None = None  # given: the page holds them and needs no server
+    own: Judgements = field(default_factory=dict)
+    others: Mapping[str, Judgements] = field(default_factory=dict)
+    blind: bool = True  # show others' marks only on findings that this reviewer has marked
+    pictures: ReviewPictures | None = None  # if given, the page contains them and needs no server
 
 
 def render(run: Run, desk: Desk) -> str:
     """The page of `desk`."""
-    style, script = _asset("style.css") + _asset("review.css"), _asset("review.js")
-    template = _environment().get_template("review.html")
     data = page_data(run, desk)
-    return template.render(
+    return render_page(
+        "review.html",
+        styles=("style.css", "review.css"),
+        script="review.js",
         data=_embedded(data),
         title=data["title"],
         reviewer=desk.reviewer,
@@ -60,56 +58,44 @@ def render(run: Run, desk: Desk) -> str:
         rules=list(dict.fromkeys(finding.rule for finding in desk.findings)),
         longest_comment=LONGEST_COMMENT,
         longest_name=LONGEST_NAME,
-        style=style,
-        script=script,
-        style_hash=_csp_hash(style),
-        script_hash=_csp_hash(script),
         version=run.identity.get("swerve", "?"),
     )
 
 
 def page_data(run: Run, desk: Desk) -> dict[str, Any]:
-    """Everything the page knows, as plain JSON."""
+    """The page's data as plain JSON."""
     campaign = run.identity["campaign"]
     expects = {rule["name"]: expectation(rule.get("expect")) for rule in campaign.get("rule", ())}
-    labels = _labels(run, {finding.case for finding in desk.findings})
+    labels = labels_of(run, {finding.case for finding in desk.findings})
     return {
-        "title": _title(campaign),
+        "title": _clip(title_of(campaign)),
         "reviewer": desk.reviewer,
         "key": digest_of(run.identity, [finding.id for finding in desk.findings])[:16],
         "offline": desk.pictures is not None,
         "items": [_item(one, expects.get(one.rule, ""), labels.get(one.case, ())) for one in desk.findings],
-        "marks": {one.finding: told(one) for one in desk.own.values()},
+        "marks": {one.finding: judgement_json(one) for one in desk.own.values()},
         "others": dict(_visible_others(desk)),
         "pictures": dict(_embedded_pictures(desk)),
     }
 
 
-def told(one: Judgement) -> dict[str, Any]:
-    """A judgement as the page wants it."""
+def judgement_json(one: Judgement) -> dict[str, Any]:
+    """A judgement as JSON for the page."""
     return {"mark": one.mark, "comment": one.comment}
 
 
-def others_on(finding: str, others: Mapping[str, Said]) -> list[dict[str, Any]]:
-    """What other reviewers said of `finding`, those with a mark."""
-    said = ((name, marks[finding]) for name, marks in others.items() if finding in marks)
-    return [{"reviewer": name, **told(one)} for name, one in said if one.mark]
+def others_on(finding: str, others: Mapping[str, Judgements]) -> list[dict[str, Any]]:
+    """The other reviewers' marks of `finding`."""
+    given = ((name, marks[finding]) for name, marks in others.items() if finding in marks)
+    return [{"reviewer": name, **judgement_json(one)} for name, one in given if one.mark]
 
 
 def _visible_others(desk: Desk) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for finding in desk.findings:
         own = desk.own.get(finding.id)
-        said = others_on(finding.id, desk.others)
-        if said and (not desk.blind or (own and own.mark)):
-            yield finding.id, said
-
-
-def _title(campaign: Mapping[str, Any]) -> str:
-    """The method by name; a campaign of one's own by what it tests on what."""
-    if campaign.get("method", CUSTOM) != CUSTOM:
-        return _clip(str(campaign["method"]))
-    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
-    return _clip(f"{system} on {source}")
+        marks = others_on(finding.id, desk.others)
+        if marks and (not desk.blind or (own and own.mark)):
+            yield finding.id, marks
 
 
 def _item(finding: Finding, expected: str, label: Answer) -> dict[str, Any]:
@@ -118,17 +104,17 @@ def _item(finding: Finding, expected: str, label: Answer) -> dict[str, Any]:
     return {
         "id": finding.id,
         **{name: _clip(text) for name, text in texts.items()},
-        "key": finding.rule,  # whole, for the filter
+        "key": finding.rule,  # not cut, for the filter
         "origin": "held" if is_held(finding) else finding.origin,
         "held": is_held(finding),
         "said": {name: _clip(answer_words(answer)) for name, answer in answers.items()},
-        "turns": {name: turn(answer) for name, answer in answers.items()},
+        "turns": {name: steering_turn(answer) for name, answer in answers.items()},
         "boxes": {name: _boxes(answer) for name, answer in answers.items()},
     }
 
 
 def _boxes(answer: Answer) -> list[list[float]]:
-    """The boxes of an answer in pixels, the surest first; one that is not finite cannot be drawn."""
+    """The finite boxes of an answer in pixels, highest score first."""
     boxes = find(answer, Boxes2D.slot)
     if not isinstance(boxes, Boxes2D) or boxes.scores is None:
         return []
@@ -138,33 +124,23 @@ def _boxes(answer: Answer) -> list[list[float]]:
 
 
 def _clip(text: str) -> str:
-    visible = text.translate(CONTROLS)
-    return visible if len(visible) <= LONGEST else visible[: LONGEST - 1] + "…"
-
-
-def _labels(run: Run, cases: set[str]) -> dict[str, Answer]:
-    """The truth of the untouched `cases`, read from the head of the journal."""
-    found: dict[str, Answer] = {}
-    for row in run.rows():
-        if row["kind"] != BASELINE:
-            break
-        if row["case"] in cases:
-            found[row["case"]] = decode_values(row["truth"])
-    return found
+    return clip(text.translate(CONTROLS), LONGEST)
 
 
 def _embedded_pictures(desk: Desk) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The pictures by finding, inside the page; each content once, by its hash."""
+    """The pictures by finding, embedded in the page, each content once under its hash."""
     if desk.pictures is None:
         return
     contents: dict[str, str] = {}
     for finding in desk.findings:
-        shown = replace(desk.pictures.of(finding), reason="")  # this page leaves the machine
-        yield finding.id, listed(shown, partial(_kept_once, contents, shown))
+        shown = replace(
+            desk.pictures.of(finding), reason=""
+        )  # the page may be sent elsewhere, and the reason may name local files
+        yield finding.id, pictures_json(shown, partial(_add_content, contents, shown))
     yield "", contents
 
 
-def _kept_once(contents: dict[str, str], shown: FindingPictures, shot: int, side: str) -> str:
+def _add_content(contents: dict[str, str], shown: FindingPictures, shot: int, side: str) -> str:
     data = shot_bytes(shown, shot, side)
     name = hashlib.sha256(data).hexdigest()[:16]
     contents.setdefault(name, "data:image/png;base64," + base64.b64encode(data).decode())
@@ -176,8 +152,8 @@ def shot_bytes(shown: FindingPictures, shot: int, side: str) -> bytes:
     return shown.shots[shot].source if side == "source" else shown.shots[shot].followup
 
 
-def listed(shown: FindingPictures, address: Callable[[int, str], str]) -> dict[str, Any]:
-    """The pictures as the page asks for them: `address(shot, side)` says where each is."""
+def pictures_json(shown: FindingPictures, address: Callable[[int, str], str]) -> dict[str, Any]:
+    """The pictures as JSON for the page: `address(shot, side)` is where each one is."""
     shots = [
         {"sensor": shot.sensor, "source": address(index, "source"), "followup": address(index, "followup")}
         for index, shot in enumerate(shown.shots)
@@ -187,26 +163,3 @@ def listed(shown: FindingPictures, address: Callable[[int, str], str]) -> dict[s
 
 def _embedded(data: Mapping[str, Any]) -> Markup:
     return Markup(json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_MARKUP))
-
-
-@cache
-def _environment() -> Environment:
-    loader = ChoiceLoader([PackageLoader("swerve.review"), PackageLoader("swerve.report")])  # the report's style and arrows
-    options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
-    return Environment(loader=loader, finalize=_visible, **options)
-
-
-def _visible(item: Any) -> Any:
-    return item.translate(CONTROLS) if type(item) is str else item
-
-
-@cache
-def _asset(name: str) -> Markup:
-    """A style or script of ours, the only text on the page that is not escaped."""
-    environment = _environment()
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0].strip() + "\n")
-
-
-def _csp_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""The pictures of a finding: the kept ones, or made again from its change and checked by hash."""
+"""The pictures of a finding: those the run kept, or rebuilt ones checked by hash."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from functools import cached_property
 from pathlib import Path
 
 from swerve.config.toml import Builder, build_change
+from swerve.config.trust import Trust
 from swerve.core.case import Source
 from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, SwerveError, printable
 from swerve.core.values import Boxes2D, Boxes3D, find
+from swerve.execution.executors.cores import settle_threads
+from swerve.execution.finding_pictures import files_of
+from swerve.execution.replay import rebuild
 from swerve.report.sweep_pictures import drawn, read_sweeps
-from swerve.run.executors.threads import settle_threads
-from swerve.run.finding_pictures import files_of
-from swerve.run.replay import rebuild
 from swerve.store.artifacts import pictures_of
 from swerve.store.files import png_bytes
 from swerve.store.record_json import Finding
@@ -26,15 +27,15 @@ from swerve.store.view import CAMPAIGN, Run
 
 PNG, SIGNATURE = ".png", b"\x89PNG\r\n\x1a\n"
 LARGEST = 64 * 2**20
-REMEMBERED = 32  # findings; a reviewer goes back and forth by a few
+REMEMBERED = 32  # findings in the cache; a reviewer goes back and forth by a few
 LONGEST_REASON = 160
 _SHA = re.compile(r"[0-9a-f]{64}")
-Files = dict[str, bytes]  # by name, as `swerve.run.finding_pictures.files_of` has them
+Files = dict[str, bytes]  # by name, as in `swerve.execution.finding_pictures.files_of`
 
 
 @dataclass(frozen=True)
 class Shot:
-    """What one camera saw before and after the change, or a LiDAR from above, as PNG files."""
+    """A camera's frame, or a LiDAR sweep from above, before and after the change, as PNG files."""
 
     sensor: str
     source: bytes
@@ -43,7 +44,7 @@ class Shot:
 
 @dataclass(frozen=True)
 class FindingPictures:
-    """The pictures of a finding, or why there are none; the `reason` may name files of this machine."""
+    """The pictures of a finding, or why there are none; `reason` may name local files."""
 
     shots: tuple[Shot, ...] = ()
     why: str = ""
@@ -51,40 +52,40 @@ class FindingPictures:
 
 
 class ReviewPictures:
-    """The pictures of a run's findings, made again on demand where they were not kept; safe to share among threads."""
+    """The pictures of a run's findings, rebuilt on demand if they were not kept; thread-safe."""
 
-    def __init__(self, run: Run, trusted: Collection[Path] = ()) -> None:
+    def __init__(self, run: Run, trusted: Collection[str | Path] = ()) -> None:
         self._run, self._trusted = run, trusted
         self._lock = threading.Lock()
         self._last: OrderedDict[str, FindingPictures] = OrderedDict()
         self._closed = False
 
     def of(self, finding: Finding) -> FindingPictures:
-        """The pictures of `finding`; kept ones do not wait for others that are being made."""
+        """The pictures of `finding`; kept ones do not wait for others being rebuilt."""
         if kept := self._kept(finding):
-            return _shown(finding, *kept)
+            return _finding_pictures(finding, *kept)
         with self._lock:
             if self._closed:
                 return FindingPictures(why="No pictures: swerve review has ended.")
             if finding.id not in self._last:
-                self._last[finding.id] = self._made(finding)
+                self._last[finding.id] = self._build(finding)
             self._last.move_to_end(finding.id)
             while len(self._last) > REMEMBERED:
                 self._last.popitem(last=False)
             return self._last[finding.id]
 
     def close(self) -> None:
-        """Wait for a picture that is being made, and make no more: native code must not run while Python ends."""
+        """Wait for a picture being rebuilt and start no other: native code must not run while Python shuts down."""
         with self._lock:
             self._closed = True
 
-    def _made(self, finding: Finding) -> FindingPictures:
+    def _build(self, finding: Finding) -> FindingPictures:
         try:
-            return _shown(finding, *self._rebuilt(finding))
+            return _finding_pictures(finding, *self._rebuilt(finding))
         except Exception as error:  # a user's own source or change may raise anything
-            told = str(error) if isinstance(error, SwerveError) else f"{type(error).__name__}: {error}"
+            why = str(error) if isinstance(error, SwerveError) else f"{type(error).__name__}: {error}"
             return FindingPictures(
-                (), "No pictures: they were not kept and cannot be made again.", printable(told, LONGEST_REASON)
+                (), "No pictures: they were not kept and cannot be rebuilt.", printable(why, LONGEST_REASON)
             )
 
     def _kept(self, finding: Finding) -> tuple[Files, Files] | None:
@@ -99,40 +100,42 @@ class ReviewPictures:
         return (source, followup) if all(files) else None
 
     def _read(self, files: Mapping[str, Path]) -> Files:
-        """The kept pictures and sweeps; one that leads out of the run folder is not read."""
+        """The kept pictures and sweeps; links that leave the run folder are not followed."""
         root = self._run.folder.resolve()
         inside = {name: path for name, path in files.items() if path.suffix == PNG and path.resolve().is_relative_to(root)}
         seen = {f"{name}{PNG}": path.read_bytes() for name, path in inside.items() if _is_picture(path)}
         return seen | read_sweeps(self._run, files)
 
     @cached_property
+    def _trust(self) -> Trust:
+        return self._run.trust(self._trusted)
+
+    @cached_property
     def _source(self) -> Source:
-        """The cases alone: a system's weights and libraries take longer to load than a reviewer would wait."""
+        """The source of the campaign; loading the system as well would take too long."""
         settle_threads()
         described = self._run.identity["campaign"].get("source")
         if is_live(described):
-            return rebuild(self._run, self._trusted).source
-        made: Source = Builder(f"{CAMPAIGN}: source", self._run.base, self._trusted).component(described)
-        return made
+            return rebuild(self._run, self._trust).source
+        source: Source = Builder(f"{CAMPAIGN}: source", self._run.base, self._trust).component(described, Source)
+        return source
 
     def _rebuilt(self, finding: Finding) -> tuple[Files, Files]:
         source = self._source[finding.case]
-        followup = build_change(finding.change, self._run.base, self._trusted)(source)
-        # The journal has no hash of a follow-up that held.
+        followup = build_change(finding.change, self._run.base, self._trust)(source)
+        # The journal has no hash of a follow-up whose trial held.
         if source.input_sha != finding.source_sha or finding.input_sha not in ("", followup.input_sha):
-            raise StoreError("the data or the change now gives another input than the finding had")
+            raise StoreError("the rebuilt input differs from the recorded one; the data or the change was modified")
         return files_of(source), files_of(followup)
 
 
-def _shown(finding: Finding, source: Files, followup: Files) -> FindingPictures:
+def _finding_pictures(finding: Finding, source: Files, followup: Files) -> FindingPictures:
     both = sorted(name for name in source.keys() & followup.keys() if name.endswith(PNG))
     seen = [Shot(name.removesuffix(PNG), source[name], followup[name]) for name in both]
     above = [Shot(one.sensor, png_bytes(one.source), png_bytes(one.followup)) for one in drawn(finding, source, followup)]
-    # The page shows the first, and draws boxes in pixels and arrows on it: these belong on a camera's picture.
+    # The page draws 2-D boxes and arrows on the first picture, which must then be a camera's.
     shots = above + seen if find(finding.after, Boxes3D.slot) and not find(finding.after, Boxes2D.slot) else seen + above
-    return FindingPictures(
-        tuple(shots), "" if shots else "No pictures: no input of this finding is a camera's or a LiDAR's."
-    )
+    return FindingPictures(tuple(shots), "" if shots else "No pictures: this finding has neither camera nor LiDAR inputs.")
 
 
 def _is_picture(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Which trials are reviewed, in which order: the same for every reviewer."""
+"""The trials to review and their order, the same for every reviewer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from swerve.store.view import KEPT_PER_RULE, Run, best_of
 def queue(
     run: Run, sample: int | None = None, *, seed: int = 0, held: bool = False, only: Collection[str] | None = None
 ) -> list[Finding]:
-    """`sample` findings drawn at random from all; without a number the kept ones of each rule, largest margin first.
+    """A random sample of the findings; without `sample`, those with the largest margins of each rule, largest first.
 
-    With `held`, the sample is of all judged trials, held ones too, so that their share of unnatural ones is the run's
-    (TG-24). A larger sample of the same seed starts with the smaller one, so a pilot is the head of the whole.
-    With `only`, ids, all others are as if the run had not found them, and none of these is left out for its margin.
+    With `held`, the sample is of all judged trials, including those that held, so that its share of unnatural ones
+    estimates the run's. A larger sample of the same seed starts with the smaller one. `only` restricts the review to
+    these ids, all of them whatever their margin.
     """
+    # TG-24
     rows = (row for row in judged(run, held=held and sample is not None) if only is None or row["id"] in only)
     if sample is None:
         return [finding_of(row) for row in best_of(rows, KEPT_PER_RULE if only is None else len(only))]
@@ -31,16 +32,16 @@ def queue(
 
 
 def chosen(run: Run, file: Path, *, held: bool = False) -> set[str]:
-    """The ids that a text file names, one a line; every one must be a finding of `run`, or with `held` a judged trial."""
+    """The ids in a text file, one per line; each must be a finding of `run`, or with `held` a judged trial."""
     ids = list(dict.fromkeys(line for text in _read(file).splitlines() if (line := text.strip())))
     if not ids:
-        raise InputError(f"{file}: names no finding; write their ids into it, one a line")
+        raise InputError(f"{file}: contains no ids; write the ids of findings into it, one per line")
     known = {row["id"] for row in judged(run, held=held)}
     if unknown := [one for one in ids if one not in known]:
         what = "judged trials" if held else "findings"
         raise InputError(
-            f"{file}: {len(unknown)} of its {len(ids)} ids are no {what} of {run.folder}, such as '{unknown[0]}'; take them "
-            "out, or open the run they are of"
+            f"{file}: {len(unknown)} of its {len(ids)} ids are not {what} of {run.folder}, such as '{unknown[0]}'; remove "
+            "them, or review the run they belong to"
         )
     return set(ids)
 
@@ -51,11 +52,11 @@ def _read(file: Path) -> str:
     except OSError as error:
         raise EnvironmentFault(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise InputError(f"{file}: is not UTF-8 text; write ids of findings into it, one a line") from None
+        raise InputError(f"{file}: is not UTF-8 text; it must contain ids of findings, one per line") from None
 
 
 def judged(run: Run, *, held: bool = True) -> Iterator[dict[str, Any]]:
-    """The row of every finding, and of every trial that held, each once: a search may have drawn the same change twice."""
+    """The rows of all findings and of trials that held, without repetitions: a search may draw the same change twice."""
     seen: set[str] = set()
     for row in run.trials():
         wanted = is_finding(row) or (held and row["status"] == Status.HELD)
@@ -65,7 +66,7 @@ def judged(run: Run, *, held: bool = True) -> Iterator[dict[str, Any]]:
 
 
 def is_held(finding: Finding) -> bool:
-    """Whether this is a trial that held, told by the follow-up's hash, which only other trials have."""
+    """Whether this trial held: only then does its row lack the follow-up's hash."""
     return not finding.input_sha
 
 

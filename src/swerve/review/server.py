@@ -1,6 +1,6 @@
-"""The review page on this machine alone: bound to 127.0.0.1, behind a token that no other page can know.
+"""A local server for the review page: bound to 127.0.0.1, behind a token that no other page can know.
 
-An address never becomes a path: a finding's id is looked up among those under review, and all else is 404.
+Addresses never become file paths: a finding's id is looked up among those under review, and anything else is 404.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from swerve.core.errors import EnvironmentFault, InputError, SwerveError
 from swerve.review.marks import Judgement, MarkFile, fitting_mark, read_marks
-from swerve.review.page import Desk, listed, others_on, render, shot_bytes, told
+from swerve.review.page import Desk, judgement_json, others_on, pictures_json, render, shot_bytes
 from swerve.review.pictures import ReviewPictures
 from swerve.review.queue import is_held
 from swerve.store.record_json import Finding
@@ -38,7 +38,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes back to the browser."""
+    """A response to the browser."""
 
     body: bytes
     kind: str = TEXT
@@ -53,12 +53,12 @@ def _as_json(data: Mapping[str, Any]) -> Reply:
     return Reply(json.dumps(data).encode(), JSON)
 
 
-NOT_FOUND = _refused(HTTPStatus.NOT_FOUND, "There is nothing here.")
+NOT_FOUND = _refused(HTTPStatus.NOT_FOUND, "There is no such page.")
 
 
 @dataclass
 class Service:
-    """What the server does, without the wire: pages, pictures and marks of one reviewer at one run."""
+    """The server's logic without the network: page, pictures and marks of one reviewer of one run."""
 
     run: Run
     desk: Desk
@@ -72,13 +72,13 @@ class Service:
         self.findings: dict[str, Finding] = {finding.id: finding for finding in self.desk.findings}
 
     def get(self, path: list[str]) -> Reply:
-        """The answer to a GET of the parts of an address behind the token."""
+        """The response to a GET; `path` is what follows the token in the address."""
         match path:
             case [""]:
                 return self._page()
             case ["pictures", finding] if finding in self.findings:
                 shown = self.pictures.of(self.findings[finding])
-                return _as_json(listed(shown, lambda shot, side: f"picture/{finding}/{shot}/{side}"))
+                return _as_json(pictures_json(shown, lambda shot, side: f"picture/{finding}/{shot}/{side}"))
             case ["picture", finding, shot, ("source" | "followup") as side] if finding in self.findings:
                 return self._picture(finding, shot, side)
         return NOT_FOUND
@@ -86,13 +86,13 @@ class Service:
     def _page(self) -> Reply:
         try:
             page = render(self.run, replace(self.desk, own=self.file.read(), others=self._others()))
-        except SwerveError as error:  # a file of marks that was edited while we run
+        except SwerveError as error:  # a file of marks that was edited meanwhile
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         return Reply(page.encode(errors="replace"), HTML)
 
     def _others(self) -> dict[str, dict[str, Judgement]]:
         marks = read_marks(self.run.folder)
-        return {name: said for name, said in marks.items() if name != self.desk.reviewer}
+        return {name: judgements for name, judgements in marks.items() if name != self.desk.reviewer}
 
     def _picture(self, finding: str, shot: str, side: str) -> Reply:
         shown = self.pictures.of(self.findings[finding])
@@ -101,7 +101,7 @@ class Service:
         return Reply(shot_bytes(shown, int(shot), side), PNG)
 
     def post(self, path: list[str], body: bytes) -> Reply:
-        """The answer to a POST: the mark is on disk when it says so."""
+        """The response to a POST: when it confirms the mark, the mark is on disk."""
         if path != ["mark"]:
             return NOT_FOUND
         try:
@@ -113,10 +113,10 @@ class Service:
             return _refused(HTTPStatus.BAD_REQUEST, str(error))
         except SwerveError as error:
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
-        return _as_json({"saved": told(judgement), "others": self._others_after(judgement)})
+        return _as_json({"saved": judgement_json(judgement), "others": self._others_after(judgement)})
 
     def _others_after(self, judgement: Judgement) -> list[dict[str, Any]]:
-        """What others said, once one's own mark is made; nothing where their files do not read, for this mark is saved."""
+        """Others' marks once the reviewer has marked the finding; none if their files are damaged: this mark is saved."""
         if judgement.mark is None and self.desk.blind:
             return []
         try:
@@ -128,19 +128,19 @@ class Service:
         try:
             data = json.loads(body)
         except (ValueError, RecursionError):
-            raise InputError("the page sent something that is not JSON; load it again") from None
+            raise InputError("the page sent a mark that is not JSON; reload the page") from None
         given = data if isinstance(data, dict) else {}
         finding, mark, comment = given.get("finding"), given.get("mark"), given.get("comment", "")
         if not isinstance(finding, str) or finding not in self.findings:
-            raise InputError(f"no finding '{str(finding)[:40]}' is under review here; load the page again")
+            raise InputError(f"finding '{str(finding)[:40]}' is not under review here; reload the page")
         if not isinstance(comment, str):
-            raise InputError("a comment must be a text")
+            raise InputError("a comment must be text")
         held = is_held(self.findings[finding])
         return Judgement(finding, None if mark is None else fitting_mark(mark, held=held), comment)
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """`Service` on the wire."""
+    """`Service` over HTTP."""
 
     daemon_threads = True
 
@@ -150,20 +150,22 @@ class ReviewServer(ThreadingHTTPServer):
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise EnvironmentFault(f"port {port} cannot be used: {reason}; choose another --port, or none") from error
+            raise EnvironmentFault(
+                f"port {port} cannot be used: {reason}; choose another --port, or leave it out"
+            ) from error
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """The address to open in a browser."""
         return f"http://{HOST}:{self.server_port}/{self.service.token}/"
 
     def server_close(self) -> None:
-        """Answer nobody any more; a browser's idle connections are not waited for."""
+        """Stop serving, without waiting for a browser's idle connections."""
         super().server_close()
         self.service.pictures.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that hangs up is no news; anything else is told."""
+        """Ignore a browser that disconnects; report anything else."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -179,22 +181,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         path = self._path()
-        self._send(path if isinstance(path, Reply) else self._posted(path))
+        self._send(path if isinstance(path, Reply) else self._post_reply(path))
 
-    def _posted(self, path: list[str]) -> Reply:
+    def _post_reply(self, path: list[str]) -> Reply:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LARGEST_BODY:
             return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A mark is at most {LARGEST_BODY} bytes.")
-        # A form of another page can send text, never JSON, without being asked first.
+        # Without a preflight request, a form on another page can send text, but not JSON.
         if self.headers.get_content_type() != JSON:
             return _refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "A mark is sent as JSON.")
         return self.server.service.post(path, self.rfile.read(int(length)))
 
     def _path(self) -> list[str] | Reply:
-        """The parts of the address behind the token, or the refusal of a stranger."""
+        """The parts of the address after the token, or a refusal."""
         own = f"{HOST}:{self.server.server_port}"
         if self.headers.get("Host") != own or self.headers.get("Origin", f"http://{own}") != f"http://{own}":
-            return _refused(HTTPStatus.FORBIDDEN, "This page answers its own address alone.")
+            return _refused(HTTPStatus.FORBIDDEN, "This server only answers requests to its own address.")
         token, *rest = self.path.partition("?")[0].removeprefix("/").split("/")
         if not secrets.compare_digest(token.encode(errors="replace"), self.server.service.token.encode()):
             return _refused(HTTPStatus.FORBIDDEN, "Open the address that swerve review printed.")
@@ -208,4 +210,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(reply.body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the terminal is for people."""
+        """Print no access log."""

@@ -1,1 +1,1 @@
-"""Ways to choose trials."""
+"""Search strategies: how a campaign chooses its trials."""

@@ -1,4 +1,4 @@
-"""A search for points that hide an obstacle: sets around the weakest, bred from those that come nearest to a loss."""
+"""An evolutionary search for added LiDAR points that make the system lose an obstacle."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from itertools import chain
 
 import numpy as np
 
+from swerve.core.arguments import check_number, check_whole
 from swerve.core.campaign import Plan, Record, Trial
 from swerve.core.errors import InputError
 from swerve.core.relation import Status
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array, Boxes3D, find
 from swerve.relations.obstacles import OBSTACLES, changes, labelled
-from swerve.transformations.offer import OfferPoints
+from swerve.transformations.scatter import OfferPoints
 
 ANSWERS, CHANCE = "answers", "chance"
-TALL = 2.0  # metres above and below an obstacle's middle that points are tried at
-NUDGE = np.array([0.5, 0.5, 0.3, 0.1])  # deviations of a moved point: metres, and a share of the intensities
-MOVED, RENEWED = 0.3, 0.1  # of a child's points
-TOGETHER = 4  # obstacles besieged in one ask
-NEAREST = 1.0  # metres from the sensor that count as its place
-STANDS = 1.0  # what is left of an obstacle that nothing has touched
+TALL = 2.0  # metres; points lie at most this far above or below an obstacle's centre
+NUDGE = np.array([0.5, 0.5, 0.3, 0.1])  # standard deviations of a mutation: metres, and intensity
+MOVED, RENEWED = 0.3, 0.1  # probabilities that a point of a child is mutated, or drawn again
+TOGETHER = 4  # obstacles attacked in one ask
+NEAREST = 1.0  # metres; smaller distances from the sensor count as this
+UNAFFECTED = 1.0  # the value of an unaffected obstacle
 
 
 @dataclass(frozen=True)
 class Fuzz:
-    """First one set of points beside each of the weakest obstacles; then those that it came nearest to hiding are besieged.
+    """Tries one set of points near each of the weakest obstacles, then attacks those closest to being lost.
 
-    An obstacle is weaker the lower its score and the fewer beams meet it, by its size and distance. What is left of it
-    after a trial is its score, as a share of the one before, times how alike the two boxes are; sets that leave little are
-    bred: their points mixed, some moved, some drawn anew.
+    An obstacle is weaker the lower its score and the fewer beams hit it, judged by size and distance. What remains of it
+    after a trial is its score relative to the one before, times the similarity of the two boxes. The sets that leave the
+    least are recombined: their points are mixed, some moved, some drawn again.
 
     Args:
-        points: of a set, and no more than the rule's `n`; those that fall into the region, or farther from its border than
-            the rule's `near`, are not added.
-        reach: metres around an obstacle that points lie within.
-        per_case: obstacles of each case that are looked at.
-        targets: obstacles besieged.
-        tries: sets for each of these at most.
-        width: sets asked for at a time for one of these.
-        follow: `answers`, or `chance`: every set drawn anew, which is what breeding has to beat.
-        known: whether only obstacles count that stand on a label, in cases that have 3-D boxes as labels: to hide what is
-            not there is no feat.
+        points: points per set, at most the rule's `n`; points inside the region, or farther from its border than the rule's
+            `near`, are not added.
+        reach: the maximum distance in metres between points and obstacle.
+        per_case: obstacles of each case that get a first set.
+        targets: obstacles attacked afterwards.
+        tries: the maximum number of sets for each target.
+        width: sets per target in one ask.
+        follow: `answers`, or `chance`, which draws every set at random, as a baseline.
+        known: whether to attack only obstacles that match a label, in cases with 3-D boxes as labels.
     """
 
     points: int = 60
@@ -58,24 +58,21 @@ class Fuzz:
 
     def __post_init__(self) -> None:
         for name in ("points", "per_case", "targets", "tries", "width"):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {number!r}")
-        if isinstance(self.reach, bool) or not isinstance(self.reach, int | float) or not 0 < self.reach < math.inf:
-            raise InputError(f"reach must be a number of metres above 0, got {self.reach!r}")
+            check_whole(name, getattr(self, name), 1)
+        check_number("reach", self.reach, 0, above=True)
         if self.follow not in (ANSWERS, CHANCE):
-            raise InputError(f"follow must be '{ANSWERS}' or '{CHANCE}', got {self.follow!r}")
+            raise ValueError(f"follow must be '{ANSWERS}' or '{CHANCE}', got {self.follow!r}")
 
     def start(self, plan: Plan) -> FuzzSession:
-        """Begin with the weakest obstacles of all cases."""
+        """Start with the weakest obstacles of all cases."""
         if len(plan.rules) != 1:
-            raise InputError("the fuzzing search wants one rule: give one n")
+            raise InputError("the fuzz search needs exactly one rule: give a single n")
         return FuzzSession(self, plan)
 
 
 @dataclass
-class Siege:
-    """One obstacle, by its row in what was said of the untouched case, and what was tried to hide it."""
+class Attack:
+    """The attempts to hide one obstacle, identified by its row in the answer to the unchanged case."""
 
     case: str
     row: int
@@ -83,78 +80,78 @@ class Siege:
     score: float
     weakness: float = 0.0  # the lowest is the weakest
     tries: int = 0
-    outside: bool = True  # whether any point that was tried lay outside the region
+    outside: bool = True  # whether any of the tried points lay outside the region
     hidden: int | None = None  # the first draw that hid it
-    sets: list[tuple[float, int, Array]] = field(default_factory=list)  # what each left, its draw, its points
+    sets: list[tuple[float, int, Array]] = field(default_factory=list)  # what each set left, its draw, its points
 
     @property
     def left(self) -> float:
-        """The least that any set has left of it."""
+        """The least that any set has left of the obstacle."""
         return min((left for left, *_ in self.sets), default=math.inf)
 
 
 class FuzzSession:
-    """The search under way; its state follows from the plan and what it was told."""
+    """A fuzz search in progress; its state depends only on the plan and the records."""
 
     total: int | None = None
 
     def __init__(self, search: Fuzz, plan: Plan) -> None:
         self._search, self._plan = search, plan
-        told = getattr(plan.rules[0].change, "domains", {})
-        self._near, self._outside = told.get("near"), told.get("outside")
-        self._points = min(search.points, number) if isinstance(number := told.get("n"), int) else search.points
-        self.scouted = sorted(_weakest(search, plan), key=lambda siege: (siege.weakness, siege.case, siege.row))
-        self.besieged: list[Siege] = []
+        domains = getattr(plan.rules[0].change, "domains", {})
+        self._near, self._outside = domains.get("near"), domains.get("outside")
+        self._points = min(search.points, number) if isinstance(number := domains.get("n"), int) else search.points
+        self.candidates = sorted(_weakest(search, plan), key=lambda attack: (attack.weakness, attack.case, attack.row))
+        self.targets: list[Attack] = []
         self._waiting = iter(self._asks())
-        self._asked: list[tuple[Siege, int, Array]] = []
+        self._asked: list[tuple[Attack, int, Array]] = []
         self._draws = 0
 
     def ask(self) -> Sequence[Trial]:
-        sieges = next(self._waiting, ())
-        self._asked = [(siege, *self._drawn(siege)) for siege in sieges]
+        attacks = next(self._waiting, ())
+        self._asked = [(attack, *self._draw(attack)) for attack in attacks]
         rule = self._plan.rules[0].name
-        return [Trial(siege.case, rule, draw, self._offer(points)) for siege, draw, points in self._asked]
+        return [Trial(attack.case, rule, draw, self._offer(points)) for attack, draw, points in self._asked]
 
     def tell(self, records: Sequence[Record]) -> None:
-        for (siege, draw, points), record in zip(self._asked, records, strict=True):
-            siege.tries += 1
-            left = left_of(record, siege.row)
+        for (attack, draw, points), record in zip(self._asked, records, strict=True):
+            attack.tries += 1
+            left = left_of(record, attack.row)
             if left is None:
-                siege.outside &= record.verdict.status is not Status.SKIPPED
+                attack.outside &= record.verdict.status is not Status.SKIPPED
                 continue
-            siege.outside = True
-            siege.sets.append((left, draw, points))
-            if left == 0 and record.verdict.status is Status.VIOLATED and siege.hidden is None:
-                siege.hidden = draw
+            attack.outside = True
+            attack.sets.append((left, draw, points))
+            if left == 0 and record.verdict.status is Status.VIOLATED and attack.hidden is None:
+                attack.hidden = draw
 
-    def _asks(self) -> Iterator[Sequence[Siege]]:
-        """Who is tried in each ask: all the weakest once, then the most promising in groups until they fall."""
+    def _asks(self) -> Iterator[Sequence[Attack]]:
+        """The attacks of each ask: all candidates once, then the most promising in groups until they are hidden."""
         together = TOGETHER * self._search.width
-        yield from (self.scouted[start : start + together] for start in range(0, len(self.scouted), together))
-        reached = sorted((siege for siege in self.scouted if siege.sets), key=lambda siege: siege.left)  # stable
-        self.besieged = reached[: self._search.targets]
-        for start in range(0, len(self.besieged), TOGETHER):
-            group = self.besieged[start : start + TOGETHER]
-            while standing := [siege for siege in group if siege.hidden is None and siege.tries < self._search.tries]:
-                yield list(chain.from_iterable([siege] * self._next(siege) for siege in standing))
+        yield from (self.candidates[start : start + together] for start in range(0, len(self.candidates), together))
+        reached = sorted((attack for attack in self.candidates if attack.sets), key=lambda attack: attack.left)  # stable
+        self.targets = reached[: self._search.targets]
+        for start in range(0, len(self.targets), TOGETHER):
+            group = self.targets[start : start + TOGETHER]
+            while remaining := [attack for attack in group if attack.hidden is None and attack.tries < self._search.tries]:
+                yield list(chain.from_iterable([attack] * self._next(attack) for attack in remaining))
 
-    def _next(self, siege: Siege) -> int:
-        return min(self._search.width, self._search.tries - siege.tries)
+    def _next(self, attack: Attack) -> int:
+        return min(self._search.width, self._search.tries - attack.tries)
 
-    def _drawn(self, siege: Siege) -> tuple[int, Array]:
+    def _draw(self, attack: Attack) -> tuple[int, Array]:
         draw, self._draws = self._draws, self._draws + 1
         rng = rng_for(self._plan.seed, "fuzz", draw)
-        parents = sorted(siege.sets, key=lambda one: one[:2])[: max(2, self._search.width // 2)]
-        fresh = self._fresh(siege, rng)
-        if self._search.follow == CHANCE or siege.tries < self._search.width or len(parents) < 2:
+        parents = sorted(attack.sets, key=lambda one: one[:2])[: max(2, self._search.width // 2)]
+        fresh = self._fresh(attack, rng)
+        if self._search.follow == CHANCE or attack.tries < self._search.width or len(parents) < 2:
             return draw, fresh
         return draw, _child([points for *_, points in parents], fresh, rng)
 
-    def _fresh(self, siege: Siege, rng: np.random.Generator) -> Array:
-        """Points at random in a disc around an obstacle."""
+    def _fresh(self, attack: Attack, rng: np.random.Generator) -> Array:
+        """Random points in a cylinder around an obstacle."""
         count = self._points
         far, turn = self._search.reach * np.sqrt(rng.random(count)), rng.uniform(-np.pi, np.pi, count)
-        x, y, z = siege.box[:3]
+        x, y, z = attack.box[:3]
         places = [x + far * np.cos(turn), y + far * np.sin(turn), z + rng.uniform(-TALL, TALL, count), rng.random(count)]
         return np.stack(places, axis=1)
 
@@ -163,7 +160,7 @@ class FuzzSession:
 
 
 def _child(parents: Sequence[Array], fresh: Array, rng: np.random.Generator) -> Array:
-    """Points of two parents, some of them moved and some drawn anew."""
+    """Points of two parents, some of them moved and some drawn again."""
     first, second = rng.choice(len(parents), 2, replace=False)
     both = np.concatenate([parents[first], parents[second]])
     child = both[rng.choice(len(both), len(fresh), replace=False)]
@@ -174,28 +171,28 @@ def _child(parents: Sequence[Array], fresh: Array, rng: np.random.Generator) -> 
     return child
 
 
-def _weakest(search: Fuzz, plan: Plan) -> Iterator[Siege]:
+def _weakest(search: Fuzz, plan: Plan) -> Iterator[Attack]:
     """The weakest obstacles of each case."""
     for key in plan.keys:
-        said = find(plan.baseline[key].said, Boxes3D.slot)
-        if not isinstance(said, Boxes3D):
-            raise InputError(f"{key}: the fuzzing search hides 3-D boxes, and the system said none")
-        scores, wanted = np.asarray(said.scores), np.asarray(said.care)
+        boxes = find(plan.baseline[key].said, Boxes3D.slot)
+        if not isinstance(boxes, Boxes3D):
+            raise InputError(f"{key}: the fuzz search needs a system that answers with 3-D boxes, but it gave none")
+        scores, wanted = np.asarray(boxes.scores), np.asarray(boxes.care)
         if search.known:
-            wanted = wanted & labelled(said, find(plan.baseline[key].truth, Boxes3D.slot))
-        weakness = scores * beams(said)
+            wanted = wanted & labelled(boxes, find(plan.baseline[key].truth, Boxes3D.slot))
+        weakness = scores * beams(boxes)
         rows = [int(row) for row in np.argsort(weakness, kind="stable") if wanted[row]][: search.per_case]
-        yield from (Siege(key, row, said.xyzlwhy[row], float(scores[row]), float(weakness[row])) for row in rows)
+        yield from (Attack(key, row, boxes.xyzlwhy[row], float(scores[row]), float(weakness[row])) for row in rows)
 
 
-def beams(said: Boxes3D) -> Array:
-    """In proportion to how many beams of a sensor in the origin meet each box, whatever stands between."""
-    x, y, _, length, width, height, _ = np.asarray(said.xyzlwhy).T
+def beams(boxes: Boxes3D) -> Array:
+    """A number proportional to the beams of a sensor at the origin that hit each box, ignoring occlusion."""
+    x, y, _, length, width, height, _ = np.asarray(boxes.xyzlwhy).T
     return np.asarray(height * (length + width) / np.maximum(x**2 + y**2, NEAREST**2))
 
 
 def left_of(record: Record, row: int) -> float | None:
-    """What is left of the obstacle in a row, from 1 when nothing has touched it to 0 when it is lost; None: not judged."""
+    """What remains of the obstacle in a row, from 1 if unaffected to 0 if lost; None if the trial was not judged."""
     before, after = (find(answer, Boxes3D.slot) for answer in (record.before, record.after))
     judged = record.verdict.status in (Status.HELD, Status.VIOLATED)
     if not judged or not isinstance(before, Boxes3D) or not isinstance(after, Boxes3D):
@@ -205,7 +202,7 @@ def left_of(record: Record, row: int) -> float | None:
         return 0.0
     column = dict((*became.kept, *became.type_changed, *became.moved)).get(row)
     if column is None:
-        return STANDS
-    alike = float(OBSTACLES.likeness(before, after).affinity[row, column])
+        return UNAFFECTED
+    similarity = float(OBSTACLES.likeness(before, after).affinity[row, column])
     was, now = (float(np.asarray(boxes.scores)[place]) for boxes, place in ((before, row), (after, column)))
-    return max(now / was if was > 0 else STANDS, 1e-6) * max(alike, 1e-6)
+    return max(now / was if was > 0 else UNAFFECTED, 1e-6) * max(similarity, 1e-6)

@@ -1,4 +1,4 @@
-"""DeepTest's guided search (Algorithm 1): pairs of changes on a stack of images, followed where they cover something new."""
+"""DeepTest's guided search (Algorithm 1): a stack of images, extended by pairs of changes that increase coverage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from swerve.core.arguments import check_whole
 from swerve.core.campaign import CoverageMeter, Gain, Plan, Record, Trial
 from swerve.core.case import Case
 from swerve.core.errors import InputError
@@ -18,32 +19,35 @@ from swerve.core.transformation import Chain, Transformation
 PAPER, CODE = "paper", "code"
 COVERAGE, CHANCE, SCRIPT = "coverage", "chance", "script"
 ALL, EACH = "all", "each"
-REFUSED = 100  # tries in a row of one case that cannot be made, before they count as failures
+REFUSED = 100  # consecutive tries of one case without an answer, after which they count as failures
 
 
 @dataclass(frozen=True)
 class Greedy:
-    """Depth first over images: two changes are made to one, and if they cover more, the new image is looked at next.
+    """Depth-first search over images: applies two changes to an image and, if coverage grows, continues with the result.
 
-    A try that a gate refuses, or that gives no answer, is drawn anew: it uses up neither tries nor budget nor script nor the
-    queue of kinds that worked, until a hundred in a row of one case were refused.
+    A try that a gate rejects, or that gets no answer, is drawn again and does not count towards tries, budget or script, nor
+    does it use up the queue of kinds that worked, until a hundred in a row of one case were rejected.
 
     Args:
-        tries: failures after which an image is done with (`maxFailedTries`, D-7).
-        reading: `paper`: an image is taken off the stack, all its tries are made, and failures are counted in total; `code`:
-            the authors' own, which follows a success at once, gives an image as many tries again whenever it is back on top,
-            draws two kinds without replacement, and never forgets kinds that worked.
-        reset: under `paper`, whether a success sets the count of failures back.
-        seeds: `all`: what any seed covers counts as covered from the start (D-27); `each`: once the search comes to it.
-        follow: `coverage`; `chance`: the same search led by a coin; `script`: by the outcomes of another search, so that as
-            many images are kept at the same depths, whatever they cover. Chance is what guidance has to beat.
-        chance: of the coin to count a try as a success.
+        tries: failed tries after which the search gives up an image (`maxFailedTries`).
+        reading: `paper` pops an image, makes all its tries, and counts failures in total; `code` does what the authors' code
+            does: it follows a success at once, gives an image all its tries again when it returns to the top, draws two
+            different kinds of change, and keeps successful kinds forever.
+        reset: with `paper`, whether a success resets the number of failures.
+        seeds: `all` counts what any seed covers as covered from the start, `each` only when the search reaches that seed.
+        follow: what decides a success: `coverage`; `chance`, a random baseline for the guided search; or `script`, the
+            outcomes of another search, which gives the same number of images at the same depths.
+        chance: the probability of success with `chance`.
         script: the outcome of each try, 1 or 0, such as `0010`.
-        budget: the most tries in all; 0 for no limit. A search by chance begins anew with the seeds until they are used up.
-        images: the most follow-ups that are kept; 0 for no limit.
-        depth: the most changes in a row.
-        width: tries asked for at a time; 1 is the paper's algorithm, more keep several workers busy.
+        budget: the maximum number of tries; 0 for no limit. A search by chance or script restarts with the seeds until it
+            is used up.
+        images: the maximum number of follow-ups kept; 0 for no limit.
+        depth: the maximum number of changes in a row.
+        width: tries per ask; 1 is the paper's algorithm, more keep several workers busy.
     """
+
+    # tries: D-7; seeds: D-27
 
     tries: int = 10
     reading: str = PAPER
@@ -61,30 +65,28 @@ class Greedy:
         leads = (COVERAGE, CHANCE, SCRIPT)
         for name, allowed in (("reading", (PAPER, CODE)), ("seeds", (ALL, EACH)), ("follow", leads)):
             if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}")
         for name, low in (("tries", 1), ("budget", 0), ("images", 0), ("depth", 2), ("width", 1)):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < low:
-                raise InputError(f"{name} must be a whole number of at least {low}, got {number!r}")
+            check_whole(name, getattr(self, name), low)
         if not 0 <= self.chance < 1:
-            raise InputError(f"chance must be from 0 to below 1, got {self.chance!r}")
+            raise ValueError(f"chance must be at least 0 and below 1, got {self.chance!r}")
         if self.follow == CHANCE and not self.budget:
-            raise InputError("a search by chance does not end by itself: give it a budget of tries")
+            raise ValueError("a random search needs `budget`, its maximum number of tries")
         if (self.follow == SCRIPT) != bool(self.script) or set(self.script) - {"0", "1"}:
-            raise InputError("script is for follow = 'script', and made of 1 and 0")
+            raise ValueError("follow = 'script' needs `script`, a string of 1 and 0; no other follow takes one")
 
     def start(self, plan: Plan) -> GreedySession:
-        """Begin with every usable case on the stack, the first on top."""
+        """Start with all usable cases on the stack, the first on top."""
         if plan.coverage is None:
-            raise InputError("the guided search follows what is newly covered: say which criteria in [coverage]")
+            raise InputError("the guided search needs coverage: give its criteria in [coverage]")
         if len(plan.rules) != 1:
-            raise InputError("the guided search wants one rule, whose change is { use = 'one-of', spaces = [...] }")
+            raise InputError("the guided search needs exactly one rule, with change = { use = 'one-of', spaces = [...] }")
         return GreedySession(self, plan, plan.coverage)
 
 
 @dataclass
 class _Image:
-    """An image on the stack: a case, what was done to it so far, and how often that led nowhere."""
+    """An image on the stack: a case, the changes applied so far, and the number of failed tries."""
 
     case: str
     steps: tuple[Transformation, ...] = ()
@@ -92,8 +94,8 @@ class _Image:
 
 
 @dataclass(frozen=True)
-class _Try:
-    """Two changes to an image, by the places of their kinds among all, and which try of the search it is."""
+class _Attempt:
+    """Two more changes to an image, the indices of their kinds, and the draw number."""
 
     image: _Image
     kinds: tuple[int, int]
@@ -104,28 +106,28 @@ class _Try:
 
 @dataclass
 class Refusals:
-    """Tries in a row of one case that could not be made."""
+    """The number of consecutive tries of one case without an answer."""
 
     case: str = ""
     count: int = 0
 
-    def spends(self, case: str, made: bool) -> bool:
-        """Whether a try uses up one of those allowed: if it was made, or if so many before it were not."""
-        self.count = 0 if made or case != self.case else self.count
+    def counts(self, case: str, answered: bool) -> bool:
+        """Whether a try counts: it has an answer, or too many before it had none."""
+        self.count = 0 if answered or case != self.case else self.count
         self.case = case
-        self.count += not made
-        return made or self.count > REFUSED
+        self.count += not answered
+        return answered or self.count > REFUSED
 
 
 @dataclass
 class _Covered:
-    """What is covered so far."""
+    """The coverage reached so far."""
 
     meter: CoverageMeter
     gain: Gain = field(default_factory=dict)
 
     def grows(self, gain: Gain | None) -> bool:
-        """Take in what an input covers, and say whether any of it is new."""
+        """Add what an input covers, and return whether any of it is new."""
         if gain is None:
             return False
         both = self.meter.joined([self.gain, gain])
@@ -135,7 +137,7 @@ class _Covered:
 
 
 class GreedySession:
-    """The search under way; its state follows from the plan and what it was told."""
+    """A guided search in progress; its state depends only on the plan and the records."""
 
     def __init__(self, search: Greedy, plan: Plan, meter: CoverageMeter) -> None:
         self._search, self._plan = search, plan
@@ -143,15 +145,15 @@ class GreedySession:
         self._kinds: Sequence[Space] = change.spaces if isinstance(change, OneOf) else (change,)
         self._stack: list[_Image] = []
         self._image: _Image | None = None
-        self._worked: deque[int] = deque()  # Tqueue: kinds of change that covered more
+        self._worked: deque[int] = deque()  # Tqueue: kinds of change that increased coverage
         self._covered = _Covered(meter)
         if search.seeds == ALL:
             self._covered.gain = meter.joined(seen.gain for seen in plan.baseline.values())
-        self._tried: list[_Try] = []
+        self._asked: list[_Attempt] = []
         self._refusals = Refusals()
         self._draws = self._spent = self.kept = 0
         self._budget = min((most for most in (search.budget, len(search.script)) if most), default=0)
-        self.total: int | None = self._budget or None  # and what is drawn anew
+        self.total: int | None = self._budget or None  # without tries that are drawn again
         self._push_seeds()
 
     def ask(self) -> Sequence[Trial]:
@@ -159,33 +161,33 @@ class GreedySession:
         if image is None:
             return []
         left = min(self._search.tries - image.failed, (self._budget or self._spent + self._search.width) - self._spent)
-        self._tried = [self._drawn(image, self._draws + place) for place in range(min(self._search.width, left))]
-        self._draws += len(self._tried)
+        self._asked = [self._draw(image, self._draws + place) for place in range(min(self._search.width, left))]
+        self._draws += len(self._asked)
         rule = self._plan.rules[0].name
-        return [Trial(image.case, rule, tried.draw, tried.change) for tried in self._tried]
+        return [Trial(image.case, rule, attempt.draw, attempt.change) for attempt in self._asked]
 
     def tell(self, records: Sequence[Record]) -> None:
-        refused = []
-        for tried, record in zip(self._tried, records, strict=True):
-            if not self._refusals.spends(tried.image.case, record.gain is not None):
-                refused.append(tried)
+        rejected = []
+        for attempt, record in zip(self._asked, records, strict=True):
+            if not self._refusals.counts(attempt.image.case, record.gain is not None):
+                rejected.append(attempt)
                 continue
-            if self._success(tried, record):
-                self._keep(tried)
+            if self._success(attempt, record):
+                self._keep(attempt)
             else:
-                tried.image.failed += 1
+                attempt.image.failed += 1
             self._spent += 1
-        self._worked.extendleft(tried.kinds[0] for tried in reversed(refused) if tried.queued)
+        self._worked.extendleft(attempt.kinds[0] for attempt in reversed(rejected) if attempt.queued)
 
     def _push_seeds(self) -> None:
         self._stack.extend(_Image(key) for key in reversed(self._plan.keys))
 
     def _next(self) -> _Image | None:
-        """The image to try next, or None when nothing is left or enough is done."""
+        """The image to try next, or None when the stack is empty or a limit is reached."""
         search = self._search
         if (search.images and self.kept >= search.images) or (self._budget and self._spent >= self._budget):
             return None
-        while self._image is None or self._done(self._image):
+        while self._image is None or self._exhausted(self._image):
             if self._image is not None and search.reading == CODE:
                 self._stack.pop()
             if not self._stack and search.follow != COVERAGE:
@@ -203,17 +205,17 @@ class GreedySession:
         if self._search.seeds == EACH and not image.steps:
             self._covered.grows(self._plan.baseline[image.case].gain)
 
-    def _done(self, image: _Image) -> bool:
+    def _exhausted(self, image: _Image) -> bool:
         return image.failed >= self._search.tries or len(image.steps) + 2 > self._search.depth
 
-    def _drawn(self, image: _Image, draw: int) -> _Try:
+    def _draw(self, image: _Image, draw: int) -> _Attempt:
         rng = rng_for(self._plan.seed, "greedy", draw)
         first, second = self._pair(rng)
         queued = bool(self._worked)
         if queued:
             first = self._worked.popleft()
         steps = [self._kinds[kind].propose(Case(image.case, {}), rng, None) for kind in (first, second)]  # type: ignore[arg-type]
-        return _Try(image, (first, second), Chain((*image.steps, *steps)), draw, queued)
+        return _Attempt(image, (first, second), Chain((*image.steps, *steps)), draw, queued)
 
     def _pair(self, rng: np.random.Generator) -> tuple[int, int]:
         count = len(self._kinds)
@@ -222,18 +224,18 @@ class GreedySession:
             return int(first), int(second)
         return int(rng.integers(count)), int(rng.integers(count))
 
-    def _success(self, tried: _Try, record: Record) -> bool:
+    def _success(self, attempt: _Attempt, record: Record) -> bool:
         if self._search.follow == COVERAGE:
             return self._covered.grows(record.gain)
         if self._search.follow == SCRIPT:
             return record.gain is not None and self._search.script[self._spent] == "1"
-        return record.gain is not None and rng_for(self._plan.seed, "coin", tried.draw).random() < self._search.chance
+        return record.gain is not None and rng_for(self._plan.seed, "coin", attempt.draw).random() < self._search.chance
 
-    def _keep(self, tried: _Try) -> None:
-        self._worked.extend(tried.kinds)
-        self._stack.append(_Image(tried.image.case, tried.change.steps))
+    def _keep(self, attempt: _Attempt) -> None:
+        self._worked.extend(attempt.kinds)
+        self._stack.append(_Image(attempt.image.case, attempt.change.steps))
         self.kept += 1
         if self._search.reading == CODE:
             self._image = None  # the new image is on top
         elif self._search.reset:
-            tried.image.failed = 0
+            attempt.image.failed = 0

@@ -1,4 +1,4 @@
-"""Series as the LiDAR paper ran them: every rule on frames of its own, drawn at random (LM-5, D-19)."""
+"""Independent series as in the LiDAR paper: every rule has its own random frames (LM-5, D-19)."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
 
+from swerve.core.arguments import check_whole
 from swerve.core.campaign import Plan, Record, Trial
 from swerve.core.errors import InputError
 from swerve.core.seeding import rng_for
-
-BATCHES_PER_ASK = 8  # one ask is one commit to disk
+from swerve.search.sweep import BATCHES_PER_ASK
 
 
 @dataclass(frozen=True)
 class Series:
-    """One draw of every rule for `frames` cases of its own; 0: the cases are shared out among the rules.
+    """One draw of every rule on its own `frames` cases, drawn at random; 0 divides all cases among the rules.
 
-    Cases are put in a random order and dealt: no two rules have one in common while there are enough for all.
+    Rules share cases only if there are not enough for all.
     """
 
     frames: int = 0
     learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.frames, bool) or not isinstance(self.frames, int) or self.frames < 0:
-            raise ValueError(f"frames must be a whole number of at least 0, got {self.frames!r}")
+        check_whole("frames", self.frames)
 
     def start(self, plan: Plan) -> SeriesSession:
-        """Deal the cases."""
+        """Start with the first rule."""
         return SeriesSession(self, plan)
 
 
 class SeriesSession:
-    """The series under way, one rule after the other."""
+    """A series in progress, one rule after the other."""
 
     distinct = True
 
@@ -42,20 +41,20 @@ class SeriesSession:
         each = series.frames or len(plan.keys) // len(plan.rules)
         if not 0 < each <= len(plan.keys):
             least = max(series.frames, len(plan.rules))
-            raise InputError(f"independent series need at least {least:,} usable frames, there are {len(plan.keys):,}")
+            raise InputError(f"independent series need at least {least:,} usable frames, got {len(plan.keys):,}")
         self.total: int | None = each * len(plan.rules)
-        self._together = plan.inference_batch * BATCHES_PER_ASK
-        self._trials = _dealt(plan, each)
+        self._trials_per_ask = plan.inference_batch * BATCHES_PER_ASK
+        self._trials = _trials(plan, each)
 
     def ask(self) -> Sequence[Trial]:
-        return list(islice(self._trials, self._together))
+        return list(islice(self._trials, self._trials_per_ask))
 
     def tell(self, records: Sequence[Record]) -> None:
-        """Series do not learn."""
+        """Ignore the records: a series does not learn."""
         del records
 
 
-def _dealt(plan: Plan, each: int) -> Iterator[Trial]:
+def _trials(plan: Plan, each: int) -> Iterator[Trial]:
     order = rng_for(plan.seed, "series").permutation(len(plan.keys))
     for number, rule in enumerate(plan.rules):
         for place in range(number * each, (number + 1) * each):

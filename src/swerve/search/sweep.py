@@ -1,4 +1,4 @@
-"""The plain search: every case, every rule, the whole grid or a number of draws."""
+"""The exhaustive search: every case under every rule, with the whole grid or a number of draws."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from swerve.core.arguments import check_whole
 from swerve.core.campaign import Plan, Record, Trial
 from swerve.core.transformation import Transformation
 
 CASE, CHANGE = "case", "change"
-BATCHES_PER_ASK = 8  # one ask is one commit to disk; enough batches to feed several workers
-MOST_PER_ASK = 100_000  # trials, which are all in memory until they are committed
+BATCHES_PER_ASK = 8  # an ask is committed to disk as a whole; enough batches for several workers
+MOST_PER_ASK = 100_000  # trials, all of which are in memory until they are committed
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Every case under every rule: the whole of a finite space, `per_case` draws of an endless one.
+    """Every case under every rule: all changes of a space with a grid, `per_case` draws from any other.
 
     Args:
-        per_case: draws of a space that has no grid.
-        by: `case`: all changes of a case follow each other; `change`: one change of many cases does, so that windows which
-            share frames meet in a batch and each frame is changed and encoded once (DESIGN §2).
+        per_case: draws per case from a space without a grid.
+        by: `case` runs all changes of one case in sequence; `change` runs one change on many cases, so that overlapping
+            windows are in the same batch and each of their frames is changed and encoded once.
     """
+
+    # `by`: DESIGN §2
 
     per_case: int = 6
     by: str = CASE
@@ -32,15 +35,14 @@ class Sweep:
     def __post_init__(self) -> None:
         if self.by not in (CASE, CHANGE):
             raise ValueError(f"by must be '{CASE}' or '{CHANGE}', got {self.by!r}")
-        if isinstance(self.per_case, bool) or not isinstance(self.per_case, int) or self.per_case < 1:
-            raise ValueError(f"per_case must be a whole number of at least 1, got {self.per_case!r}")
+        check_whole("per_case", self.per_case, 1)
 
     def start(self, plan: Plan) -> SweepSession:
         return SweepSession(self, plan)
 
 
 class SweepSession:
-    """A sweep under way; one ask holds whole cases, so that equal draws meet in it, unless they are too many for one."""
+    """A sweep in progress; all trials of a case are in one ask, where equal draws are found, unless they are too many."""
 
     def __init__(self, sweep: Sweep, plan: Plan) -> None:
         self._changes = {rule.name: rule.change.grid() for rule in plan.rules}
@@ -52,24 +54,24 @@ class SweepSession:
         self._keys_per_ask = max(one, plan.inference_batch * BATCHES_PER_ASK // per_key)
         self.distinct = self._keys_per_ask * per_key <= MOST_PER_ASK
         self._keys = iter(plan.keys)
-        self._left: Iterator[Trial] = iter(())
+        self._pending: Iterator[Trial] = iter(())
 
     def ask(self) -> Sequence[Trial]:
-        if trials := list(itertools.islice(self._left, MOST_PER_ASK)):
+        if trials := list(itertools.islice(self._pending, MOST_PER_ASK)):
             return trials
-        self._left = self._trials(list(itertools.islice(self._keys, self._keys_per_ask)))
-        return list(itertools.islice(self._left, MOST_PER_ASK))
+        self._pending = self._trials(list(itertools.islice(self._keys, self._keys_per_ask)))
+        return list(itertools.islice(self._pending, MOST_PER_ASK))
 
     def tell(self, records: Sequence[Record]) -> None:
-        """A sweep does not learn."""
+        """Ignore the records: a sweep does not learn."""
         del records
 
     def _trials(self, keys: Sequence[str]) -> Iterator[Trial]:
         if self._by_change and keys:
-            return (Trial(key, *question) for question in self._questions() for key in keys)
-        return (Trial(key, *question) for key in keys for question in self._questions())
+            return (Trial(key, *trial) for trial in self._trials_of_case() for key in keys)
+        return (Trial(key, *trial) for key in keys for trial in self._trials_of_case())
 
-    def _questions(self) -> Iterator[tuple[str, int, Transformation | None]]:
+    def _trials_of_case(self) -> Iterator[tuple[str, int, Transformation | None]]:
         for name, changes in self._changes.items():
             if changes:
                 yield from ((name, draw, change) for draw, change in enumerate(changes))

@@ -1,4 +1,5 @@
-"""Data sets out of a zip or tar, from strangers: whole and below one folder, or nothing at all (R40)."""
+"""Untrusted zip and tar archives of data sets, unpacked completely and below one folder, or not at all."""
+# R40
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ from typing import IO, Any, BinaryIO, NoReturn, TypeVar
 
 from swerve.config import limits
 from swerve.core.errors import EnvironmentFault, InputError
-from swerve.sources.root import LONGEST, Root
+from swerve.sources.root import LONGEST, Root, shortened
 from swerve.store.files import PARTIAL
 
 ENTRIES = 1 * limits.MEGA
-RATIO = 1000  # bytes out of one byte in; more is a bomb
-SMALL = 1 * limits.MEGA  # bytes of an entry, or of all, for which the ratio is not looked at
-BLOCK = 1 << 17  # bytes moved at once, and those that a decompressor may have read ahead
-PADDING = 16 * limits.MEGA  # bytes of nothing that may follow the end of a tar
+RATIO = 1000  # highest compression ratio; more is a decompression bomb
+SMALL = 1 * limits.MEGA  # bytes unpacked below which the ratio is not checked
+BLOCK = 1 << 17  # bytes copied at once, and those that a decompressor may have read ahead
+PADDING = 16 * limits.MEGA  # zero bytes that may follow the end of a tar
 ZIP_ENTRY = b"PK\x01\x02"
 DRIVE = re.compile(r"[A-Za-z]:")
 PACKERS: dict[bytes, Callable[[Any], Any]] = {
@@ -52,17 +53,17 @@ class _Entry:
     name: str
     folder: bool
     open: Callable[[], IO[bytes]]
-    packed: Callable[[], int]  # bytes of the archive that have gone into it by now
+    packed: Callable[[], int]  # bytes of the archive read for this entry so far
 
 
 def unpack(archive: Path, into: Path) -> int:
-    """Unpack a zip or tar into the new or empty folder `into`, and say how many files there were.
+    """Unpack a zip or tar into the new or empty folder `into`; returns the number of files.
 
-    Raises `InputError` for an archive that leads out of the folder, holds anything but files and folders, is damaged, or
-    unpacks to more than it may; then nothing is left behind.
+    Raises `InputError` for an archive that leads out of the folder, contains anything but files and folders, is damaged, or
+    unpacks to more than the limits allow; nothing is left behind then.
     """
     if into.is_symlink() or (into.exists() and not into.is_dir()) or (into.is_dir() and any(into.iterdir())):
-        raise InputError(f"{into}: is not an empty folder; give one that is new")
+        raise InputError(f"{into}: not an empty folder; choose a new one")
     real = archive.resolve()
     try:
         with Root(real.parent).open(real.name, most=limits.ARCHIVE) as file, _new_folder(into) as target:
@@ -73,13 +74,13 @@ def unpack(archive: Path, into: Path) -> int:
 
 @contextlib.contextmanager
 def _new_folder(into: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `into` if all goes well and disappears if not."""
+    """A temporary folder that becomes `into` on success and is removed on failure."""
     try:
         partial = Path(tempfile.mkdtemp(prefix=f".{into.name}.", suffix=PARTIAL, dir=into.parent))
     except OSError as error:
-        raise EnvironmentFault(f"{into}: cannot be made: {error.strerror}") from error
+        raise EnvironmentFault(f"{into}: cannot be created: {error.strerror}") from error
     try:
-        filled = partial / "filled"  # made like any folder; the one around it is for its owner alone
+        filled = partial / "filled"  # with the usual permissions; mkdtemp's folder is private to its owner
         filled.mkdir()
         yield filled
         filled.replace(into)
@@ -91,7 +92,7 @@ def _new_folder(into: Path) -> Iterator[Path]:
 
 @dataclass
 class _Unpacking:
-    """The files written so far, and what they may still come to."""
+    """The files and bytes written so far, checked against the limits."""
 
     folder: Path
     length: int  # bytes of the archive
@@ -99,9 +100,9 @@ class _Unpacking:
     names: set[PurePosixPath] = field(default_factory=set)
 
     def all(self, entries: Iterator[_Entry]) -> int:
-        """Write every entry; how many files there were."""
+        """Write every entry; returns the number of files."""
         files = 0
-        for entry in _sound(entries):
+        for entry in _guarded(entries):
             place = self._place(entry)
             if entry.folder:
                 place.mkdir(parents=True, exist_ok=True)
@@ -112,13 +113,13 @@ class _Unpacking:
         return files
 
     def _place(self, entry: _Entry) -> Path:
-        """Where an entry belongs; refuses what leads out, is there already, or is one entry too many."""
+        """The path an entry is written to; refuses one that leads out of the folder or exists already."""
         path = PurePosixPath(entry.name)
         if _leads_out(entry.name, path) or not (path.parts or entry.folder):
-            raise _Refused(f"the entry {_shown(entry.name)} does not lie below the folder")
+            raise _Refused(f"the entry {_quoted(entry.name)} leads outside the folder")
         above = any(parent in self.names for parent in path.parents)
         if path in self.names or above or (not entry.folder and (self.folder / path).exists()):
-            raise _Refused(f"two entries are called {_shown(entry.name)}")
+            raise _Refused(f"two entries have the name {_quoted(entry.name)}")
         if not entry.folder:
             self.names.add(path)
         return self.folder / path
@@ -126,7 +127,7 @@ class _Unpacking:
     def _write(self, entry: _Entry, place: Path) -> None:
         before = self.written
         with place.open("xb") as file:
-            for block in _sound(_blocks(entry)):
+            for block in _guarded(_blocks(entry)):
                 self.written += len(block)
                 self._check(entry, self.written - before)
                 file.write(block)
@@ -135,13 +136,13 @@ class _Unpacking:
         if self.written > limits.ARCHIVE:
             raise _Refused(f"unpacks to more than {limits.ARCHIVE:,} bytes (swerve list limits)")
         if size > SMALL and size > RATIO * entry.packed():
-            raise _Refused(f"{_shown(entry.name)} unpacks to more than {RATIO:,} times its size")
+            raise _Refused(f"{_quoted(entry.name)} unpacks to more than {RATIO:,} times its size")
         if self.written > SMALL and self.written > RATIO * self.length:  # entries may share their bytes
             raise _Refused(f"unpacks to more than {RATIO:,} times its size")
 
 
-def _sound(items: Iterator[T]) -> Iterator[T]:
-    """The same items; whatever trips over a damaged archive on the way to the next is a refusal."""
+def _guarded(items: Iterator[T]) -> Iterator[T]:
+    """The same items; any exception of a library over a damaged archive becomes a refusal."""
     while True:
         try:
             item = next(items)
@@ -161,17 +162,17 @@ def _blocks(entry: _Entry) -> Iterator[bytes]:
 
 
 def _leads_out(name: str, path: PurePosixPath) -> bool:
-    """Whether a name does not, or need not on every system, stand for a file below a folder."""
+    """Whether a name is not a file below the folder, on any operating system."""
     odd = "\\" in name or "\0" in name or DRIVE.match(name) or len(name) > LONGEST
     return bool(odd or path.is_absolute() or ".." in path.parts or any(len(os.fsencode(part)) > 255 for part in path.parts))
 
 
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= 120 else f"{name[:80]}…{name[-30:]}")
+def _quoted(name: str) -> str:
+    return repr(shortened(name))
 
 
 def _refuse_kind(name: str) -> NoReturn:
-    raise _Refused(f"{_shown(name)} is a link or a device; only files and folders are unpacked")
+    raise _Refused(f"{_quoted(name)} is a link or a device; only files and folders are unpacked")
 
 
 def _entries(file: BinaryIO) -> Iterator[_Entry]:
@@ -195,7 +196,7 @@ def _counted(entries: Iterator[_Entry]) -> Iterator[_Entry]:
 
 
 class _FewEntries(io.RawIOBase):
-    """What a zip is read from: its list of entries is counted before an object is made of each."""
+    """The file a zip is read from: its entries are counted before zipfile creates an object for each."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -230,10 +231,10 @@ def _zip_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Entry:
 
 
 def _tar_entries(file: BinaryIO, unpacked: IO[bytes]) -> Iterator[_Entry]:
-    stream = _Stream(unpacked)
+    stream = _TarStream(unpacked)
     with tarfile.open(fileobj=stream, mode="r:") as archive:
         while info := archive.next():
-            archive.members = []  # type: ignore[attr-defined]  # it would remember every one
+            archive.members = []  # type: ignore[attr-defined]  # tarfile would keep every one in memory
             if not (info.isreg() or info.isdir()) or info.issparse():
                 _refuse_kind(info.name)
             yield _tar_entry(archive, info, file)
@@ -251,8 +252,8 @@ def _tar_entry(archive: tarfile.TarFile, info: tarfile.TarInfo, file: BinaryIO) 
     return _Entry(info.name, info.isdir(), opened, lambda: file.tell() - start + BLOCK)
 
 
-class _Stream(io.RawIOBase):
-    """What a tar is read from, forwards: nothing large at once, for a header can ask for any size, and an end is missed."""
+class _TarStream(io.RawIOBase):
+    """The stream a tar is read from, forwards only, in bounded reads, and remembering whether its end was missing."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -261,7 +262,7 @@ class _Stream(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         if not 0 <= size <= SMALL:
-            raise _Refused(f"damaged: a part of {size:,} bytes")
+            raise _Refused(f"damaged: a header of {size:,} bytes")
         data = self._again + self._file.read(size - len(self._again)) if size else b""
         if data:
             self._at, self._last, self._again = self._at + len(data), data[-1:], b""
@@ -269,24 +270,24 @@ class _Stream(io.RawIOBase):
         return data
 
     def seek(self, place: int, whence: int = 0, /) -> int:
-        assert whence == 0  # all that tarfile asks for
-        if place == self._at - 1 and not self._again:  # to see whether the last byte was there
+        assert whence == 0  # tarfile uses no other
+        if place == self._at - 1 and not self._again:  # tarfile reads the last byte again to check that it exists
             self._at, self._again = place, self._last
         while self._at < place and self.read(min(BLOCK, place - self._at)):
             pass
         if place != self._at:
-            raise _Refused("cut off, or leads back")
+            raise _Refused("truncated, or with offsets that go backwards")
         return place
 
     def tell(self) -> int:
         return self._at
 
     def finish(self) -> None:
-        """Read what follows the end, for the checksums; raises if the end never came."""
+        """Read to the end, so that checksums are verified; raises if the end is missing."""
         if self._short:
-            raise _Refused("cut off")
+            raise _Refused("truncated")
         after = 0
         while data := self._file.read(BLOCK):
             after += len(data)
             if data.strip(b"\0") or after > PADDING:
-                raise _Refused("something follows its end")
+                raise _Refused("data follows the end of the archive")

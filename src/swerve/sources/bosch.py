@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from swerve.sources.labelled_boxes import LabelledBox, Lights, Size, corners, needed, rows, table, text
+from swerve.sources.labelled_boxes import LabelledBox, Lights, Size, as_rows, as_table, as_text, corner_values, fatal
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import yaml_file
 
@@ -20,10 +20,10 @@ WAYS = ("", "Left", "Right", "Straight", "StraightLeft", "StraightRight")
 
 @dataclass(frozen=True)
 class Bosch(Lights):
-    """The 8-bit pictures of `labels` with their lights; with `occluded` false, hidden ones are not demanded.
+    """The 8-bit pictures of `labels` with their lights; with `occluded` false, hidden lights are ignored.
 
-    Paths are relative to the file of labels. Those of `test.yaml` lead to a disk of its makers: such a picture is looked for
-    by its own name in `rgb/test`, the name being that of the file. The drive of a picture is its folder.
+    Paths are relative to the label file. `test.yaml` contains absolute paths of its authors' machine: such a picture is
+    looked up by its file name in `rgb/test`, named after the label file. The drive of a picture is its folder.
     """
 
     labels: str = "train.yaml"
@@ -36,18 +36,18 @@ class Bosch(Lights):
         return (self.labels,)
 
     def listed(self) -> Iterable[Entry]:
-        self.refuse_unknown_states()
+        self.check_states()
         for name, _ in self._rows:
             yield Entry(name, {CAMERA: name}, group=posixpath.dirname(name))
 
-    def drawn(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
+    def label_boxes(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
         del size
         place = f"{self.labels}: {entry.key}"
-        for at, told in enumerate(rows(self._by_name[entry.key].get("boxes"), f"{place}: boxes"), start=1):
-            yield self._box(table(told, f"{place}: box {at}"), f"{place}: box {at}")
+        for at, box in enumerate(as_rows(self._by_name[entry.key].get("boxes"), f"{place}: boxes"), start=1):
+            yield self._box(as_table(box, f"{place}: box {at}"), f"{place}: box {at}")
 
     def _box(self, row: Mapping[str, Any], place: str) -> LabelledBox:
-        left, top, right, bottom = corners(row, ENDS, place)
+        left, top, right, bottom = corner_values(row, ENDS, place)
         care = self.occluded or not row.get("occluded")
         return LabelledBox(place, (left, top, right, bottom), self.state(row.get("label"), place), care=care)
 
@@ -57,14 +57,14 @@ class Bosch(Lights):
 
     @cached_property
     def _rows(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """Every picture below the folder, and what the file says of it."""
-        with needed(self.root):
-            told = rows(yaml_file(self.root, self.labels), self.labels)
-            pictures = [table(item, f"{self.labels}: picture {at}") for at, item in enumerate(told, start=1)]
+        """Every picture's path below the folder, with its labels."""
+        with fatal(self.root):
+            items = as_rows(yaml_file(self.root, self.labels), self.labels)
+            pictures = [as_table(item, f"{self.labels}: picture {at}") for at, item in enumerate(items, start=1)]
             return [(self._picture(item, at), item) for at, item in enumerate(pictures, start=1)]
 
     def _picture(self, item: Mapping[str, Any], at: int) -> str:
-        path = text(item.get("path"), f"{self.labels}: path of picture {at}")
+        path = as_text(item.get("path"), f"{self.labels}: path of picture {at}")
         own = PurePosixPath(self.labels)
         if posixpath.isabs(path):
             path = posixpath.join("rgb", own.stem, posixpath.basename(path))

@@ -1,4 +1,4 @@
-"""Cityscapes: street scenes in which every pixel has a class and every car, person and bicycle a number of its own."""
+"""Cityscapes: street scenes in which every pixel has a class, and every car, person and bicycle an instance number."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ NAMES = (
     *("pole", "polegroup", "traffic light", "traffic sign", "vegetation", "terrain", "sky"),
     *("person", "rider", "car", "truck", "bus", "caravan", "trailer", "train", "motorcycle", "bicycle"),
 )
-THINGS = range(NAMES.index("person"), len(NAMES))  # classes whose members are told apart
-UNJUDGED = ("caravan", "trailer")  # that the official evaluation leaves out
-OWN = 1000  # from here on a number is a class times this, and a count: 26003 is the fourth car
+THINGS = range(NAMES.index("person"), len(NAMES))  # classes with instances
+UNJUDGED = ("caravan", "trailer")  # which the official evaluation ignores
+OWN = 1000  # an instance number is its class times this plus a count: 26003 is the fourth car
 INSTANCES, CLASSES = "instanceIds", "labelIds"
 
-Found = tuple[int, tuple[slice, slice], bool]  # a class, its rows and columns, and whether it is one thing alone
+Found = tuple[int, tuple[slice, slice], bool]  # a class, its rows and columns, and whether it is a single object
 
 
 @dataclass(frozen=True)
 class Cityscapes(LabelledSource):
-    """Pictures ending in `_leftImg8bit.png` with their `_gtFine_instanceIds.png`, wherever below `folder` they lie.
+    """Pictures `*_leftImg8bit.png` with their `*_gtFine_instanceIds.png`, anywhere below `folder`.
 
-    Each thing is a mask under its own number and a box around its visible pixels. Boxes of caravans and trailers, and of
-    crowds in which nobody was told apart, are neither demanded nor forbidden. `_gtFine_labelIds.png`, where it is there,
-    must say the same classes. The sequence of a city is a drive.
+    Each object has a mask under its instance number and a box around its visible pixels. Boxes of caravans, trailers and
+    crowds without separate instances are ignored. If there is a `_gtFine_labelIds.png`, its classes must agree. Each
+    sequence of a city is a drive.
 
     Args:
-        split: take only pictures below a folder of this name, such as `val`.
-        pictures: what names of pictures end in, such as `leftImg8bit_foggy_beta_0.02`.
+        split: use only pictures below a folder of this name, such as `val`.
+        pictures: the ending of picture names, such as `leftImg8bit_foggy_beta_0.02`.
         labels: `gtFine` or `gtCoarse`.
         kinds: keep only these, by their official names.
         rename: other names for official ones, such as `person = "pedestrian"`.
@@ -51,10 +51,10 @@ class Cityscapes(LabelledSource):
     labels: str = "gtFine"
 
     def __post_init__(self) -> None:
-        self.refuse_unknown([NAMES[number] for number in THINGS])
+        self.check_kinds([NAMES[number] for number in THINGS])
 
     def listed(self) -> Iterable[Entry]:
-        """One entry for each picture; one without its instances, or with two files of them, cannot be used."""
+        """One entry per picture; one without instances, or with two files of them, cannot be used."""
         labels = {what: self._by_frame(f"_{self.labels}_{what}.png") for what in (INSTANCES, CLASSES)}
         for name in self.root.names(f"_{self.pictures}.png"):
             if not self.split or self.split in PurePosixPath(name).parts[:-1]:
@@ -67,12 +67,12 @@ class Cityscapes(LabelledSource):
         picture = inputs[CAMERA]
         assert isinstance(picture, Image)
         name = entry.files[INSTANCES]
-        ids = images.labels(self.root, name)
+        ids = images.read_labels(self.root, name)
         if ids.shape != picture.pixels.shape[:2]:
-            raise UnreadableCase(f"{name} is {_size(ids)}, {entry.files[CAMERA]} is {_size(picture.pixels)}")
+            raise UnreadableCase(f"{name} is {_size(ids)}, but {entry.files[CAMERA]} is {_size(picture.pixels)}")
         _check_classes(ids, name)
         if CLASSES in entry.files:
-            _check_alike(ids, images.labels(self.root, entry.files[CLASSES]), name, entry.files[CLASSES])
+            _check_alike(ids, images.read_labels(self.root, entry.files[CLASSES]), name, entry.files[CLASSES])
         wanted = [number for number in THINGS if self.wanted(NAMES[number])]
         instances = np.where(np.isin(ids // OWN, wanted), ids, 0)
         return self._masks(instances), self._boxes([*_alone(instances), *_crowds(ids, wanted)], picture.size)
@@ -100,27 +100,27 @@ class Cityscapes(LabelledSource):
 
 def _fault(picture: str, found: Mapping[str, Sequence[str]]) -> str:
     if INSTANCES not in found:
-        return f"{picture}: there is no file of its {INSTANCES}"
+        return f"{picture}: no file of its {INSTANCES}"
     twice = next((names for names in found.values() if len(names) > 1), None)
-    return f"{picture}: {twice[0]} and {twice[1]} are both its labels" if twice else ""
+    return f"{picture}: two label files, {twice[0]} and {twice[1]}" if twice else ""
 
 
 def _alone(instances: Array) -> Iterator[Found]:
-    """The class and extent of everything that has a number of its own."""
+    """The class and extent of every object with an instance number."""
     for number, span in enumerate(find_objects(instances), start=1):
         if span is not None:
             yield number // OWN, span, True
 
 
 def _crowds(ids: Array, classes: Iterable[int]) -> Iterator[Found]:
-    """The class and extent of every patch of things that were not told apart."""
+    """The class and extent of every connected crowd without instance numbers."""
     for number in classes:
         if (crowd := ids == number).any():
             yield from ((number, span, False) for span in find_objects(label(crowd)[0]))
 
 
 def _numbers(ids: Array) -> list[int]:
-    """Every number that is there, least first."""
+    """Every number that occurs, in ascending order."""
     return [int(number) for number in np.flatnonzero(np.bincount(ids.ravel()))]
 
 
@@ -128,15 +128,15 @@ def _check_classes(ids: Array, name: str) -> None:
     for number in _numbers(ids):
         kind = number // OWN if number >= OWN else number
         if kind >= len(NAMES) or (number >= OWN and kind not in THINGS):
-            raise UnreadableCase(f"{name}: {number} is no number of a class or of a thing")
+            raise UnreadableCase(f"{name}: {number} is not a valid class or instance number")
 
 
 def _check_alike(ids: Array, classes: Array, name: str, other: str) -> None:
-    """Refuse a frame whose two files tell of different things."""
+    """Refuse a frame whose two label files contradict each other."""
     if ids.shape != classes.shape:
-        raise UnreadableCase(f"{name} is {_size(ids)}, {other} is {_size(classes)}")
+        raise UnreadableCase(f"{name} is {_size(ids)}, but {other} is {_size(classes)}")
     if wrong := np.count_nonzero(np.where(ids >= OWN, ids // OWN, ids) != classes):
-        raise UnreadableCase(f"{name} and {other} say different classes in {wrong:,} pixels")
+        raise UnreadableCase(f"{name} and {other} have different classes in {wrong:,} pixels")
 
 
 def _size(pixels: Array) -> str:

@@ -1,8 +1,9 @@
-"""Point clouds from files: read whole or not at all, nothing cut in silence, every number checked (R49, R50).
+"""Point clouds from files: read completely or not at all, with every number checked.
 
-Intensity runs from 0 to 1. One stored in a byte is divided by 255. A float is taken as it is, as KITTI's are; where some
-exceed 1 the source must declare `intensity_scale`, the stored number that counts as 1. A file without any has 0.
+Intensity is from 0 to 1. A byte is divided by 255. A float is used as it is, as in KITTI; if some exceed 1, the source must
+declare `intensity_scale`, the stored number that means 1. Without intensities in the file, they are 0.
 """
+# R49, R50
 
 from __future__ import annotations
 
@@ -17,43 +18,44 @@ from typing import BinaryIO
 import numpy as np
 
 from swerve.config import limits
+from swerve.core.arguments import check_number
 from swerve.core.case import Fact
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
 from swerve.core.values import Array, PointCloud
 from swerve.sources import pcd, ply
-from swerve.sources.columns import Stored, check_count, check_size, size_of
+from swerve.sources.point_table import StoredPoints, check_count, check_size, size_of
 from swerve.sources.root import Root
 
-LAYOUTS = MappingProxyType({"xyzi": 4, "xyzir": 5})  # float32 numbers of a point; r is nuScenes' ring
-FARTHEST, NEAREST = 1e5, 1e-20  # metres: no sensor measures beyond, and nothing but 0 below
-ENOUGH = 100  # points that tell one layout from the other
-MANY = 0.1  # of all intensities: so many below 0 are none
+LAYOUTS = MappingProxyType({"xyzi": 4, "xyzir": 5})  # float32 numbers per point; r is the ring index of nuScenes
+FARTHEST, NEAREST = 1e5, 1e-20  # metres: plausible sizes of a coordinate other than 0
+ENOUGH = 100  # points needed to distinguish the layouts
+MANY = 0.1  # share of negative intensities above which the column cannot be intensity
 DROPPED = "points dropped"
 NPY = b"\x93NUMPY"
-LONGEST_HEADER = 10_000  # bytes, as NumPy's own
+LONGEST_HEADER = 10_000  # bytes, NumPy's own limit
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """A sweep, and how many of its stored points were not finite and are left out."""
+    """A sweep, and the number of its points that were dropped because they were not finite."""
 
     points: PointCloud
     dropped: int = 0
 
     @property
     def facts(self) -> Mapping[str, Fact]:
-        """What a case tells of it: the points dropped, where there are any."""
+        """The facts for its case: the number of points dropped, if any were."""
         return {DROPPED: float(self.dropped)} if self.dropped else {}
 
 
-def cloud(root: Root, name: str, *, layout: str = "xyzi", intensity_scale: float | None = None) -> Cloud:
-    """The sweep in a file, told apart by its suffix; raises `UnreadableCase` for anything but a whole, sound one.
+def read_cloud(root: Root, name: str, *, layout: str = "xyzi", intensity_scale: float | None = None) -> Cloud:
+    """The sweep in a file, whose suffix selects the format; raises `UnreadableCase` unless it is complete and valid.
 
-    `layout` is for .bin: `xyzi` has 4 floats a point, `xyzir` 5. The stored intensity `intensity_scale` counts as 1.
+    `layout` applies to .bin: `xyzi` has 4 floats per point, `xyzir` 5. The stored intensity `intensity_scale` means 1.
     """
     suffix = PurePosixPath(name).suffix.lower()
     if suffix not in SUFFIXES:
-        raise UnreadableCase(f"{name}: not a point cloud that is read; known: {', '.join(SUFFIXES)}")
+        raise UnreadableCase(f"{name}: not a supported point cloud; known: {', '.join(SUFFIXES)}")
     with root.open(name, most=limits.FILE) as file:
         try:
             stored = _bin(file, layout) if suffix == ".bin" else READERS[suffix](file)
@@ -65,27 +67,27 @@ def cloud(root: Root, name: str, *, layout: str = "xyzi", intensity_scale: float
 
 
 def check_declared(layout: str, intensity_scale: float | None) -> None:
-    """Raise `InputError` unless a source's `layout` and `intensity_scale` can be used."""
+    """Raise `InputError` unless a source's `layout` and `intensity_scale` are valid."""
     if layout not in LAYOUTS:
-        raise InputError(f"layout cannot be {layout!r}: {did_you_mean(str(layout), LAYOUTS)}")
-    scale: object = intensity_scale
-    if scale is not None:
-        sound = isinstance(scale, int | float) and not isinstance(scale, bool) and math.isfinite(scale) and scale > 0
-        if not sound:
-            raise InputError(f"intensity_scale must be the stored intensity that counts as 1, such as 255, got {scale!r}")
+        raise InputError(f"unknown layout {layout!r}; {did_you_mean(str(layout), LAYOUTS)}")
+    if intensity_scale is not None:
+        try:
+            check_number("intensity_scale", intensity_scale, 0, above=True)
+        except ValueError as error:
+            raise InputError(f"{error}; it is the stored intensity that means 1, such as 255") from error
 
 
 def _finite(xyzi: Array) -> Cloud:
     finite = np.isfinite(xyzi).all(axis=1)
     kept = int(finite.sum())
     if not kept:
-        raise UnreadableCase(f"0 points: none of its {len(xyzi):,} is finite")
+        raise UnreadableCase(f"0 points: none of the {len(xyzi):,} stored is finite")
     return Cloud(PointCloud(xyzi if kept == len(xyzi) else xyzi[finite]), len(xyzi) - kept)
 
 
-def _scaled(stored: Stored, declared: float | None) -> Array:
-    """The points with their intensities from 0 to 1."""
-    xyzi, full = stored.xyzi, declared or stored.full
+def _scaled(stored: StoredPoints, declared: float | None) -> Array:
+    """The points with intensities scaled to 0 to 1."""
+    xyzi, full = stored.xyzi, declared or stored.full_intensity
     _check_metres(xyzi)
     if full is None:
         _check_unit(xyzi[:, 3])
@@ -100,58 +102,58 @@ def _check_unit(intensities: Array) -> None:
     largest = float(np.max(intensities, where=np.isfinite(intensities), initial=0.0))
     if largest > 1:
         likely = next((full for full in (255, 65535) if largest <= full), math.ceil(largest))
-        raise UnreadableCase(f"intensities up to {largest:g}; tell which counts as 1, such as intensity_scale = {likely}")
+        raise UnreadableCase(f"intensities up to {largest:g}; declare which one means 1, such as intensity_scale = {likely}")
 
 
 def _check_metres(xyzi: Array) -> None:
-    if _odd(xyzi) > 0.5:
-        sample = next(f"{number:g}" for number in xyzi[:, :3].ravel() if _odd(np.array([[number]])))
-        raise UnreadableCase(f"most of its points are no metres in the sensor's frame, such as {sample}")
+    if _implausible(xyzi) > 0.5:
+        sample = next(f"{number:g}" for number in xyzi[:, :3].ravel() if _implausible(np.array([[number]])))
+        raise UnreadableCase(f"most coordinates cannot be metres in the sensor's frame, such as {sample}")
 
 
-def _odd(numbers: Array) -> float:
-    """The share of points with a coordinate that no sensor gives."""
+def _implausible(numbers: Array) -> float:
+    """The share of points with a coordinate that no sensor measures."""
     with np.errstate(all="ignore"):
         size = np.abs(numbers[:, :3])
         return float(((size > FARTHEST) | ((size < NEAREST) & (size > 0))).any(axis=1).mean())
 
 
-def _bin(file: BinaryIO, layout: str) -> Stored:
+def _bin(file: BinaryIO, layout: str) -> StoredPoints:
     size, row = size_of(file), 4 * LAYOUTS[layout]
     if size % row:
         fitting = [name for name, numbers in LAYOUTS.items() if not size % (4 * numbers)]
-        hint = f"layout '{fitting[0]}' would fit" if fitting else "no known layout fits: it is cut short, or something else"
-        raise UnreadableCase(f"{size:,} bytes are no whole number of points of {row} bytes ('{layout}'); {hint}")
+        hint = f"layout '{fitting[0]}' would fit" if fitting else "no known layout fits: the file may be truncated"
+        raise UnreadableCase(f"{size:,} bytes are not a multiple of {row}, the size of a point in '{layout}'; {hint}")
     check_count(size // row)
     numbers = np.frombuffer(file.read(size), "<f4")
     check_size(numbers.nbytes, size)
     xyzi = numbers.reshape(-1, LAYOUTS[layout])[:, :4]
     _check_order(xyzi)
     _check_layout(numbers, layout)
-    return Stored(np.ascontiguousarray(xyzi))
+    return StoredPoints(np.ascontiguousarray(xyzi))
 
 
 def _check_order(xyzi: Array) -> None:
-    if _odd(xyzi) > 0.5 and _odd(xyzi.astype(">f4").view("<f4")) < 0.5:
-        raise UnreadableCase("its numbers are big-endian, .bin is read as little-endian; swap the bytes of each 4")
+    if _implausible(xyzi) > 0.5 and _implausible(xyzi.astype(">f4").view("<f4")) < 0.5:
+        raise UnreadableCase("the numbers are big-endian, but .bin must be little-endian; swap the bytes of each number")
 
 
 def _check_layout(numbers: Array, layout: str) -> None:
-    """Of a length that fits both layouts, contradict the declared one where the numbers speak for the other."""
+    """If the length fits both layouts, refuse the declared one when the numbers clearly fit the other."""
     fits_both = not numbers.size % 4 and not numbers.size % 5
     (other,) = LAYOUTS.keys() - {layout}
     if fits_both and numbers.size >= 5 * ENOUGH and (_below_zero(numbers, layout, other) or _ringed(numbers, layout)):
-        raise UnreadableCase(f"its numbers fit the layout '{other}', not '{layout}'; declare layout = '{other}'")
+        raise UnreadableCase(f"the numbers fit the layout '{other}', not '{layout}'; declare layout = '{other}'")
 
 
 def _below_zero(numbers: Array, layout: str, other: str) -> bool:
-    """Whether many intensities would be negative as declared, and none in the other layout."""
+    """Whether many intensities would be negative in the declared layout, and none in the other."""
     here, there = (numbers[3 :: LAYOUTS[name]] < 0 for name in (layout, other))
     return bool(here.mean() >= MANY and not there.any())
 
 
 def _ringed(numbers: Array, layout: str) -> bool:
-    """Whether four numbers are declared and every fifth is a whole one, as rings are, while others are not."""
+    """Whether `xyzi` is declared but every fifth number, unlike the others, is whole, as ring indices are."""
     return layout == "xyzi" and _whole(numbers[4::5]) and not _whole(numbers)
 
 
@@ -160,18 +162,18 @@ def _whole(numbers: Array) -> bool:
         return bool(((numbers >= 0) & (numbers == np.floor(numbers))).all())
 
 
-def _npy(file: BinaryIO) -> Stored:
-    """A table of N rows and at least 3 columns; what NumPy would unpickle is refused."""
+def _npy(file: BinaryIO) -> StoredPoints:
+    """A table of N rows and at least 3 columns; arrays that NumPy would unpickle are refused."""
     kind, by_column, (rows, columns) = _npy_header(file)
     check_count(rows)
     if columns < 3:
-        raise UnreadableCase(f"{columns} columns; a point needs x, y and z, and may have an intensity")
+        raise UnreadableCase(f"{columns} columns; a point needs x, y and z, and optionally an intensity")
     check_size(size_of(file), rows * columns * kind.itemsize)
     table = np.frombuffer(file.read(), kind).reshape((rows, columns), order="F" if by_column else "C")
     xyzi = np.zeros((rows, 4), np.float32)
     with np.errstate(all="ignore"):
         xyzi[:, : min(columns, 4)] = table[:, :4]
-    return Stored(xyzi)
+    return StoredPoints(xyzi)
 
 
 def _npy_header(file: BinaryIO) -> tuple[np.dtype[np.generic], bool, tuple[int, int]]:
@@ -179,17 +181,19 @@ def _npy_header(file: BinaryIO) -> tuple[np.dtype[np.generic], bool, tuple[int, 
     wide = {1: 2, 2: 4, 3: 4}.get(start[6], 0) if len(start) == 8 and start.startswith(NPY) else 0
     length = int.from_bytes(file.read(wide), "little")
     if not wide or not 0 < length <= LONGEST_HEADER:
-        raise UnreadableCase("does not begin as NumPy's .npy does")
+        raise UnreadableCase("does not start like a .npy file")
     header = file.read(length).decode("latin-1")
     kind = re.search(r"'descr': *'([<>|=][iuf][1248])'", header)
     order = re.search(r"'fortran_order': *(True|False)", header)
     shape = re.search(r"'shape': *\(([0-9]{1,15}), *([0-9]{1,15}),? *\)", header)
     if not (kind and order and shape):
-        raise UnreadableCase("not a plain table of numbers, N points by 3 or more columns; objects are never read")
+        raise UnreadableCase("not an array of numbers with N rows and 3 or more columns; object arrays are never read")
     if kind[1][1:] == "f1":
-        raise UnreadableCase(f"numbers of type {kind[1]}")
+        raise UnreadableCase(f"numbers of the unsupported type {kind[1]}")
     return np.dtype(kind[1]), order[1] == "True", (int(shape[1]), int(shape[2]))
 
 
-READERS: Mapping[str, Callable[[BinaryIO], Stored]] = MappingProxyType({".npy": _npy, ".pcd": pcd.read, ".ply": ply.read})
+READERS: Mapping[str, Callable[[BinaryIO], StoredPoints]] = MappingProxyType(
+    {".npy": _npy, ".pcd": pcd.read, ".ply": ply.read}
+)
 SUFFIXES = (".bin", *READERS)

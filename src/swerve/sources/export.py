@@ -1,4 +1,4 @@
-"""Cases as a data set that other programs read: pictures, labels in their format, and a manifest of where each came from."""
+"""Exports cases as a data set for other programs: pictures, labels in a common format, and a manifest of their origin."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from types import MappingProxyType
 
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
+from swerve.sources.coco import CocoWriter
 from swerve.sources.kitti_writer import KittiWriter
-from swerve.sources.writers import CocoWriter, UdacityWriter, VocWriter, Writer, YoloWriter
-from swerve.sources.written_case import Spool, Spools, WrittenCase, slug
+from swerve.sources.udacity import UdacityWriter
+from swerve.sources.voc import VocWriter
+from swerve.sources.writing import Spool, Spools, Writer, WrittenCase, slug
+from swerve.sources.yolo import YoloWriter
 from swerve.store.files import write_csv
 
 MANIFEST = "manifest.csv"
@@ -30,10 +33,10 @@ def export(
     kinds: Sequence[str] = (),
     watch: Callable[[], None] = lambda: None,
 ) -> dict[str, int]:
-    """Write cases side by side as `form` to a new folder, whole or not at all; returns how many there are of each side.
+    """Write the cases of each split as `form` to a new folder, completely or not at all; returns the cases per split.
 
-    `kinds` are numbered first and in this order, so that sets written one by one agree.
-    `manifest.csv` says of every picture its side, key, parent, drive and change.
+    `kinds` are numbered first and in this order, so that data sets written separately agree.
+    `manifest.csv` lists every picture with its split, key, parent, drive and change.
     """
     kind = form_named(form)
     refuse_occupied(folder)
@@ -42,7 +45,7 @@ def export(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         with Spools() as spools, Spools() as ours:
-            counts = _written(splits, partial, kind(partial, spools, kinds), ours["manifest"], watch)
+            counts = _write(splits, partial, kind(partial, spools, kinds), ours["manifest"], watch)
         partial.replace(folder)
     except OSError as error:
         raise EnvironmentFault(f"{folder}: the data set cannot be written: {error.strerror}") from error
@@ -52,31 +55,31 @@ def export(
 
 
 def form_named(form: str) -> type[Writer]:
-    """The writer of a format."""
+    """The writer of the format with a short name."""
     if form not in FORMS:
-        raise InputError(f"there is no export as '{form}'; {did_you_mean(form, FORMS)}")
+        raise InputError(f"unknown export format '{form}'; {did_you_mean(form, FORMS)}")
     return FORMS[form]
 
 
 def refuse_occupied(folder: Path) -> None:
-    """Refuse a folder in which something lies already."""
+    """Raise `InputError` if the folder exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: {'is not empty' if folder.is_dir() else 'is a file'}; choose a new folder")
 
 
-def _written(
+def _write(
     splits: Mapping[str, Iterable[Case]], folder: Path, writer: Writer, manifest: Spool, watch: Callable[[], None]
 ) -> dict[str, int]:
     counts = Counter(dict.fromkeys(splits, 0))
     entries = ((split, case) for split, cases in splits.items() for case in cases)
     for number, (split, case) in enumerate(entries):
         path = writer.add(WrittenCase(case, slug(split), number))
-        told = (case.facts.get("rule", ""), case.facts.get("change", ""))
-        manifest.add((path.relative_to(folder).as_posix(), split, case.key, case.parent or "", case.group, *told))
+        origin = (case.facts.get("rule", ""), case.facts.get("change", ""))
+        manifest.add((path.relative_to(folder).as_posix(), split, case.key, case.parent or "", case.group, *origin))
         counts[split] += 1
         watch()
     if not manifest.count:
-        raise InputError(f"there is nothing to export: {', '.join(splits) or 'no side'} has no case")
+        raise InputError(f"nothing to export: no cases in {' or '.join(splits) or 'any split'}")
     writer.close()
     write_csv(folder / MANIFEST, COLUMNS, manifest.rows())
     return dict(counts)

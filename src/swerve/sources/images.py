@@ -1,9 +1,10 @@
-"""Pictures from files: decoded whole or not at all, every pixel format to the same three channels (R30 to R34).
+"""Pictures from files: decoded completely or not at all, every pixel format to 8-bit RGB.
 
-Grey is copied to three channels. Alpha is dropped, colours stay as stored. A palette is looked up, CMYK goes by Pillow's
-conversion, 1 bit becomes 0 or 255, 16 bits are divided by 257 and rounded, floats of 0 to 1 are multiplied by 255 and
-rounded. A picture is turned the way its EXIF says. Colour profiles are not applied.
+Grey is copied to three channels. Alpha is dropped, colours stay as stored. Palettes are looked up, CMYK is converted by
+Pillow, 1 bit becomes 0 or 255, 16 bits are divided by 257 and rounded, floats from 0 to 1 are multiplied by 255 and rounded.
+The EXIF orientation is applied, colour profiles are not.
 """
+# R30 to R34
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 from swerve.config import limits
 from swerve.core.errors import UnreadableCase
 from swerve.core.values import Array, Image
-from swerve.sources.pictures import Container, Unsound, opened, short_of_rows
+from swerve.sources.image_containers import BadImage, Container, open_container, short_of_rows
 from swerve.sources.root import Root
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm")
@@ -33,60 +34,60 @@ DECODERS: dict[str, Callable[[io.BytesIO], Picture]] = {
     "TIFF": TiffImageFile,
     "WebP": WebPImageFile,
 }
-# By EXIF: whether rows and columns run on (1) or back (-1), after 5 to 8 have changed places.
+# By EXIF orientation: the direction of rows and columns, after 5 to 8 have swapped the two.
 ORIENTATIONS = {1: (1, 1), 2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
 
 
-def image(root: Root, name: str) -> Image:
-    """The picture in a file; raises `UnreadableCase` that names the file for anything but a whole, sound picture."""
-    return decoded(root.bytes(name, most=limits.FILE), name)
+def read_image(root: Root, name: str) -> Image:
+    """The picture in a file; raises `UnreadableCase`, naming the file, unless it is complete and valid."""
+    return decode_image(root.bytes(name, most=limits.FILE), name)
 
 
-def decoded(data: bytes, name: str) -> Image:
-    """The picture that `data` holds; raises `UnreadableCase` that leads with `name`."""
+def decode_image(data: bytes, name: str) -> Image:
+    """The picture in `data`; raises `UnreadableCase` that starts with `name`."""
     return Image(_read(data, name, _rgb))
 
 
-def labels(root: Root, name: str) -> Array:
-    """The numbers in a PNG of 8-bit grey, a palette or 16-bit grey, exactly as stored: HxW int32."""
+def read_labels(root: Root, name: str) -> Array:
+    """The values of a PNG in 8-bit grey, with a palette or in 16-bit grey, exactly as stored: HxW int32."""
     return _read(root.bytes(name, most=limits.FILE), name, _numbers)
 
 
 def _read(data: bytes, name: str, convert: Callable[[Container], Array]) -> Array:
-    """The pixels as `convert` gives them, upright."""
+    """The pixels as `convert` returns them, with the EXIF orientation applied."""
     kind = "picture"
     try:
-        container = opened(data)
+        container = open_container(data)
         kind = container.kind
         return np.ascontiguousarray(_upright(convert(container), container.orientation))
-    except Unsound as error:
+    except BadImage as error:
         raise UnreadableCase(f"{name}: {error}") from error
-    except Exception as error:  # a stranger's file can trip a decoder in any way
+    except Exception as error:  # a damaged file can make a decoder raise anything
         raise UnreadableCase(f"{name}: a damaged {kind}: {error}") from error
 
 
 def _rgb(container: Container) -> Array:
     if container.kind in ("PPM", "PGM", "PBM"):
         return _three(_portable(container))
-    picture = _loaded(container)
+    picture = _decode(container)
     if container.bits == 16 and container.colour:
         return _deep(container, picture)
     return _three(_channels(picture))
 
 
-def _loaded(container: Container) -> Picture:
-    """The picture as Pillow has it; its own class is called, so that no other format is tried."""
+def _decode(container: Container) -> Picture:
+    """The picture as Pillow decodes it; the format's class is called directly, so that no other format is tried."""
     picture = DECODERS[container.kind](io.BytesIO(container.data))
     if picture.size != (container.width, container.height):
-        raise Unsound(f"a damaged {container.kind}: its headers tell two sizes")
+        raise BadImage(f"a damaged {container.kind}: its headers give two different sizes")
     picture.load()
     if container.kind == "PNG" and _may_be_short(picture) and short_of_rows(container):
-        raise Unsound("a PNG whose data ends before its last row")
+        raise BadImage("a PNG whose data ends before its last row")
     return picture
 
 
 def _may_be_short(picture: Picture) -> bool:
-    """Whether the row that is decoded last is black, as rows that never came are; of an interlaced PNG, always."""
+    """Whether the last row is black, as missing rows would be; always true for an interlaced PNG."""
     last = picture.crop((0, picture.height - 1, picture.width, picture.height))
     return bool(picture.info.get("interlace")) or not np.asarray(last).any()
 
@@ -105,7 +106,7 @@ def _channels(picture: Picture) -> Array:
         _check_palette(picture)
     if picture.mode in ("RGBA", "RGBX", "P", "PA", "CMYK", "YCbCr"):
         return np.asarray(picture.convert("RGB"))
-    raise Unsound(f"pixels of the kind {picture.mode} are not read")
+    raise BadImage(f"the pixel format {picture.mode} is not supported")
 
 
 def _three(pixels: Array) -> Array:
@@ -113,33 +114,33 @@ def _three(pixels: Array) -> Array:
 
 
 def _scaled(numbers: Array, top: int) -> Array:
-    """Whole numbers of 0 to `top` as 0 to 255, rounded."""
+    """Integers from 0 to `top` scaled to 0 to 255, rounded."""
     if numbers.max() > top:
-        raise Unsound(f"a pixel is brighter than the white of {top} that the header names")
+        raise BadImage(f"a pixel value exceeds {top}, the maximum in the header")
     table: Array = ((510 * np.arange(top + 1) + top) // (2 * top)).astype(np.uint8)
     return table[numbers]
 
 
 def _from_floats(numbers: Array) -> Array:
     if not ((numbers >= 0) & (numbers <= 1)).all():  # NaN is neither
-        raise Unsound("float pixels outside 0 to 1; say what white is by scaling them")
+        raise BadImage("float pixels outside 0 to 1; scale them to that range")
     return np.rint(numbers.astype(np.float64) * 255).astype(np.uint8)
 
 
 def _check_palette(picture: Picture) -> None:
     palette = picture.getpalette() or []
     if int(np.asarray(picture).max()) >= len(palette) // 3:
-        raise Unsound("a pixel names a colour that the palette does not have")
+        raise BadImage("a pixel refers to a colour that is not in the palette")
 
 
 def _deep(container: Container, picture: Picture) -> Array:
-    """Colours of 16 bits; Pillow keeps the upper half of each, OpenCV all."""
+    """16-bit colours: Pillow keeps only the upper byte, so OpenCV decodes them."""
     deep = cv2.imdecode(np.frombuffer(container.data, np.uint8), cv2.IMREAD_UNCHANGED)
     if deep is None or deep.dtype != np.uint16 or deep.ndim != 3:
-        raise Unsound(f"a damaged {container.kind}, or 16-bit colours of a kind that is not read")
+        raise BadImage(f"a damaged {container.kind}, or 16-bit colours in an unsupported format")
     rgb: Array = deep[:, :, 2::-1]
     if not np.array_equal(rgb >> 8, np.asarray(picture.convert("RGB"))):
-        raise Unsound(f"a damaged {container.kind}, or 16-bit colours of a kind that is not read")
+        raise BadImage(f"a damaged {container.kind}, or 16-bit colours in an unsupported format")
     return _scaled(rgb, 65535)
 
 
@@ -156,12 +157,12 @@ def _portable(container: Container) -> Array:
 
 def _numbers(container: Container) -> Array:
     if container.kind != "PNG" or container.colour or (container.bits < 8 and not container.palette):
-        raise Unsound("labels are read from a PNG of 8-bit grey, a palette or 16-bit grey")
-    return np.asarray(_loaded(container)).astype(np.int32)
+        raise BadImage("labels must be a PNG in 8-bit grey, with a palette or in 16-bit grey")
+    return np.asarray(_decode(container)).astype(np.int32)
 
 
 def _upright(pixels: Array, orientation: int) -> Array:
-    """Pixels turned and mirrored as EXIF counts it: 5 to 8 swap rows and columns first."""
+    """Pixels rotated and mirrored by their EXIF orientation: 5 to 8 swap rows and columns first."""
     if orientation > 4:
         pixels = pixels.swapaxes(0, 1)
     down, right = ORIENTATIONS[orientation]

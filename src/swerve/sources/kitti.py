@@ -1,8 +1,8 @@
-"""KITTI: the object benchmark's folders, and its raw drives.
+"""KITTI: the folders of the object benchmark, and raw drives.
 
-Boxes in space stand in the frame of the LiDAR: x ahead, y left, z up, their middle and not their foot, turned about z.
-Kinds are KITTI's in small letters. A `DontCare` is a box in the picture without care. In `Boxes2D` the objects that have a
-box in space come first and in the order of `Boxes3D`, then those without.
+3D boxes are converted to the frame of the LiDAR (x ahead, y left, z up), with their centre, not the bottom, as position, and
+the yaw about z. Kinds are KITTI's in lower case. A `DontCare` is an ignored 2D box. In `Boxes2D` the objects with a 3D box
+come first, in the order of `Boxes3D`, then the others.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ import numpy as np
 from swerve.core.case import Fact
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
 from swerve.core.values import LARGEST_NUMBER, Array, Boxes2D, Boxes3D, Calibration, Image, Value
-from swerve.sources.cloud_files import check_declared, cloud
-from swerve.sources.clouds import LIDAR
-from swerve.sources.image_folder import in_order
-from swerve.sources.images import image
-from swerve.sources.labelled_boxes import Corners, LabelledBox, LabelledSource, Size, clipped, files, lines
-from swerve.sources.listed import CAMERA, Entry, ListedSource
+from swerve.sources.cloud_files import check_declared, read_cloud
+from swerve.sources.folders import in_order
+from swerve.sources.images import read_image
+from swerve.sources.labelled_boxes import Corners, LabelledBox, LabelledSource, Size, clip_box, list_files, read_lines
+from swerve.sources.listed import CAMERA, LIDAR, Entry, ListedSource
 from swerve.sources.texts import number
 
 LABELS, CALIBRATION = "labels", "calibration"
@@ -34,45 +33,45 @@ DONT_CARE = "dontcare"
 KINDS = ("car", "van", "truck", "pedestrian", "person_sitting", "cyclist", "tram", "misc", DONT_CARE)
 SPLITS = ("training", "testing")
 COLUMNS = 15
-UNSEEN, SIZELESS, NOWHERE = (-1.0,) * 4, (-1.0,) * 3, (-1000.0,) * 3  # what KITTI writes where it does not know
-HIDDEN = {-1: 0.0, 0: 0.0, 1: 0.3, 2: 0.75}  # a share for each level of occlusion; 3 is unknown
+NO_BOX, NO_SIZE, NO_LOCATION = (-1.0,) * 4, (-1.0,) * 3, (-1000.0,) * 3  # KITTI's values for unknown
+HIDDEN_SHARE = {-1: 0.0, 0: 0.0, 1: 0.3, 2: 0.75}  # by level of occlusion; 3 is unknown
 SHAPES = {**{f"P{camera}": (3, 4) for camera in range(4)}, "R0_rect": (3, 3), "Tr_velo_to_cam": (3, 4)}
 NEEDED = ("P2", "R0_rect", "Tr_velo_to_cam")
-ANY_SIZE = (1 << 31, 1 << 31)  # of a picture that is not read
+ANY_SIZE = (1 << 31, 1 << 31)  # for a picture that is not read
 
 
 Labels = TypeVar("Labels", Boxes2D, Boxes3D)
 
 
-class KittiObject(NamedTuple):
+class KittiLabel(NamedTuple):
     """A line of a label file, in the camera's frame."""
 
     place: str  # file and line
     kind: str
-    level: int  # of occlusion
+    occlusion: int  # level
     corners: Corners
     size: tuple[float, ...]  # height, width, length
-    foot: tuple[float, ...]
-    turned: float
+    location: tuple[float, ...]  # the centre of the bottom
+    rotation: float  # radians
 
     @property
-    def flat(self) -> bool:
-        """Whether it has a box in the picture."""
-        return self.corners != UNSEEN
+    def has_2d(self) -> bool:
+        """Whether it has a 2D box."""
+        return self.corners != NO_BOX
 
     @property
-    def solid(self) -> bool:
-        """Whether it has a box in space."""
-        return self.kind != DONT_CARE and self.size != SIZELESS and self.foot != NOWHERE
+    def has_3d(self) -> bool:
+        """Whether it has a 3D box."""
+        return self.kind != DONT_CARE and self.size != NO_SIZE and self.location != NO_LOCATION
 
 
 @dataclass(frozen=True)
 class KittiFrames(ListedSource):
-    """Frames of KITTI's car: a case for each that has all of `sensors`, those that lack one are left out and counted."""
+    """Frames with all of `sensors`; a frame that lacks one is skipped and counted."""
 
     sensors: tuple[str, ...] = SENSORS
     intensity_scale: float | None = field(default=None, kw_only=True)
-    places: ClassVar[Mapping[str, tuple[str, str]]] = {}  # folder and suffix of what a case is made of
+    places: ClassVar[Mapping[str, tuple[str, str]]] = {}  # folder and suffix by role
 
     def __post_init__(self) -> None:
         given: object = self.sensors
@@ -80,7 +79,7 @@ class KittiFrames(ListedSource):
             raise InputError(f"sensors must be a list such as ['camera', 'lidar'], got {given!r}")
         for sensor in self.sensors:
             if sensor not in SENSORS:
-                raise InputError(f"sensors cannot be {sensor!r}: {did_you_mean(str(sensor), SENSORS)}")
+                raise InputError(f"sensors has the unknown {sensor!r}; {did_you_mean(str(sensor), SENSORS)}")
         check_declared("xyzi", self.intensity_scale)
         object.__setattr__(self, "sensors", tuple(self.sensors))
 
@@ -88,25 +87,25 @@ class KittiFrames(ListedSource):
         kept = {what: self._names(what) for what in self.places if what in self.sensors or what not in SENSORS}
         for sensor in self.sensors:
             if not kept[sensor]:
-                raise InputError(f"{self.folder}: no {sensor}, there is no {'/*'.join(self.places[sensor])}")
-        told = [what for what, names in kept.items() if names]  # a test set has no labels at all
-        for key in sorted({key for what in told if what != CALIBRATION for key in kept[what]}, key=in_order):
-            files = {what: kept[what][key] for what in told if key in kept[what]}
-            missing = [f"no {what} ({'/*'.join(self.places[what])})" for what in told if what not in files]
+                raise InputError(f"{self.folder}: no {sensor}: no file {'/*'.join(self.places[sensor])}")
+        present = [what for what, names in kept.items() if names]  # a test set has no labels at all
+        for key in sorted({key for what in present if what != CALIBRATION for key in kept[what]}, key=in_order):
+            files = {what: kept[what][key] for what in present if key in kept[what]}
+            missing = [f"no {what} ({'/*'.join(self.places[what])})" for what in present if what not in files]
             yield Entry(key, files, group=drive_of(key), fault=f"{key}: {', '.join(missing)}" if missing else "")
 
-    def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
+    def read_inputs(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
         inputs: dict[str, Value] = {}
         facts: Mapping[str, Fact] = {}
         if CAMERA in self.sensors:
-            inputs[CAMERA] = image(self.root, entry.files[CAMERA])
+            inputs[CAMERA] = read_image(self.root, entry.files[CAMERA])
         if LIDAR in self.sensors:
-            sweep = cloud(self.root, entry.files[LIDAR], intensity_scale=self.intensity_scale)
+            sweep = read_cloud(self.root, entry.files[LIDAR], intensity_scale=self.intensity_scale)
             inputs[LIDAR], facts = sweep.points, sweep.facts
         return inputs, facts
 
     def paths(self, suffix: str) -> Sequence[str]:
-        """The files that are looked at."""
+        """The files with the given suffix."""
         return self.root.names(suffix)
 
     def _names(self, what: str) -> dict[str, str]:
@@ -118,11 +117,11 @@ class KittiFrames(ListedSource):
 
 @dataclass(frozen=True)
 class Kitti(KittiFrames, LabelledSource):
-    """The object benchmark: `image_2`, `velodyne`, `calib` and `label_2`, as `training` has them.
+    """The object benchmark: `image_2`, `velodyne`, `calib` and `label_2`, in a folder such as `training`.
 
-    Without a folder `label_2` there are no labels; without `calib` there are no boxes in space either. `split` is the
-    folder to read of several; where there are both `training` and `testing`, which has no labels, it is `training`.
-    A `DontCare` stays whatever `kinds` are asked for.
+    Without `label_2` there are no labels; without `calib` there are no 3D boxes. `split` selects a sub-folder; by default it
+    is `training` if there are both `training` and `testing`, which has no labels. A `DontCare` is kept whatever `kinds` are
+    selected.
     """
 
     split: str = field(default="", kw_only=True)
@@ -134,58 +133,58 @@ class Kitti(KittiFrames, LabelledSource):
     }
 
     def listed(self) -> Iterable[Entry]:
-        if not {*self.kinds, *self.rename} <= {*KINDS}:  # KITTI's own need no look into the labels
-            self.refuse_unknown(self._kinds())
+        if not {*self.kinds, *self.rename} <= {*KINDS}:  # for KITTI's own, the labels need not be read
+            self.check_kinds(self._kinds())
         return super().listed()
 
     def paths(self, suffix: str) -> Sequence[str]:
         both = all(os.path.isdir(self.folder / name) for name in SPLITS)
         split = self.split or (SPLITS[0] if both else "")
-        found = files(self.root, suffix, under=split)
+        found = list_files(self.root, suffix, under=split)
         if self.split and not os.path.isdir(self.folder / split):
-            raise InputError(f"{self.folder}: there is no folder '{split}' for split")
+            raise InputError(f"{self.folder}: no folder '{split}', which split names")
         return found
 
     def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
         size = size_of(inputs)
         known = self._calibration(entry.files[CALIBRATION], size) if CALIBRATION in entry.files else None
-        things = self._things(entry.files[LABELS]) if LABELS in entry.files else []
-        made: list[Value | None] = []
+        objects = self._labels(entry.files[LABELS]) if LABELS in entry.files else []
+        boxes: list[Value | None] = []
         if LABELS in entry.files:
-            flat = boxes2d(things, size) if CAMERA in self.sensors else None  # a label is about what is shown
-            made = [flat and self._renamed(flat), self._renamed(boxes3d(things, known)) if known else None]
-        return tuple(value for value in (*made, known) if value is not None)
+            flat = boxes2d(objects, size) if CAMERA in self.sensors else None  # 2D boxes need the picture as an input
+            boxes = [flat and self._renamed(flat), self._renamed(boxes3d(objects, known)) if known else None]
+        return tuple(value for value in (*boxes, known) if value is not None)
 
     def _renamed(self, boxes: Labels) -> Labels:
         return replace(boxes, kinds=tuple(map(self.named, boxes.kinds)))
 
-    def _things(self, name: str) -> list[KittiObject]:
-        numbered = enumerate(lines(self.root, name), start=1)
-        things = [thing(line.split(), f"{name} line {row}") for row, line in numbered if line]
-        return [one for one in things if one.kind == DONT_CARE or self.wanted(one.kind)]
+    def _labels(self, name: str) -> list[KittiLabel]:
+        numbered = enumerate(read_lines(self.root, name), start=1)
+        objects = [parse_label(line.split(), f"{name} line {row}") for row, line in numbered if line]
+        return [one for one in objects if one.kind == DONT_CARE or self.wanted(one.kind)]
 
     def _kinds(self) -> Collection[str]:
-        """KITTI's kinds, and every other that the labels tell of."""
+        """KITTI's kinds, and every other in the labels."""
         found = set(KINDS)
         for name in self._names(LABELS).values():
-            with suppress(UnreadableCase):  # its case is left out with that reason
-                found.update(line.split()[0].lower() for line in lines(self.root, name) if line)
+            with suppress(UnreadableCase):  # its case is skipped for that reason
+                found.update(line.split()[0].lower() for line in read_lines(self.root, name) if line)
         return sorted(found)
 
     def _calibration(self, name: str, size: Size | None) -> Calibration:
         matrices: dict[str, Array] = {}
-        for row, line in enumerate(lines(self.root, name), start=1):
+        for row, line in enumerate(read_lines(self.root, name), start=1):
             what, _, numbers = line.partition(":")
             if what in matrices:
-                raise UnreadableCase(f"{name} line {row}: {what} for the second time")
+                raise UnreadableCase(f"{name} line {row}: duplicate {what}")
             if what in SHAPES:
                 matrices[what] = matrix(numbers.split(), SHAPES[what], f"{name} line {row}, {what}")
-        return checked(matrices, size, name)
+        return checked_calibration(matrices, size, name)
 
 
 @dataclass(frozen=True)
 class KittiRaw(KittiFrames):
-    """Raw drives: `DRIVE/image_02/data` and `DRIVE/velodyne_points/data`, rectified, in the order they were driven."""
+    """Raw drives: `DRIVE/image_02/data` and `DRIVE/velodyne_points/data`, rectified, in the order of recording."""
 
     places: ClassVar[Mapping[str, tuple[str, str]]] = {
         CAMERA: ("image_02/data", ".png"),
@@ -194,7 +193,7 @@ class KittiRaw(KittiFrames):
 
 
 def key_of(name: str, folder: str) -> str | None:
-    """The key of the case that a file belongs to: its drive and its number; None where it does not lie in `folder`."""
+    """The key of the case that a file belongs to: its drive and its number; None if it is not in `folder`."""
     path = PurePosixPath(name)
     above, inner = path.parent.parts, PurePosixPath(folder).parts
     if above[-len(inner) :] != inner:
@@ -203,66 +202,66 @@ def key_of(name: str, folder: str) -> str | None:
 
 
 def drive_of(key: str) -> str:
-    """The drive of a key; the frames of the object benchmark come from drives that it does not tell."""
+    """The drive of a key; empty for the object benchmark, which does not identify its drives."""
     return key.rpartition("/")[0]
 
 
 def size_of(inputs: Mapping[str, Value]) -> Size | None:
-    """The size of the picture, where it is read."""
+    """The size of the picture, if it is read."""
     picture = inputs.get(CAMERA)
     return picture.size if isinstance(picture, Image) else None
 
 
-def thing(words: Sequence[str], place: str) -> KittiObject:
-    """A line of a label file; raises `UnreadableCase` that leads with `place`."""
+def parse_label(words: Sequence[str], place: str) -> KittiLabel:
+    """A line of a label file; raises `UnreadableCase` that starts with `place`."""
     if len(words) != COLUMNS:
-        raise UnreadableCase(f"{place}: {len(words)} columns, a label has {COLUMNS}")
-    told = [bounded(word, f"{place}, column {column}") for column, word in enumerate(words[1:], start=2)]
-    _, level, _, left, top, right, bottom, high, wide, long, *foot, turned = told
+        raise UnreadableCase(f"{place}: {len(words)} columns; a label has {COLUMNS}")
+    values = [bounded_number(word, f"{place}, column {column}") for column, word in enumerate(words[1:], start=2)]
+    _, occlusion, _, left, top, right, bottom, high, wide, long, *location, rotation = values
     corners, size = (left, top, right, bottom), (high, wide, long)
-    made = KittiObject(place, words[0].lower(), int(level), corners, size, tuple(foot), turned)
-    if made.solid and min(made.size) <= 0:
-        raise UnreadableCase(f"{place}: a size of {' x '.join(words[8:11])} m")
-    if made.solid and abs(made.turned) > 2 * math.pi:
-        raise UnreadableCase(f"{place}: turned by {words[14]}, but KITTI's angles are in radians")
-    return made
+    label = KittiLabel(place, words[0].lower(), int(occlusion), corners, size, tuple(location), rotation)
+    if label.has_3d and min(label.size) <= 0:
+        raise UnreadableCase(f"{place}: sizes must be positive, got {' x '.join(words[8:11])} m")
+    if label.has_3d and abs(label.rotation) > 2 * math.pi:
+        raise UnreadableCase(f"{place}: the rotation is {words[14]}, but KITTI's angles are in radians")
+    return label
 
 
-def bounded(word: str, place: str) -> float:
-    """A number that can be reckoned with."""
+def bounded_number(word: str, place: str) -> float:
+    """A number within ±`LARGEST_NUMBER`."""
     found = number(word, place)
     if abs(found) > LARGEST_NUMBER:
-        raise UnreadableCase(f"{place}: {word} is beyond ±{LARGEST_NUMBER:g}")
+        raise UnreadableCase(f"{place}: {word} is outside ±{LARGEST_NUMBER:g}")
     return found
 
 
-def boxes2d(things: Sequence[KittiObject], size: Size | None) -> Boxes2D | None:
-    """The boxes in the picture, those with a box in space first; None where no object has one."""
-    seen = sorted((one for one in things if one.flat), key=lambda one: not one.solid)
-    if things and not seen:
+def boxes2d(objects: Sequence[KittiLabel], size: Size | None) -> Boxes2D | None:
+    """The 2D boxes, those of objects with a 3D box first; None if no object has one."""
+    flat = sorted((one for one in objects if one.has_2d), key=lambda one: not one.has_3d)
+    if objects and not flat:
         return None
-    cut = [clipped(LabelledBox(one.place, one.corners, one.kind), size or ANY_SIZE) for one in seen]
-    care = [one.kind != DONT_CARE and enough for one, (_, enough) in zip(seen, cut, strict=True)]
-    known = all(one.level in HIDDEN for one in seen)
-    hidden = np.array([HIDDEN[one.level] for one in seen]) if known else None
+    cut = [clip_box(LabelledBox(one.place, one.corners, one.kind), size or ANY_SIZE) for one in flat]
+    care = [one.kind != DONT_CARE and enough for one, (_, enough) in zip(flat, cut, strict=True)]
+    known = all(one.occlusion in HIDDEN_SHARE for one in flat)
+    hidden = np.array([HIDDEN_SHARE[one.occlusion] for one in flat]) if known else None
     corners = np.array([corners for corners, _ in cut])
-    return Boxes2D(corners, tuple(one.kind for one in seen), size=size, care=np.array(care, dtype=bool), hidden=hidden)
+    return Boxes2D(corners, tuple(one.kind for one in flat), size=size, care=np.array(care, dtype=bool), hidden=hidden)
 
 
-def boxes3d(things: Sequence[KittiObject], known: Calibration) -> Boxes3D:
-    """The boxes in space in the LiDAR's frame, those with a box in the picture first."""
-    solid = sorted((one for one in things if one.solid), key=lambda one: not one.flat)
+def boxes3d(objects: Sequence[KittiLabel], known: Calibration) -> Boxes3D:
+    """The 3D boxes in the LiDAR's frame, those of objects with a 2D box first."""
+    solid = sorted((one for one in objects if one.has_3d), key=lambda one: not one.has_2d)
     turn = to_camera(known.matrices)
-    rows = [placed(one, turn) for one in solid]
+    rows = [to_lidar(one, turn) for one in solid]
     return Boxes3D(np.array(rows).reshape(-1, 7), tuple(one.kind for one in solid))
 
 
-def placed(one: KittiObject, turn: Array) -> tuple[float, ...]:
-    """Middle, length, width, height and yaw in the LiDAR's frame, from where `turn` leads to the camera's."""
+def to_lidar(one: KittiLabel, turn: Array) -> tuple[float, ...]:
+    """Centre, length, width, height and yaw in the LiDAR's frame; `turn` is the matrix from there to the camera's."""
     height, width, length = one.size
-    x, y, z, _ = np.linalg.solve(turn, (*one.foot, 1.0)).tolist()
-    # The heading lies on the LiDAR's ground; seen from above, the camera tells only its x and z.
-    ahead = np.linalg.solve(turn[[0, 2], :2], (math.cos(one.turned), -math.sin(one.turned)))
+    x, y, z, _ = np.linalg.solve(turn, (*one.location, 1.0)).tolist()
+    # The heading lies in the LiDAR's ground plane, of which the rotation in the camera's frame gives only x and z.
+    ahead = np.linalg.solve(turn[[0, 2], :2], (math.cos(one.rotation), -math.sin(one.rotation)))
     return x, y, z + height / 2, length, width, height, math.atan2(ahead[1], ahead[0])
 
 
@@ -277,17 +276,17 @@ def matrix(words: Sequence[str], shape: tuple[int, int], place: str) -> Array:
     """A matrix from its numbers."""
     if len(words) != math.prod(shape):
         raise UnreadableCase(f"{place}: {len(words)} numbers, expected {math.prod(shape)}")
-    return np.array([bounded(word, place) for word in words]).reshape(shape)
+    return np.array([bounded_number(word, place) for word in words]).reshape(shape)
 
 
-def checked(matrices: Mapping[str, Array], size: Size | None, name: str) -> Calibration:
-    """The calibration, unless something is missing or turns what no rotation turns."""
+def checked_calibration(matrices: Mapping[str, Array], size: Size | None, name: str) -> Calibration:
+    """The calibration, if it is complete and its rotations are rotations."""
     if missing := [what for what in NEEDED if what not in matrices]:
-        raise UnreadableCase(f"{name}: there is no line {' and no line '.join(missing)}")
+        raise UnreadableCase(f"{name}: no line {' and no line '.join(missing)}")
     for what in NEEDED[1:]:
         turn = matrices[what][:, :3]
         if not np.allclose(turn @ turn.T, np.eye(3), atol=0.01):
-            raise UnreadableCase(f"{name}: {what} is no rotation")
+            raise UnreadableCase(f"{name}: {what} is not a rotation")
     if abs(np.linalg.det(to_camera(matrices)[[0, 2], :2])) < 0.1:
-        raise UnreadableCase(f"{name}: by Tr_velo_to_cam the camera looks up or down, so it cannot tell a yaw")
+        raise UnreadableCase(f"{name}: with this Tr_velo_to_cam the camera looks up or down, so the yaw is undefined")
     return Calibration(matrices, size)

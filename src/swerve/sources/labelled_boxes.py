@@ -1,10 +1,11 @@
-"""Pictures with boxes, whatever the format: one rule for what a label may say (R42).
+"""Pictures with labelled boxes, whatever the format: one set of checks for all readers.
 
-A case is left out, with a line that names the file and the box, where a box has a number that is not finite, ends where it
-begins or before, lies wholly outside the picture, or is of a kind or state that the data set does not know. A box that is
-partly outside is cut to the picture; where less than half of it is left it is neither demanded nor forbidden, as after a
-change (`swerve.transformations.affine`). Boxes of kinds that are not asked for are not looked at.
+A case is skipped, with a reason that names the file and the box, if a box has a number that is not finite, has no positive
+width and height, lies completely outside the picture, or has a kind or state that the data set does not define. A box that
+is partly outside is clipped to the picture; if less than half of it remains, it is ignored (neither required nor counted as
+an error), as after a transformation (`swerve.transformations.affine`). Boxes of unselected kinds are not checked.
 """
+# R42
 
 from __future__ import annotations
 
@@ -26,9 +27,8 @@ from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.root import Root
 from swerve.sources.texts import number
 
-# A box of which less lies in the picture is neither demanded nor forbidden.
-LEAST_INSIDE = 0.5
-LONGEST_OUTLINE = 1_000_000  # pixels round all polygons of an object: drawing them takes memory for each
+LEAST_INSIDE = 0.5  # share of a box inside the picture, below which the box is ignored
+LONGEST_OUTLINE = 1_000_000  # pixels, the length of all polygons of an object: drawing takes memory for each
 COLOURS = ("red", "yellow", "green", "off")
 COLOUR, FULL = "colour", "full"
 
@@ -37,9 +37,9 @@ Corners = tuple[float, float, float, float]
 
 
 class LabelledBox(NamedTuple):
-    """A box as a label draws it."""
+    """A box as the label file defines it, before any check."""
 
-    place: str  # the file and the number of the box: it leads every message
+    place: str  # the file and the number of the box: every message starts with it
     xyxy: Corners
     kind: str
     care: bool = True
@@ -48,33 +48,33 @@ class LabelledBox(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelledSource(ListedSource):
-    """A source of labelled things: `kinds` keeps only some, by the data set's own names; `rename` gives them others."""
+    """A source of labelled objects: `kinds` selects some, by the data set's own names; `rename` maps those to others."""
 
     kinds: tuple[str, ...] = field(default=(), kw_only=True)
     rename: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
-    def refuse_unknown(self, known: Collection[str]) -> None:
-        """Refuse `kinds` and `rename` that name what the data set does not have."""
+    def check_kinds(self, known: Collection[str]) -> None:
+        """Raise `InputError` if `kinds` or `rename` names a kind that the data set does not have."""
         for kind in (*self.kinds, *self.rename):
             if kind not in known:
                 hint = did_you_mean(kind, known)
-                raise InputError(f"{self.folder}: there is no kind '{printable(kind, 40)}' here; {hint}")
+                raise InputError(f"{self.folder}: the data set has no kind '{printable(kind, 40)}'; {hint}")
 
     def wanted(self, kind: str) -> bool:
-        """Whether a kind is asked for."""
+        """Whether a kind is selected."""
         return not self.kinds or kind in self.kinds
 
     def named(self, kind: str) -> str:
-        """What a kind is called from here on."""
+        """The kind's name after `rename`."""
         return self.rename.get(kind, kind)
 
 
 @dataclass(frozen=True)
 class Boxed(LabelledSource):
-    """A source of pictures with boxes: a reader says in `drawn` which ones, here they are checked."""
+    """A source of pictures with boxes: a reader yields them in `label_boxes`, and they are checked here."""
 
-    def drawn(self, entry: Entry, size: Size) -> Iterable[LabelledBox]:
-        """The boxes that the label of an entry draws on its picture of `size`."""
+    def label_boxes(self, entry: Entry, size: Size) -> Iterable[LabelledBox]:
+        """The boxes in the label of an entry, whose picture has the given size."""
         raise NotImplementedError
 
     def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
@@ -82,79 +82,79 @@ class Boxed(LabelledSource):
         return (self._boxes(self._kept(entry, size), size),)
 
     def _kept(self, entry: Entry, size: Size) -> list[LabelledBox]:
-        return [box for box in self.drawn(entry, size) if self.wanted(box.kind)]
+        return [box for box in self.label_boxes(entry, size) if self.wanted(box.kind)]
 
-    def _boxes(self, drawn: Sequence[LabelledBox], size: Size) -> Boxes2D:
-        cut = [clipped(box, size) for box in drawn]
-        care = [box.care and whole_enough for box, (_, whole_enough) in zip(drawn, cut, strict=True)]
-        return Boxes2D([corners for corners, _ in cut], self._named(drawn), size=size, care=care)  # type: ignore[arg-type]
+    def _boxes(self, labelled: Sequence[LabelledBox], size: Size) -> Boxes2D:
+        cut = [clip_box(box, size) for box in labelled]
+        care = [box.care and mostly_inside for box, (_, mostly_inside) in zip(labelled, cut, strict=True)]
+        return Boxes2D([corners for corners, _ in cut], self._named(labelled), size=size, care=care)  # type: ignore[arg-type]
 
-    def _named(self, drawn: Sequence[LabelledBox]) -> tuple[str, ...]:
-        return tuple(self.named(box.kind) for box in drawn)
+    def _named(self, labelled: Sequence[LabelledBox]) -> tuple[str, ...]:
+        return tuple(self.named(box.kind) for box in labelled)
 
 
 @dataclass(frozen=True)
 class Outlined(Boxed):
-    """A source whose labels may also tell the pixels of each object; `masks` asks for them.
+    """A source whose labels may also contain the pixels of each object; `masks` reads them.
 
-    They are numbered as the boxes are, from 1. Where two objects share a pixel the smaller one has it, and a box without
-    care, such as a crowd, has it last.
+    Masks are numbered like the boxes, from 1. A pixel that belongs to two objects is assigned to the smaller one, and to an
+    ignored object, such as a crowd, only if no other has it.
     """
 
     masks: bool = field(default=False, kw_only=True)
 
     def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
         size = _size(inputs)
-        drawn = self._kept(entry, size)
-        boxes = self._boxes(drawn, size)
-        return (boxes, self._masks(drawn, size)) if self.masks else (boxes,)
+        labelled = self._kept(entry, size)
+        boxes = self._boxes(labelled, size)
+        return (boxes, self._masks(labelled, size)) if self.masks else (boxes,)
 
-    def _masks(self, drawn: Sequence[LabelledBox], size: Size) -> Masks:
-        # Drawn twice, so that however many there are only one is in memory.
-        areas = [int(inside(box, size).sum()) for box in drawn]
+    def _masks(self, labelled: Sequence[LabelledBox], size: Size) -> Masks:
+        # Each mask is drawn twice, so that only one is in memory at a time.
+        areas = [int(object_pixels(box, size).sum()) for box in labelled]
         instances = np.zeros(size[::-1], dtype=np.int32)
-        for place in sorted(range(len(drawn)), key=lambda place: (drawn[place].care, -areas[place])):
-            instances[inside(drawn[place], size)] = place + 1
-        return Masks(instances, dict(enumerate(self._named(drawn), start=1)))
+        for place in sorted(range(len(labelled)), key=lambda place: (labelled[place].care, -areas[place])):
+            instances[object_pixels(labelled[place], size)] = place + 1
+        return Masks(instances, dict(enumerate(self._named(labelled), start=1)))
 
 
 @dataclass(frozen=True)
 class Lights(Boxed):
-    """A source of traffic lights: a kind is a colour, or with `states = "full"` the data set's own word for the state."""
+    """A source of traffic lights: a kind is a colour, or with `states = "full"` the data set's own name of the state."""
 
     states: str = field(default=COLOUR, kw_only=True)
-    colours: ClassVar[Mapping[str, str]] = {}  # of every state
+    colours: ClassVar[Mapping[str, str]] = {}  # the colour of every state
 
     def __post_init__(self) -> None:
         if self.states not in (COLOUR, FULL):
-            raise ValueError(f"states must be {COLOUR} or {FULL}, got {self.states!r}")
+            raise ValueError(f"states must be '{COLOUR}' or '{FULL}', got {self.states!r}")
 
-    def refuse_unknown_states(self) -> None:
-        """Refuse `kinds` and `rename` that are no state of these lights."""
-        self.refuse_unknown(COLOURS if self.states == COLOUR else self.colours)
+    def check_states(self) -> None:
+        """Raise `InputError` if `kinds` or `rename` names something that is not a state of these lights."""
+        self.check_kinds(COLOURS if self.states == COLOUR else self.colours)
 
-    def state(self, told: object, place: str) -> str:
-        """The kind of a light, from the data set's word for its state."""
-        told = known_kind(told, self.colours, place)
-        return self.colours[told] if self.states == COLOUR else told
+    def state(self, value: object, place: str) -> str:
+        """The kind of a light, from the data set's name of its state."""
+        value = known_kind(value, self.colours, place)
+        return self.colours[value] if self.states == COLOUR else value
 
 
-def clipped(box: LabelledBox, size: Size) -> tuple[Corners, bool]:
-    """The part of a box that lies in the picture, and whether that is enough of it to be demanded."""
+def clip_box(box: LabelledBox, size: Size) -> tuple[Corners, bool]:
+    """The part of a box inside the picture, and whether that is enough for the box to be required."""
     left, top, right, bottom = box.xyxy
     if not all(map(math.isfinite, box.xyxy)):
-        raise UnreadableCase(f"{box.place} has a number that is not finite: {_told(box.xyxy)}")
+        raise UnreadableCase(f"{box.place} has a number that is not finite: {_format_box(box.xyxy)}")
     if right <= left or bottom <= top:
-        raise UnreadableCase(f"{box.place} ends before it begins: {_told(box.xyxy)}")
+        raise UnreadableCase(f"{box.place} must have a positive width and height, got {_format_box(box.xyxy)}")
     seen = max(left, 0.0), max(top, 0.0), min(right, float(size[0])), min(bottom, float(size[1]))
     if seen[2] <= seen[0] or seen[3] <= seen[1]:
-        raise UnreadableCase(f"{box.place} lies outside the picture of {_by(size)}: {_told(box.xyxy)}")
+        raise UnreadableCase(f"{box.place} is outside the picture of {_format_size(size)}: {_format_box(box.xyxy)}")
     share = (seen[2] - seen[0]) / (right - left) * ((seen[3] - seen[1]) / (bottom - top))
     return seen, share >= LEAST_INSIDE
 
 
-def inside(box: LabelledBox, size: Size) -> Array:
-    """The pixels of an object, one boolean for each of the picture."""
+def object_pixels(box: LabelledBox, size: Size) -> Array:
+    """The mask of an object: one boolean per pixel of the picture."""
     try:
         return np.asarray(coco_mask.decode(_run_lengths(box, size)), dtype=bool)
     except (ValueError, RuntimeError) as error:
@@ -162,107 +162,109 @@ def inside(box: LabelledBox, size: Size) -> Array:
 
 
 def _run_lengths(box: LabelledBox, size: Size) -> Any:
-    """An outline as COCO's packed run lengths; what would be dangerous to draw is refused."""
+    """An outline as COCO's compressed run lengths; one that could crash the decoder or fill the memory is refused."""
     width, height = size
     if not isinstance(box.outline, Mapping):
         return coco_mask.merge(coco_mask.frPyObjects(_polygons(box, size), height, width))
-    told, counts = box.outline.get("size"), box.outline.get("counts")
-    if told != [height, width]:
-        theirs = printable(str(told), 40)
-        raise UnreadableCase(f"{box.place} has a mask of height and width {theirs}, the picture is {_by(size)}")
+    value, counts = box.outline.get("size"), box.outline.get("counts")
+    if value != [height, width]:
+        theirs = printable(str(value), 40)
+        raise UnreadableCase(f"{box.place} has a mask of [height, width] {theirs}, but the picture is {_format_size(size)}")
     if isinstance(counts, str):
-        return {"size": told, "counts": counts.encode()}
+        return {"size": value, "counts": counts.encode()}
     if not isinstance(counts, list) or not all(_is_count(count, width * height) for count in counts):
-        raise UnreadableCase(f"{box.place} has a mask whose counts are no numbers of pixels")
-    return coco_mask.frPyObjects({"size": told, "counts": counts}, height, width)
+        raise UnreadableCase(f"{box.place} has a mask whose counts are not valid numbers of pixels")
+    return coco_mask.frPyObjects({"size": value, "counts": counts}, height, width)
 
 
-def _is_count(told: object, most: int) -> bool:
-    return isinstance(told, int) and not isinstance(told, bool) and 0 <= told <= most
+def _is_count(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _polygons(box: LabelledBox, size: Size) -> list[list[float]]:
     if not isinstance(box.outline, list) or not box.outline:
-        raise UnreadableCase(f"{box.place} has no outline; leave masks out")
+        raise UnreadableCase(f"{box.place} has no outline; set masks = false")
     polygons = [_polygon(ring, box.place, size) for ring in box.outline]
     if sum(np.abs(np.diff(ring, axis=0, append=ring[:1])).sum() for ring in polygons) > LONGEST_OUTLINE:
-        raise UnreadableCase(f"{box.place} has an outline of more than {LONGEST_OUTLINE:,} pixels")
+        raise UnreadableCase(f"{box.place} has an outline longer than {LONGEST_OUTLINE:,} pixels")
     return [ring.ravel().tolist() for ring in polygons]
 
 
-def _polygon(told: Any, place: str, size: Size) -> Array:
-    """The corners of a polygon; none lies further outside the picture than the picture is long."""
-    if not isinstance(told, list) or len(told) < 6 or len(told) % 2:
-        raise UnreadableCase(f"{place} has a polygon that is not three or more pairs of numbers")
-    ring = np.array([number(item, place) for item in told]).reshape(-1, 2)
+def _polygon(value: Any, place: str, size: Size) -> Array:
+    """The corners of a polygon, none further outside the picture than the picture's own size."""
+    if not isinstance(value, list) or len(value) < 6 or len(value) % 2:
+        raise UnreadableCase(f"{place} has a polygon that is not a list of at least three pairs of numbers")
+    ring = np.array([number(item, place) for item in value]).reshape(-1, 2)
     if (ring < -np.array(size)).any() or (ring > 2 * np.array(size)).any():
-        raise UnreadableCase(f"{place} has an outline that lies outside the picture of {_by(size)}")
+        raise UnreadableCase(f"{place} has an outline far outside the picture of {_format_size(size)}")
     return ring
 
 
-def known_kind(told: object, known: Collection[str], place: str) -> str:
-    """`told` if it is one of `known`."""
-    if not isinstance(told, str) or told not in known:
-        raise UnreadableCase(f"{place} is of unknown kind '{printable(str(told), 40)}'; {did_you_mean(str(told), known)}")
-    return told
+def known_kind(value: object, known: Collection[str], place: str) -> str:
+    """`value` if it is one of `known`."""
+    if not isinstance(value, str) or value not in known:
+        raise UnreadableCase(
+            f"{place} has the unknown kind '{printable(str(value), 40)}'; {did_you_mean(str(value), known)}"
+        )
+    return value
 
 
-def refuse_size(place: str, told: tuple[Any, Any], size: Size) -> None:
-    """Refuse a label that was made for a picture of another size."""
-    theirs = tuple(number(item, f"{place}, size") for item in told)
+def check_size(place: str, value: tuple[Any, Any], size: Size) -> None:
+    """Raise `UnreadableCase` if a label is for a picture of another size."""
+    theirs = tuple(number(item, f"{place}, size") for item in value)
     if theirs != size:
-        raise UnreadableCase(f"{place} is labelled as {theirs[0]:g}x{theirs[1]:g}, the picture is {_by(size)}")
+        raise UnreadableCase(f"{place} is labelled as {theirs[0]:g}x{theirs[1]:g}, but the picture is {_format_size(size)}")
 
 
-def corners(told: Any, names: Sequence[str], place: str) -> tuple[float, ...]:
-    """Numbers by their names, as a label tells a box."""
-    told = table(told, place)
-    return tuple(number(told.get(name), f"{place}, {name}") for name in names)
+def corner_values(value: Any, names: Sequence[str], place: str) -> tuple[float, ...]:
+    """The numbers of a box that a label stores under names."""
+    value = as_table(value, place)
+    return tuple(number(value.get(name), f"{place}, {name}") for name in names)
 
 
-def table(told: Any, place: str) -> Mapping[str, Any]:
-    """`told` if it is names and values."""
-    if not isinstance(told, Mapping):
-        raise UnreadableCase(f"{place}: expected names and values, got {type(told).__name__}")
-    return told
+def as_table(value: Any, place: str) -> Mapping[str, Any]:
+    """`value` if it is a mapping."""
+    if not isinstance(value, Mapping):
+        raise UnreadableCase(f"{place}: expected a mapping of names to values, got {type(value).__name__}")
+    return value
 
 
-def rows(told: Any, place: str) -> list[Any]:
-    """`told` if it is a list of bearable length."""
-    if not isinstance(told, list):
-        raise UnreadableCase(f"{place}: expected a list, got {'nothing' if told is None else type(told).__name__}")
-    if len(told) > limits.ROWS:
-        raise UnreadableCase(f"{place}: {len(told):,} labels, at most {limits.ROWS:,} are read (swerve list limits)")
-    return told
+def as_rows(value: Any, place: str) -> list[Any]:
+    """`value` if it is a list within the limit of rows."""
+    if not isinstance(value, list):
+        raise UnreadableCase(f"{place}: expected a list, got {'nothing' if value is None else type(value).__name__}")
+    if len(value) > limits.ROWS:
+        raise UnreadableCase(f"{place}: {len(value):,} labels, at most {limits.ROWS:,} are read (swerve list limits)")
+    return value
 
 
-def text(told: Any, place: str) -> str:
-    """`told` if it is a text with something in it."""
-    if not isinstance(told, str) or not told:
-        raise UnreadableCase(f"{place}: expected a text, got {printable(repr(told), 40)}")
-    return told
+def as_text(value: Any, place: str) -> str:
+    """`value` if it is a string that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise UnreadableCase(f"{place}: expected a string that is not empty, got {printable(repr(value), 40)}")
+    return value
 
 
-def lines(root: Root, name: str) -> list[str]:
-    """The lines of a text file, numbered as an editor does."""
+def read_lines(root: Root, name: str) -> list[str]:
+    """The lines of a text file, stripped; empty ones stay, so that line numbers match an editor's."""
     try:
         found = root.bytes(name, most=limits.MANIFEST).decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise UnreadableCase(f"{name}: not UTF-8 text at byte {error.start}") from error
-    return rows([line.strip() for line in found], name)
+    return as_rows([line.strip() for line in found], name)
 
 
-def files(root: Root, *suffixes: str, under: str) -> list[str]:
-    """The files below a folder that end so; the folder was given by somebody and may not lead out."""
+def list_files(root: Root, *suffixes: str, under: str) -> list[str]:
+    """The files with the given suffixes below a folder that the user named; it must lie inside the data set."""
     if posixpath.isabs(under) or ".." in PurePosixPath(under).parts:
-        raise InputError(f"{root.folder}: {printable(under, 80)} is outside the data set's folder; give one below it")
-    with needed(root):
+        raise InputError(f"{root.folder}: {printable(under, 80)} is outside the data set's folder; use one below it")
+    with fatal(root):
         return root.names(*suffixes, under=under)
 
 
 @contextmanager
-def needed(root: Root) -> Iterator[None]:
-    """Without what is read in here nothing of the data set can be used: the error names its path."""
+def fatal(root: Root) -> Iterator[None]:
+    """Turn an unreadable file, without which no case can be read, into an `InputError` with the full path."""
     try:
         yield
     except UnreadableCase as error:
@@ -275,9 +277,9 @@ def _size(inputs: Mapping[str, Value]) -> Size:
     return picture.size
 
 
-def _by(size: Size) -> str:
+def _format_size(size: Size) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-def _told(xyxy: Corners) -> str:
+def _format_box(xyxy: Corners) -> str:
     return "({:g}, {:g}) to ({:g}, {:g})".format(*xyxy)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from swerve.core.errors import InputError
 from swerve.sources.images import SUFFIXES
-from swerve.sources.labelled_boxes import LabelledBox, Lights, Size, corners, needed
+from swerve.sources.labelled_boxes import LabelledBox, Lights, Size, corner_values, fatal
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import check_separator, csv_file
 
@@ -24,11 +24,11 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Lisa(Lights):
-    """Every frame of every clip that has a CSV file of lights; a frame without a line in it shows none.
+    """Every frame of every clip that has a CSV file of lights; a frame without a row in it shows no lights.
 
-    `marks` chooses what is boxed, the whole light ("box") or its lit lamp ("bulb"), and `clips` which clips are read. The
-    files name `dayTraining/dayClip1--00000.jpg` what lies in `dayTrain/dayClip1/frames`: a frame is found by its own name
-    in the folder `frames` of the clip, wherever that lies.
+    `marks` selects what the boxes enclose, the whole light ("box") or its lit lamp ("bulb"); `clips` selects clips. The CSV
+    files refer to `dayTraining/dayClip1--00000.jpg`, which is stored in `dayTrain/dayClip1/frames`: a frame is looked up by
+    its file name in the clip's folder `frames`, wherever that is.
     """
 
     marks: str = "box"
@@ -46,13 +46,13 @@ class Lisa(Lights):
         super().__post_init__()
         check_separator(self.separator)
         if self.marks not in MARKS:
-            raise ValueError(f"marks must be one of {', '.join(MARKS)}, got {self.marks!r}")
+            raise ValueError(f"marks must be '{MARKS[0]}' or '{MARKS[1]}', got {self.marks!r}")
 
     def manifests(self) -> Sequence[str]:
         return list(self._files)
 
     def listed(self) -> Iterable[Entry]:
-        self.refuse_unknown_states()
+        self.check_states()
         for file, clip in self._files.items():
             frames = self._frames.get(clip, {})
             for name, found in frames.items():
@@ -60,15 +60,15 @@ class Lisa(Lights):
                 yield Entry(f"{clip}/{name}", {CAMERA: found[0]}, group=clip, fault=twice)
             for name in self._rows[file]:
                 if name not in frames:
-                    missing = f"{file}: {name}: there is no such picture in a folder {clip}/frames"
+                    missing = f"{file}: {name}: no such picture in a folder {clip}/frames"
                     yield Entry(f"{clip}/{name}", group=clip, fault=missing)
 
-    def drawn(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
+    def label_boxes(self, entry: Entry, size: Size) -> Iterator[LabelledBox]:
         del size
         file, name = self._file_of[entry.group], PurePosixPath(entry.key).name
         for at, row in self._rows[file].get(name, ()):
             place = f"{file}: row {at} ({name})"
-            left, top, right, bottom = corners(row, ENDS, place)
+            left, top, right, bottom = corner_values(row, ENDS, place)
             yield LabelledBox(place, (left, top, right, bottom), self.state(row["Annotation tag"].strip(), place))
 
     @cached_property
@@ -78,7 +78,7 @@ class Lisa(Lights):
             name: PurePosixPath(name).parent.name for name in self.root.names(f"frameAnnotations{self.marks.upper()}.csv")
         }
         if lacking := sorted(set(self.clips) - set(found.values())):
-            raise InputError(f"{self.folder}: there is no clip '{lacking[0]}', only {', '.join(sorted(found.values()))}")
+            raise InputError(f"{self.folder}: no clip '{lacking[0]}'; clips are {', '.join(sorted(found.values()))}")
         return {name: clip for name, clip in found.items() if not self.clips or clip in self.clips}
 
     @cached_property
@@ -87,7 +87,7 @@ class Lisa(Lights):
 
     @cached_property
     def _frames(self) -> Mapping[str, Mapping[str, list[str]]]:
-        """The pictures of each clip by their own names."""
+        """The pictures of each clip by file name."""
         clips: dict[str, dict[str, list[str]]] = {}
         for path in map(PurePosixPath, self.root.names(*SUFFIXES)):
             if path.parent.name == "frames":
@@ -99,9 +99,9 @@ class Lisa(Lights):
         """The rows of each file by the name of the frame, numbered from 1."""
         files: dict[str, dict[str, list[tuple[int, Row]]]] = {}
         for file in self._files:
-            with needed(self.root):
-                told = csv_file(self.root, file, columns=COLUMNS, separator=self.separator)
+            with fatal(self.root):
+                rows = csv_file(self.root, file, columns=COLUMNS, separator=self.separator)
             frames = files.setdefault(file, {})
-            for at, row in enumerate(told, start=1):
+            for at, row in enumerate(rows, start=1):
                 frames.setdefault(PurePosixPath(row["Filename"]).name, []).append((at, row))
         return files

@@ -1,6 +1,6 @@
-"""Sources over files below one folder: a reader lists its entries, here they are read, left out with a reason, hashed."""
+"""Sources over the files below one folder: a reader lists its entries; reading, skipping and hashing them is done here."""
 
-# Annotations are not postponed: readers inherit `folder`, and a campaign file must see in their modules that it is a Path.
+# No postponed annotations: readers inherit `folder`, and its type must resolve to Path in their modules too.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,32 +13,32 @@ from swerve.core.encode import encode
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.seeding import digest_of
 from swerve.core.values import Value
-from swerve.sources.images import image
+from swerve.sources.images import read_image
 from swerve.sources.root import Root
 
-CAMERA = "camera"
+CAMERA, LIDAR = "camera", "lidar"
 BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What a case is made of, before its files are read."""
+    """What a case consists of, before its files are read."""
 
     key: str
-    files: Mapping[str, str] = field(default_factory=dict)  # what each is for, such as camera or labels; below the folder
+    files: Mapping[str, str] = field(default_factory=dict)  # role, such as camera or labels, to a path below the folder
     truth: tuple[Value, ...] = ()
     group: str = ""
-    fault: str = ""  # why it cannot be used: it is listed and counted, and never read
+    fault: str = ""  # why it cannot be used: the entry is listed and counted, but never read
 
 
 @dataclass(frozen=True)
 class ListedSource:
-    """A source whose cases are files below `folder`; a reader says which in `listed`, and what is true of them."""
+    """A source whose cases are files below `folder`; a reader yields them in `listed` and their labels in `truth`."""
 
     folder: Path
 
     def listed(self) -> Iterable[Entry]:
-        """The entries in their order; two with one key are one case that cannot be used."""
+        """The entries in order; two entries with the same key become one case that cannot be used."""
         raise NotImplementedError
 
     def manifests(self) -> Sequence[str]:
@@ -46,15 +46,15 @@ class ListedSource:
         return ()
 
     def inputs(self, entry: Entry) -> Mapping[str, Value]:
-        """What the sensors saw: the file called `camera`, unless a reader knows of others."""
-        return {CAMERA: image(self.root, entry.files[CAMERA])}
+        """The sensor data: by default the picture in the file with the role `camera`."""
+        return {CAMERA: read_image(self.root, entry.files[CAMERA])}
 
-    def seen(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
-        """The inputs, and what a reader noticed while it read them."""
+    def read_inputs(self, entry: Entry) -> tuple[Mapping[str, Value], Mapping[str, Fact]]:
+        """The inputs, and facts for the case that the reader found while reading them."""
         return self.inputs(entry), {}
 
     def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
-        """What is true of an entry."""
+        """The labels of an entry."""
         del inputs
         return entry.truth
 
@@ -69,7 +69,7 @@ class ListedSource:
         entry = self.entries[key]
         if entry.fault:
             raise UnreadableCase(entry.fault)
-        inputs, facts = self.seen(entry)
+        inputs, facts = self.read_inputs(entry)
         return Case(key, inputs, self.truth(entry, inputs), entry.group, facts=facts)
 
     def fingerprint(self) -> str:
@@ -77,7 +77,7 @@ class ListedSource:
 
     @cached_property
     def root(self) -> Root:
-        """The folder, opened safely."""
+        """The folder, from which files are opened safely."""
         return Root(self.folder)
 
     @cached_property
@@ -88,20 +88,21 @@ class ListedSource:
             twice = entry.key in found
             found[entry.key] = replace(found[entry.key], fault=f"{entry.key}: listed twice") if twice else entry
         if not found:
-            raise InputError(f"{self.folder}: 0 cases; {type(self).__name__} finds nothing of its kind there")
+            raise InputError(f"{self.folder}: 0 cases; {type(self).__name__} found no files of its format there")
         return found
 
     @cached_property
     def hashes(self) -> Mapping[str, str]:
-        """The sha256 of every file that a case is made of; of one that does not open, the reason."""
+        """The SHA-256 of every file that a case uses; for a file that cannot be opened, the reason."""
         names = {name: None for entry in self.entries.values() for name in entry.files.values()}
         return {name: self._hash(name) for name in (*self.manifests(), *names)}
 
     def duplicates(self) -> list[tuple[str, ...]]:
-        """Keys of different files with the same bytes, one key for each file (R37)."""
+        """Groups of keys whose files have the same bytes, one key for each file."""
+        # R37
         first: dict[str, str] = {}
         for entry in self.entries.values():
-            first.setdefault(_shown(entry), entry.key)
+            first.setdefault(_sensor_file(entry), entry.key)
         alike: dict[str, list[str]] = {}
         for name, key in first.items():
             alike.setdefault(self.hashes.get(name, name), []).append(key)
@@ -112,7 +113,7 @@ class ListedSource:
         names = [item.name for item in fields(self) if item.init and item.name != "folder"]
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         entries = [(entry.key, sorted(entry.files.items()), entry.group, entry.fault) for entry in self.entries.values()]
-        # Paths are told from the folder: the data are the same wherever it lies.
+        # Paths are relative to the folder: moving a data set does not change its fingerprint.
         return digest_of(type(self).__name__, encode(given, self.folder), entries, sorted(self.hashes.items()))
 
     def _hash(self, name: str) -> str:
@@ -128,6 +129,6 @@ class ListedSource:
             return f"{name}: {error.strerror}"
 
 
-def _shown(entry: Entry) -> str:
-    """The file that an entry's sensor wrote: its camera's, or else its first."""
+def _sensor_file(entry: Entry) -> str:
+    """The file with an entry's sensor data: its camera's, otherwise its first."""
     return entry.files.get(CAMERA) or next(iter(entry.files.values()), "")

@@ -1,4 +1,8 @@
-"""A drivable area for any source with a LiDAR: from a TOML or GeoJSON file, or a corridor along the car's way (LM-4)."""
+"""A drivable region for any source with a LiDAR: from a TOML or GeoJSON file, or a corridor along the road.
+
+Regions are exported as GeoJSON that the reader accepts.
+"""
+# LM-4
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ import numpy as np
 from swerve.config import limits
 from swerve.core.case import Case, Source, group_of
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.region import area_of, inside
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array, Group, PointCloud, Region, Value
 from swerve.sources.rings import polygon
@@ -23,8 +28,9 @@ from swerve.sources.texts import json_file
 from swerve.sources.windows import frames_of
 
 REGION = "region"
+REGIONS = "regions.geojson"  # the file that exports write
 CASE = "case"
-EVERY = ""  # the key of the region that holds for every case that has none of its own
+EVERY = ""  # the key of the region for every case without its own
 SIDES = ("ahead", "behind", "left", "right")
 KEYS = ("outer", "holes", CASE)
 Polygon = tuple[str, tuple[Array, ...]]  # the case it is for, and its rings
@@ -36,8 +42,8 @@ class Regions:
 
     Args:
         source: any source whose cases have a point cloud.
-        region: a `.toml`, `.geojson` or `.json` file with one region for all cases, or one for each by its key.
-        ahead: instead of a file, metres of a corridor from the LiDAR to its far end; as `behind`, `left` and `right`.
+        region: a `.toml`, `.geojson` or `.json` file with one region for all cases, or one per case by its key.
+        ahead: instead of a file, a corridor: metres from the LiDAR to its front end; likewise `behind`, `left`, `right`.
     """
 
     source: Source
@@ -51,13 +57,13 @@ class Regions:
         for side in SIDES:
             metres = getattr(self, side)
             if isinstance(metres, bool) or not isinstance(metres, int | float) or not 0 <= metres < 1e6:
-                raise InputError(f"regions: {side} must be metres of 0 or more, got {metres!r}")
+                raise InputError(f"regions: {side} must be from 0 to below 1,000,000 metres, got {metres!r}")
         corridor = self.ahead + self.behind > 0 and self.left + self.right > 0
         if (self.region is None) is not corridor or (self.region and any(getattr(self, side) for side in SIDES)):
-            raise InputError("regions: give a file as region, or a corridor by ahead, behind, left and right, not both")
+            raise InputError("regions: set region to a file, or a corridor by ahead, behind, left and right, but not both")
 
     def keys(self) -> Sequence[str]:
-        _ = self._regions  # a file that does not read is no matter of one case
+        _ = self._regions  # an unreadable file is an error of the source, not of one case
         return self.source.keys()
 
     def group(self, key: str) -> str:
@@ -65,18 +71,16 @@ class Regions:
         return group_of(self.source, key)
 
     def holds(self, key: str) -> Sequence[str]:
-        """The frames that a case is made of."""
+        """The frames that a case consists of."""
         return frames_of(self.source, key)
 
     def __getitem__(self, key: str) -> Case:
         case = self.source[key]
         if not any(map(_is_cloud, case.inputs.values())):
-            raise UnreadableCase(
-                f"{key}: no point cloud that a region could be for; its inputs are {', '.join(case.inputs)}"
-            )
+            raise UnreadableCase(f"{key}: a region needs a point cloud; the inputs are {', '.join(case.inputs)}")
         region = self._regions.get(key, self._regions.get(EVERY))
         if region is None:
-            raise UnreadableCase(f"{key}: {self._name} has no region for it, and none for every case")
+            raise UnreadableCase(f"{key}: {self._name} has no region for this case and none for all cases")
         return Case(case.key, {**case.inputs, REGION: region}, case.truth, case.group, case.parent, case.facts)
 
     def fingerprint(self) -> str:
@@ -102,16 +106,16 @@ def _is_cloud(value: Value) -> bool:
 
 
 def read(path: Path) -> Mapping[str, Region]:
-    """The regions of a file by the case each is for, `EVERY` for the rest; raises `InputError` naming file and ring."""
+    """The regions of a file by the key of their case, or `EVERY`; raises `InputError` naming file and ring."""
     readers = {".toml": _from_toml, ".geojson": _from_geojson, ".json": _from_geojson}
     if path.suffix.lower() not in readers:
-        raise InputError(f"{path.name}: a region is read from a .toml, .geojson or .json file")
+        raise InputError(f"{path.name}: a region must be a .toml, .geojson or .json file")
     try:
         found = list(readers[path.suffix.lower()](Root(path.parent), path.name))
-    except UnreadableCase as error:  # a file for all cases is no matter of one
+    except UnreadableCase as error:  # an error of the source, not of one case
         raise InputError(str(error)) from error
     if not found:
-        raise InputError(f"{path.name}: there is no polygon in it")
+        raise InputError(f"{path.name}: no polygon in the file")
     rings: dict[str, list[Array]] = {}
     for case, polygons in found:
         rings.setdefault(case, []).extend(polygons)
@@ -119,7 +123,7 @@ def read(path: Path) -> Mapping[str, Region]:
 
 
 def _from_toml(root: Root, name: str) -> Iterator[Polygon]:
-    """`[[polygon]]` tables with `outer`, and `holes` and `case` where they have some."""
+    """`[[polygon]]` tables with `outer` and, optionally, `holes` and `case`."""
     try:
         data = tomllib.loads(root.bytes(name, most=limits.CONFIG).decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
@@ -127,7 +131,7 @@ def _from_toml(root: Root, name: str) -> Iterator[Polygon]:
     _known(data, ("polygon",), name)
     tables = data.get("polygon", [])
     if not isinstance(tables, list):
-        raise InputError(f"{name}: a polygon is written [[polygon]], once for each")
+        raise InputError(f"{name}: write [[polygon]] once for each polygon")
     for count, table in enumerate(tables, 1):
         what = f"{name}, polygon {count}"
         if not isinstance(table, Mapping):
@@ -146,7 +150,7 @@ def _known(table: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
 
 
 def _from_geojson(root: Root, name: str) -> Iterator[Polygon]:
-    """Every Polygon and MultiPolygon; a feature may say in its properties which `case` it is for."""
+    """Every Polygon and MultiPolygon; the property `case` of a feature is the key of its case."""
     data = json_file(root, name)
     features = data.get("features") if isinstance(data, Mapping) and data.get("type") == "FeatureCollection" else None
     if features is None:
@@ -161,8 +165,8 @@ def _from_geojson(root: Root, name: str) -> Iterator[Polygon]:
 def _feature(data: Any, what: str) -> Iterator[Polygon]:
     case = EVERY
     if isinstance(data, Mapping) and data.get("type") == "Feature":
-        told = data.get("properties")
-        case = _case(told.get(CASE) if isinstance(told, Mapping) else None, what)
+        properties = data.get("properties")
+        case = _case(properties.get(CASE) if isinstance(properties, Mapping) else None, what)
         data = data.get("geometry")
     kind = data.get("type") if isinstance(data, Mapping) else None
     if kind not in ("Polygon", "MultiPolygon"):
@@ -177,9 +181,40 @@ def _feature(data: Any, what: str) -> Iterator[Polygon]:
         yield case, polygon(rings, f"{what}, polygon {count}")
 
 
-def _case(told: Any, what: str) -> str:
-    if told is None:
+def _case(key: Any, what: str) -> str:
+    if key is None:
         return EVERY
-    if not isinstance(told, str) or not told:
-        raise InputError(f"{what}: case must be the key of one, got {told!r:.60}")
-    return told
+    if not isinstance(key, str) or not key:
+        raise InputError(f"{what}: case must be the key of a case, got {key!r:.60}")
+    return key
+
+
+def collection_text(features: Iterator[str]) -> Iterator[str]:
+    """The text of a FeatureCollection, piece by piece; each feature is given as JSON."""
+    yield '{"type": "FeatureCollection", "features": ['
+    for number, feature in enumerate(features):
+        yield f"{',' if number else ''}\n{feature}"
+    yield "\n]}\n"
+
+
+def region_feature(region: Region, case: str) -> Mapping[str, Any]:
+    """The region of a case as a GeoJSON feature: every outer ring with its holes, each closed."""
+    shapes = [[_closed(ring) for ring in rings] for rings in _shapes(region)]
+    geometry = {"type": "MultiPolygon", "coordinates": shapes}
+    return {"type": "Feature", "properties": {"case": case}, "geometry": geometry}
+
+
+def _shapes(region: Region) -> list[list[Array]]:
+    """Outer rings, each with its holes; a clockwise ring inside none of them is a polygon of its own."""
+    shapes = [[ring] for ring in region.polygons if area_of(ring) > 0]
+    for hole in (ring for ring in region.polygons if area_of(ring) < 0):
+        around = [shape for shape in shapes if area_of(shape[0]) > 0 and inside(Region((shape[0],)), hole).all()]
+        if around:
+            min(around, key=lambda shape: area_of(shape[0])).append(hole)
+        else:
+            shapes.append([hole])
+    return shapes
+
+
+def _closed(ring: Array) -> list[list[float]]:
+    return [*ring.tolist(), ring[0].tolist()]

@@ -1,4 +1,5 @@
-"""The folder that a data set lies in: files are opened below it and nowhere else (R33, R39)."""
+"""The root folder of a data set: files are opened below it and nowhere else."""
+# R33, R39
 
 from __future__ import annotations
 
@@ -14,18 +15,18 @@ from typing import BinaryIO
 from swerve.config import limits
 from swerve.core.errors import InputError, UnreadableCase
 
-LONGEST = 4096  # characters of a name
+LONGEST = 4096  # characters of a file name
 
 
 @dataclass(frozen=True)
 class Root:
-    """A folder; every name is relative to it, and what leads out of it is refused."""
+    """A folder; every name is relative to it, and a name or link that leads out of it is refused."""
 
     folder: Path
 
     def __post_init__(self) -> None:
         if not self.folder.is_dir():
-            raise InputError(f"{self.folder}: {'is not a folder' if self.folder.exists() else 'there is no such folder'}")
+            raise InputError(f"{self.folder}: {'not a folder' if self.folder.exists() else 'no such folder'}")
 
     def bytes(self, name: str, *, most: int = limits.FILE) -> bytes:
         """The content of a file."""
@@ -33,12 +34,12 @@ class Root:
             size = os.fstat(file.fileno()).st_size
             data = file.read(size + 1)
         if len(data) != size:
-            raise UnreadableCase(f"{name}: it changed while it was read")
+            raise UnreadableCase(f"{name}: the file changed while it was being read")
         return data
 
     def open(self, name: str, *, most: int = limits.FILE) -> BinaryIO:
-        """A plain file of at most `most` bytes, opened once; raises `UnreadableCase` for anything else."""
-        handle = self._opened(name)
+        """A regular file of at most `most` bytes, opened once; raises `UnreadableCase` for anything else."""
+        handle = self._open(name)
         try:
             self._check(os.fstat(handle), name, most)
             return os.fdopen(handle, "rb")
@@ -47,7 +48,7 @@ class Root:
             raise
 
     def has(self, name: str) -> bool:
-        """Whether there is a plain file of that name."""
+        """Whether there is a regular file of that name."""
         try:
             self.open(name).close()
         except UnreadableCase:
@@ -55,13 +56,13 @@ class Root:
         return True
 
     def names(self, *suffixes: str, under: str = "") -> list[str]:
-        """All files below `under` that end so, whatever the case of their letters, in the order of their names."""
+        """All files below `under` with one of the suffixes, in upper or lower case, sorted by name."""
         return sorted(self._walk(under, tuple(suffix.lower() for suffix in suffixes)))
 
     def _walk(self, under: str, suffixes: tuple[str, ...]) -> Iterator[str]:
         if PurePosixPath(under).parts:
             self._inside(under)
-        for folder, folders, files in os.walk(self.folder / under):  # links to folders are not followed
+        for folder, folders, files in os.walk(self.folder / under):  # does not follow links to folders
             folders.sort()
             for name in files:
                 if name.lower().endswith(suffixes) and not name.startswith("."):
@@ -71,8 +72,8 @@ class Root:
     def _real(self) -> Path:
         return Path(os.path.realpath(self.folder))
 
-    def _opened(self, name: str) -> int:
-        """A handle on a file, every folder on the way opened without following a link."""
+    def _open(self, name: str) -> int:
+        """A file descriptor; every folder on the path is opened without following links."""
         parts = self._inside(name).parts
         here = os.open(self._real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -82,41 +83,42 @@ class Root:
                 here = below
             return os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=here)
         except OSError as error:
-            raise UnreadableCase(f"{_shown(name)}: {_reason(error)}") from error
+            raise UnreadableCase(f"{shortened(name)}: {_reason(error)}") from error
         finally:
             os.close(here)
 
     def _inside(self, name: str) -> PurePosixPath:
-        """`name` below the folder with its links resolved; raises `UnreadableCase` where it leads out."""
+        """`name` relative to the folder, links resolved; raises `UnreadableCase` if it leads out of the folder."""
         path = PurePosixPath(name)
         odd = not path.parts or "\0" in name or "\\" in name or "://" in name or name.startswith("~")
         if odd or path.is_absolute() or ".." in path.parts or len(name) > LONGEST:
-            hint = "names are relative to it"
-            raise UnreadableCase(f"{_shown(name)}: outside the data set's folder {self.folder.name}; {hint}")
+            hint = "file names must be relative to it"
+            raise UnreadableCase(f"{shortened(name)}: outside the data set's folder {self.folder.name}; {hint}")
         try:
             real = Path(os.path.realpath(self._real / path))
         except OSError as error:
-            raise UnreadableCase(f"{_shown(name)}: {_reason(error)}") from error
-        except UnicodeEncodeError as error:  # half a character, as JSON can spell one
-            raise UnreadableCase(f"{_shown(name)}: no file can be called that") from error
+            raise UnreadableCase(f"{shortened(name)}: {_reason(error)}") from error
+        except UnicodeEncodeError as error:  # a lone surrogate, which JSON can contain
+            raise UnreadableCase(f"{shortened(name)}: not a valid file name") from error
         if not real.is_relative_to(self._real) or real == self._real:
-            raise UnreadableCase(f"{_shown(name)}: outside the data set's folder {self.folder.name}: a link leads there")
+            raise UnreadableCase(f"{shortened(name)}: a link that leads outside the data set's folder {self.folder.name}")
         return PurePosixPath(real.relative_to(self._real))
 
     def _check(self, status: os.stat_result, name: str, most: int) -> None:
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableCase(f"{name}: not a plain file")
-        if status.st_nlink > 1:  # its other name may lie anywhere
-            raise UnreadableCase(f"{name}: a hard link, so it may lie outside the data set's folder; copy the file")
+            raise UnreadableCase(f"{name}: not a regular file")
+        if status.st_nlink > 1:  # its other name may be anywhere
+            raise UnreadableCase(f"{name}: a hard link, which may lead outside the data set's folder; copy the file instead")
         if status.st_size > most:
             raise UnreadableCase(f"{name}: {status.st_size:,} bytes, at most {most:,} are read (swerve list limits)")
 
 
-def _shown(name: str) -> str:
+def shortened(name: str) -> str:
+    """A file name short enough for a message."""
     return name if len(name) <= 120 else f"{name[:80]}…{name[-30:]}"
 
 
 def _reason(error: OSError) -> str:
     if error.errno in (errno.ELOOP, errno.ENXIO):
-        return "not a plain file"
-    return "there is no such file" if error.errno == errno.ENOENT else str(error.strerror)
+        return "not a regular file"
+    return "no such file" if error.errno == errno.ENOENT else str(error.strerror)

@@ -1,4 +1,4 @@
-"""A table of frames and their steering: which column tells what, and where the pictures lie that its rows name."""
+"""A table of frames and their steering angles: the meaning of its columns, and the paths of the pictures in its rows."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pathlib import PurePosixPath, PureWindowsPath
 from swerve.config import limits
 from swerve.core.errors import InputError, did_you_mean
 from swerve.sources.images import SUFFIXES
-from swerve.sources.labelled_boxes import needed
+from swerve.sources.labelled_boxes import fatal
 from swerve.sources.root import LONGEST, Root
 from swerve.sources.texts import csv_file, number
 
 FILES = ("filename", "file", "center", "frame_id")
-# Challenge 2 counts radians of the steering wheel, left positive, and declares no ratio; its simulator counts otherwise.
+# Challenge 2 has radians of the steering wheel, left positive, and no ratio; its simulator uses another convention.
 OWN = ("steering_angle", "angle")
 ANGLES = (*OWN, "steering")
 CENTRE, SIMULATOR = "center", "IMG"
 SIDES = ("left", "right")  # the simulator's other cameras, in the same row
-LOG = ("center", "left", "right", "steering", "throttle", "brake", "speed")  # the simulator may leave its header out
-CAMERAS = "camera.csv"  # of a dumped drive, whose steering has a time and no picture
+LOG = ("center", "left", "right", "steering", "throttle", "brake", "speed")  # the simulator may omit its header
+CAMERAS = "camera.csv"  # of a dumped drive, whose steering has times and no pictures
 TIME = "timestamp"
-NEAR = 100_000_000  # nanoseconds between a picture and its angle, a tenth of a second
+NEAR = 100_000_000  # most nanoseconds between a picture and its angle, a tenth of a second
 
 Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class SteeringTable:
-    """One table; `file` and `angle` name its columns, the usual ones where they are empty."""
+    """One table; `file` and `angle` name its columns, by default the usual ones."""
 
     root: Root
     name: str
@@ -42,7 +42,7 @@ class SteeringTable:
 
     @cached_property
     def rows(self) -> Sequence[Row]:
-        """Its rows, those of the pictures where they lie in a table of their own."""
+        """Its rows; for a dump, the rows of the table of pictures, joined with this one."""
         return self._joined() if self._is_dump else self._own
 
     @property
@@ -61,32 +61,32 @@ class SteeringTable:
         return self.column(self.angle, ANGLES, "angle")
 
     def column(self, given: str, usual: Sequence[str] = (), key: str = "") -> str:
-        """A column that is there: the one asked for, or the first of the usual ones."""
+        """The given column, or the first of the usual ones that exists."""
         header, place = self.rows[0], self.root.folder / self.name
         if given and given not in header:
             raise InputError(f"{place}: no column '{given}'; {did_you_mean(given, header)}")
         found = given or next((name for name in usual if name in header), "")
         if not found:
             other = f", or put the drive's {CAMERAS} beside it" if key == "file" and TIME in header else ""
-            raise InputError(f"{place}: name one of its columns with {key} = ...{other}; it has {', '.join(header)}")
+            raise InputError(f"{place}: set {key} to one of its columns{other}; they are {', '.join(header)}")
         return found
 
     def picture(self, cell: str) -> str:
-        """The path of the picture that a cell tells."""
-        if self.file_column == CENTRE:  # the simulator writes paths of the machine that it ran on, of any system
+        """The path of the picture that a cell refers to."""
+        if self.file_column == CENTRE:  # the simulator writes absolute paths of its own machine, of any system
             cell = f"{SIMULATOR}/{PureWindowsPath(cell).name}"
         if not cell.lower().endswith(SUFFIXES):
             return self._by_id.get(cell, (self._beside / CENTRE / f"{cell}.jpg").as_posix())
         return cell if "://" in cell else (self._beside / cell).as_posix()
 
     def sides(self, row: Row) -> Iterator[str]:
-        """The pictures of the other cameras that a row of the simulator's names."""
+        """The pictures of the other cameras in a row of the simulator's log."""
         if self.file_column == CENTRE:
             yield from (self.picture(cell) for side in SIDES if (cell := row.get(side, "").strip()))
 
     @cached_property
     def _by_id(self) -> Mapping[str, str]:
-        """The pictures of the centre camera by the ids of their frames."""
+        """The pictures of the centre camera by frame id."""
         names = self.root.names(*SUFFIXES, under=(self._beside / CENTRE).as_posix())
         return {PurePosixPath(name).stem: name for name in names}
 
@@ -99,7 +99,7 @@ class SteeringTable:
         return (self._beside / CAMERAS).as_posix()
 
     def _read(self, name: str) -> Sequence[Row]:
-        with needed(self.root):
+        with fatal(self.root):
             root = Headed(self.root.folder, self.separator) if self._is_bare_log(name) else self.root
             rows = csv_file(root, name, columns=(), separator=self.separator)
         if not rows:
@@ -107,7 +107,7 @@ class SteeringTable:
         return rows
 
     def _is_bare_log(self, name: str) -> bool:
-        """Whether a table is a log of the simulator's whose first line is no header but a frame."""
+        """Whether a table is a simulator log without a header line."""
         with self.root.open(name) as file:
             cells = file.readline(LONGEST).split(self.separator.encode())
         return len(cells) == len(LOG) and cells[0].strip().lower().endswith(tuple(end.encode() for end in SUFFIXES))
@@ -118,18 +118,18 @@ class SteeringTable:
 
     @cached_property
     def _is_dump(self) -> bool:
-        """Whether the rows have times and no pictures, which a table beside them has."""
+        """Whether the rows have times instead of pictures, and there is a table of pictures beside it."""
         header = self._own[0]
-        told = self.file or any(name in header for name in FILES)
-        return not told and TIME in header and self.root.has(self._cameras)
+        has_pictures = self.file or any(name in header for name in FILES)
+        return not has_pictures and TIME in header and self.root.has(self._cameras)
 
     def _joined(self) -> Sequence[Row]:
-        """Every picture with the cells of the row nearest in time, or none where that is too far away."""
+        """Every picture with the cells of the row nearest in time, or empty cells if that is too far away."""
         pictures = self._read(self._cameras)
-        with needed(self.root):
-            told = sorted(zip(_times(self._own, self.name), self._own, strict=True), key=lambda pair: pair[0])
+        with fatal(self.root):
+            timed = sorted(zip(_times(self._own, self.name), self._own, strict=True), key=lambda pair: pair[0])
             return [
-                {**_nearest(told, time), **picture}
+                {**_nearest(timed, time), **picture}
                 for time, picture in zip(_times(pictures, self._cameras), pictures, strict=True)
             ]
 
@@ -138,15 +138,15 @@ def _times(rows: Sequence[Row], name: str) -> list[float]:
     return [number(row.get(TIME), f"{name}: row {at}, {TIME}") for at, row in enumerate(rows, start=1)]
 
 
-def _nearest(told: Sequence[tuple[float, Row]], time: float) -> Row:
-    at = bisect_left(told, time, key=lambda pair: pair[0])
-    apart, row = min(((abs(other - time), row) for other, row in told[max(at - 1, 0) : at + 1]), key=lambda pair: pair[0])
+def _nearest(timed: Sequence[tuple[float, Row]], time: float) -> Row:
+    at = bisect_left(timed, time, key=lambda pair: pair[0])
+    apart, row = min(((abs(other - time), row) for other, row in timed[max(at - 1, 0) : at + 1]), key=lambda pair: pair[0])
     return row if apart <= NEAR else dict.fromkeys(row, "")
 
 
 @dataclass(frozen=True)
 class Headed(Root):
-    """A folder whose tables get the header that the simulator left out."""
+    """A folder whose tables get the header that the simulator omitted."""
 
     separator: str = ","
 

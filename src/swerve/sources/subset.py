@@ -1,4 +1,4 @@
-"""Some cases of a source: a sample for a quick look, or the seeds of a search."""
+"""Some cases of a source: a sample for a quick test, or the seeds of a search."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from swerve.core.arguments import check_whole
 from swerve.core.case import Case, Source, group_of
 from swerve.core.convention import Convention
 from swerve.core.seeding import digest_of, rng_for
@@ -14,19 +15,18 @@ from swerve.sources.windows import frames_of
 
 @dataclass(frozen=True)
 class Subset:
-    """At most `count` cases of `source`, in its order: spread evenly, or drawn at random where a `seed` is given."""
+    """At most `count` cases of `source`, in its order: evenly spaced, or drawn at random if there is a `seed`."""
 
     source: Source
     count: int
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise ValueError(f"count must be a whole number of at least 1, got {self.count!r}")
+        check_whole("count", self.count, 1)
 
     @property
     def convention(self) -> Convention | None:
-        """How the source counts steering, if it says so."""
+        """The source's steering convention, if it declares one."""
         return getattr(self.source, "convention", None)
 
     def keys(self) -> Sequence[str]:

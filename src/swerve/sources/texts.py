@@ -1,7 +1,8 @@
-"""Labels and manifests as plain data: JSON, YAML, CSV and XML from strangers, with line and column in every error (R41).
+"""Untrusted label files and manifests as plain data: JSON, YAML, CSV and XML, with line and column in every error.
 
-Every error is an `UnreadableCase`: of one case's labels it skips the case, of a manifest the source makes it its own.
+Every error is an `UnreadableCase`: in the labels of one case it skips that case; in a manifest the source raises its own.
 """
+# R41
 
 from __future__ import annotations
 
@@ -17,9 +18,8 @@ from xml.parsers import expat
 
 from swerve.config import limits
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
-from swerve.sources import strict_json, strict_yaml
-from swerve.sources.plain import PARTS, Misread, too_deep
 from swerve.sources.root import Root
+from swerve.sources.strict import PARTS, ParseError, parse_json, parse_yaml, too_deep
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
@@ -28,31 +28,31 @@ Row = dict[str, str]
 
 
 def json_file(root: Root, name: str) -> Any:
-    """A JSON file; no NaN, no doubled key, no endless nesting."""
+    """A JSON file; NaN, duplicate keys and deep nesting are refused."""
     try:
-        return strict_json.parsed(_text(root, name))
-    except Misread as error:
-        raise error.of(name) from error
+        return parse_json(_text(root, name))
+    except ParseError as error:
+        raise error.in_file(name) from error
 
 
 def yaml_file(root: Root, name: str) -> Any:
-    """A YAML file of plain types as YAML 1.2 knows them; no tags, no doubled key, no flood of aliases."""
+    """A YAML file of YAML 1.2's plain types; tags, duplicate keys and excessive aliases are refused."""
     try:
-        return strict_yaml.parsed(_text(root, name))
-    except Misread as error:
-        raise error.of(name) from error
+        return parse_yaml(_text(root, name))
+    except ParseError as error:
+        raise error.in_file(name) from error
 
 
 def csv_file(root: Root, name: str, *, columns: Sequence[str], separator: str = ",") -> list[Row]:
-    """The rows of a CSV file with a header; all of `columns` must be there, others may be."""
+    """The rows of a CSV file with a header, which must name all of `columns` and may name others."""
     try:
         return _rows(_text(root, name), columns, separator)
-    except Misread as error:
-        raise error.of(name) from error
+    except ParseError as error:
+        raise error.in_file(name) from error
 
 
 def check_separator(given: str) -> None:
-    """Raise `InputError` unless a source's `separator` is one that tables are written with."""
+    """Raise `InputError` unless a source's `separator` is a known one."""
     if given not in SEPARATORS:
         raise InputError(f"separator must be one of {' '.join(map(json.dumps, SEPARATORS))}, got {json.dumps(given)}")
 
@@ -60,23 +60,23 @@ def check_separator(given: str) -> None:
 def xml_file(root: Root, name: str) -> Element:
     """The root element of an XML file without DTD or entities."""
     try:
-        return _Tree().parsed(root.bytes(name, most=limits.MANIFEST))
-    except Misread as error:
-        raise error.of(name) from error
+        return _Tree().parse(root.bytes(name, most=limits.MANIFEST))
+    except ParseError as error:
+        raise error.in_file(name) from error
 
 
 def number(text: Any, what: str) -> float:
-    """`text` as a finite number; raises `UnreadableCase` that leads with `what`, the place it stands at."""
+    """`text` as a finite number; raises `UnreadableCase` that starts with `what`, the position in the file."""
     if isinstance(text, str) and DECIMAL_COMMA.fullmatch(text.strip()):
         raise UnreadableCase(f"{what}: {text.strip()!r} has a decimal comma; write {text.strip().replace(',', '.')}")
-    told = isinstance(text, (int, float)) and not isinstance(text, bool)
-    if not told and not (isinstance(text, str) and NUMBER.fullmatch(text.strip())):
-        shown = "nothing" if text is None or text == "" else repr(text)[:60]
-        raise UnreadableCase(f"{what}: expected a number, got {shown}")
+    is_number = isinstance(text, (int, float)) and not isinstance(text, bool)
+    if not is_number and not (isinstance(text, str) and NUMBER.fullmatch(text.strip())):
+        given = "nothing" if text is None or text == "" else repr(text)[:60]
+        raise UnreadableCase(f"{what}: expected a number, got {given}")
     try:
         value = float(text)
     except OverflowError as error:
-        raise UnreadableCase(f"{what}: a number of more than 308 digits") from error
+        raise UnreadableCase(f"{what}: a number with more than 308 digits") from error
     if not math.isfinite(value):
         raise UnreadableCase(f"{what}: {str(text).strip()[:60]} is not a finite number")
     return value
@@ -89,9 +89,9 @@ def _text(root: Root, name: str) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start]
         line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
-        raise Misread("the text is not UTF-8; save it as UTF-8", line, column).of(name) from error
+        raise ParseError("the text is not UTF-8; save it as UTF-8", line, column).in_file(name) from error
     if "\0" in text:
-        raise Misread.at(text, text.index("\0"), "a NUL character").of(name)
+        raise ParseError.at(text, text.index("\0"), "a NUL character").in_file(name)
     return text
 
 
@@ -107,33 +107,33 @@ def _rows(text: str, columns: Sequence[str], separator: str) -> list[Row]:
                 rows.append(dict(zip(header, cells, strict=True)))
         return rows
     except csv.Error as error:
-        raise Misread(str(error), reader.line_num, 1) from error
+        raise ParseError(str(error), reader.line_num, 1) from error
 
 
 def _check_header(header: Sequence[str], columns: Sequence[str]) -> None:
     if not any(header):
-        raise Misread("the first line has to name the columns, and is empty", 1, 1)
+        raise ParseError("the first line must name the columns, but it is empty", 1, 1)
     other = next((sign for sign in SEPARATORS if len(header) == 1 and sign in header[0]), None)
     if other:
-        sign = json.dumps(other)  # as TOML spells it too
-        raise Misread(f"the file separates by {sign}; say separator = {sign}", 1, header[0].index(other) + 1)
+        sign = json.dumps(other)  # TOML has the same syntax
+        raise ParseError(f"the columns are separated by {sign}; set separator = {sign}", 1, header[0].index(other) + 1)
     for place, name in enumerate(header):
         if name in header[:place]:
-            raise Misread(f"two columns are called {name!r}", 1, 1)
+            raise ParseError(f"two columns have the name {name!r}", 1, 1)
     for name in columns:
         if name not in header:
-            raise Misread(f"there is no column {name!r}; {did_you_mean(name, header)}", 1, 1)
+            raise ParseError(f"no column {name!r}; {did_you_mean(name, header)}", 1, 1)
 
 
 def _check_row(cells: Sequence[str], header: Sequence[str], line: int, before: int) -> None:
     if len(cells) != len(header):
-        raise Misread(f"{len(cells)} cells in the row that ends here, {len(header)} columns in the header", line, 1)
+        raise ParseError(f"the row that ends here has {len(cells)} cells, but the header {len(header)} columns", line, 1)
     if before >= limits.ROWS:
-        raise Misread(f"more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
+        raise ParseError(f"more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
 
 
 class _Tree:
-    """An XML tree grown from expat's calls; whatever could define or fetch something is refused."""
+    """Builds an XML tree from expat's callbacks; a DOCTYPE, which could define or fetch entities, is refused."""
 
     def __init__(self) -> None:
         self._builder = TreeBuilder()
@@ -145,13 +145,13 @@ class _Tree:
         self._parser.CharacterDataHandler = self._builder.data
         self._parser.StartDoctypeDeclHandler = self._doctype
 
-    def parsed(self, data: bytes) -> Element:
+    def parse(self, data: bytes) -> Element:
         """The root element."""
         try:
             self._parser.Parse(data, True)
         except expat.ExpatError as error:
-            raise Misread(expat.ErrorString(error.code), error.lineno, error.offset + 1) from error
-        except (ValueError, LookupError) as error:  # of an encoding that is none
+            raise ParseError(expat.ErrorString(error.code), error.lineno, error.offset + 1) from error
+        except (ValueError, LookupError) as error:  # of an unknown encoding
             self._refuse(str(error))
         return self._builder.close()
 
@@ -169,7 +169,7 @@ class _Tree:
         self._builder.end(tag)
 
     def _doctype(self, *_: object) -> None:
-        self._refuse("a DOCTYPE; files that bring their own definitions are not read")
+        self._refuse("a DOCTYPE; files with their own definitions are not read")
 
     def _refuse(self, reason: str) -> NoReturn:
-        raise Misread(reason, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
+        raise ParseError(reason, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)

@@ -1,4 +1,4 @@
-"""Steering labels in a table: Udacity's Challenge 2 as it was published, its simulator, and tables like them."""
+"""Steering labels in a table: Udacity's Challenge 2 as published, its simulator, and similar tables; reader and writer."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from swerve.core.convention import Convention
 from swerve.core.errors import InputError, UnreadableCase
-from swerve.core.values import Signal, Steering, Value
+from swerve.core.values import Signal, Steering, Value, find
 from swerve.sources.images import SUFFIXES
 from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.steering_table import OWN, Row, SteeringTable
 from swerve.sources.texts import check_separator, number
+from swerve.sources.writing import Spools, WrittenCase
+from swerve.store.files import write_csv
 
 TABLES = (
     *("interpolated.csv", "final_example.csv", "CH2_final_evaluation.csv"),
@@ -28,28 +30,27 @@ DRIVE = "drive"
 
 @dataclass(frozen=True)
 class Udacity(ListedSource):
-    """Camera frames with a steering angle each; the key of a frame is the path of its picture.
+    """Camera frames, each with a steering angle; the key of a frame is the path of its picture.
 
-    The usual tables and columns are found by themselves, in the folder or in those below, of which each is then a drive.
-    Their pictures are told from the folder that the table lies in: a path, or the id of a frame in `center/`, or any path
-    of the simulator's, whose pictures lie in `IMG/`. A dumped `steering.csv`, which has times and no pictures, is joined
-    with the `camera.csv` beside it. Of several cameras the centre one is read. A label without a picture, a picture beside
-    the labelled ones without a label, two labels for one picture, and an angle that is no number or more than a full turn
-    of radians are skips with their reason.
+    The usual tables and columns are found automatically, in the folder or in its sub-folders, each of which is then a drive.
+    Pictures are relative to the table's folder: a path, the id of a frame in `center/`, or any path the simulator wrote,
+    whose pictures are in `IMG/`. A dumped `steering.csv`, with times instead of pictures, is joined with the `camera.csv`
+    beside it. Only the centre camera is read. A frame is skipped with a reason if its picture or label is missing, if it has
+    two labels, or if its angle is not a number or exceeds a full turn in radians.
 
     Args:
-        table: the CSV file; the first of the usual names where it is empty.
-        separator: what stands between two cells, such as `;`.
+        table: the CSV file; by default the first of the usual names.
+        separator: the character between two cells, such as `;`.
         file: the column of pictures.
-        angle: the column of angles; with it `unit`, `positive` and `kind` must be told, as nobody can guess them.
-        drive: the column that names the drive; without it a table is one.
-        unit: `radians`, `degrees`, or degrees of one unit.
+        angle: the column of angles; requires `unit`, `positive` and `kind`, which cannot be guessed.
+        drive: the column with the name of the drive; without it, a table is one drive.
+        unit: `radians`, `degrees`, or the degrees of one unit.
         positive: `left` or `right`.
         kind: `wheel`, the steering wheel, or `road`, the road wheels, which need a `ratio`.
-        ratio: degrees of the steering wheel for one of the road wheels.
+        ratio: degrees of the steering wheel for one degree of the road wheels.
         block: frames after which a new group begins, so that one drive can be split; 0 for none.
-        signals: further columns of numbers that are true of a frame, such as `speed`.
-        unlabelled: whether pictures without a label are counted as skips; switch it off for a table of a few of many.
+        signals: further columns of numbers to use as labels, such as `speed`.
+        unlabelled: whether pictures without a label count as skipped; set it to false if the table covers few pictures.
     """
 
     table: str = ""
@@ -76,15 +77,15 @@ class Udacity(ListedSource):
         return [name for sheet in self._sheets.values() for name in sheet.names]
 
     def listed(self) -> Iterable[Entry]:
-        """The rows of each table in their order, then the pictures that have none."""
+        """The rows of each table in order, then the pictures without a row."""
         length: Counter[str] = Counter()
         for drive, sheet in self._sheets.items():
             yield from self._from_table(sheet, drive, length)
 
     @cached_property
     def convention(self) -> Convention:
-        """What the angles of the tables mean."""
-        first, *_ = [self._meaning(sheet.angle_column) for sheet in self._sheets.values()]  # all alike, or one is refused
+        """The unit, sign and wheel of the angles."""
+        first, *_ = [self._meaning(sheet.angle_column) for sheet in self._sheets.values()]  # equal, or one is refused
         return first
 
     def _from_table(self, sheet: SteeringTable, drive: str, length: Counter[str]) -> Iterator[Entry]:
@@ -93,7 +94,7 @@ class Udacity(ListedSource):
         for count, row in enumerate(sheet.rows, start=1):
             cell = row[sheet.file_column].strip()
             if not cell:
-                yield Entry(f"{sheet.name}, row {count}", fault=f"{sheet.name}: row {count} names no picture")
+                yield Entry(f"{sheet.name}, row {count}", fault=f"{sheet.name}: row {count} has no picture")
                 continue
             name = sheet.picture(cell)
             named.update((name, *sheet.sides(row)))
@@ -107,8 +108,8 @@ class Udacity(ListedSource):
             yield from self._without_label(sheet, folders, named)
 
     def _drive(self, sheet: SteeringTable, row: Row, drive: str) -> str:
-        told = row[sheet.column(self.drive)] if self.drive else drive
-        return f"{drive}/{told}" if self.drive and drive != DRIVE else told
+        name = row[sheet.column(self.drive)] if self.drive else drive
+        return f"{drive}/{name}" if self.drive and drive != DRIVE else name
 
     def _entry(self, sheet: SteeringTable, name: str, row: Row, group: str) -> Entry:
         try:
@@ -124,7 +125,7 @@ class Udacity(ListedSource):
 
     def _steering(self, place: str, angle: float) -> Steering:
         if self.convention.unit == "radians" and abs(angle) > math.tau:
-            raise UnreadableCase(f"{place} is {angle:g} radians, more than a full turn; are these degrees?")
+            raise UnreadableCase(f"{place} is {angle:g} radians, more than a full turn; is the unit degrees?")
         return self.convention.steering(angle)
 
     def _group(self, drive: str, place: int) -> str:
@@ -134,7 +135,7 @@ class Udacity(ListedSource):
         for name in self._pictures:
             if name not in named and PurePosixPath(name).parent in folders:
                 yield Entry(
-                    name, fault=f"{name}: no label in {sheet.name}; to leave such pictures out say unlabelled = false"
+                    name, fault=f"{name}: no label in {sheet.name}; set unlabelled = false to leave such pictures out"
                 )
 
     @cached_property
@@ -157,19 +158,42 @@ class Udacity(ListedSource):
             if _rank(name) < len(TABLES):
                 below.setdefault(PurePosixPath(name).parent.as_posix(), name)
         if not below:
-            raise InputError(f"{self.folder}: no {', '.join(TABLES[:-1])} or {TABLES[-1]}; name its table with table = ...")
+            raise InputError(f"{self.folder}: no {', '.join(TABLES[:-1])} or {TABLES[-1]}; set table = 'FILE'")
         return below
 
     def _meaning(self, column: str) -> Convention:
         own = {} if self.angle or column not in OWN else MEANING
-        given = {name: told for name in MEANING if (told := getattr(self, name)) is not None}
+        given = {name: value for name in MEANING if (value := getattr(self, name)) is not None}
         if missing := [name for name in MEANING if name not in {**own, **given}]:
             hint = ", ".join(f'{name} = "{MEANING[name]}"' for name in missing)
-            raise InputError(f"what the angles in column '{column}' mean must be told, such as {hint}")
+            raise InputError(f"the meaning of the angles in column '{column}' must be declared, such as {hint}")
         return Convention(**{**own, **given}, ratio=self.ratio)
 
 
 def _rank(name: str) -> int:
-    """The place of a table among the usual ones, or behind them all."""
+    """The position of a table among the usual ones; others come last."""
     own = PurePosixPath(name).name
     return TABLES.index(own) if own in TABLES else len(TABLES)
+
+
+class UdacityWriter:
+    """Writes `SPLIT/center/FRAME_ID.png` and `SPLIT/steering.csv` with radians of the steering wheel, left positive."""
+
+    def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
+        del kinds
+        self._folder, self._rows = folder, spools
+
+    def add(self, entry: WrittenCase) -> Path:
+        label = find(entry.case.truth, Steering.slot)
+        if not isinstance(label, Steering) or label.fault():
+            raise InputError(f"'{entry.case.key}' has no steering angle to write")
+        self._rows[entry.split].add((entry.name, math.radians(label.degrees)))
+        return entry.write_picture(self._folder / entry.split / "center")
+
+    def close(self) -> None:
+        for split, rows in self._rows.items():
+            write_csv(self._folder / split / "steering.csv", ("frame_id", "steering_angle"), rows.rows())
+
+    @staticmethod
+    def place(folder: Path, split: str) -> Path:
+        return folder / split

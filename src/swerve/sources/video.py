@@ -1,4 +1,4 @@
-"""Video files as drives: every frame by its number, decoded from the start, so that it is the same one every time."""
+"""Video files as drives: frames by number, decoded from the start, so that a number always means the same frame."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ import numpy as np
 from swerve.config import limits
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Image, Value
-from swerve.sources.image_folder import in_order
+from swerve.sources.folders import in_order
 from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.root import Root
 
 SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".webm")
-COUNTED = b"\x1aE\xdf\xa3"  # Matroska and WebM do not say how many frames they hold
-BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide")  # what an MP4 or QuickTime file begins with
-REMEMBERED = 8  # frames
-SILENT = "-8"  # libav's own number for no messages
+MATROSKA = b"\x1aE\xdf\xa3"  # and WebM: they do not store the number of frames
+BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide")  # start of an MP4 or QuickTime file
+CACHED = 8  # frames
+SILENT = "-8"  # libav's log level for no messages
 
 
 @dataclass(frozen=True)
 class Video(ListedSource):
-    """The frames of every video below `folder`, each video a drive; the case NAME#000123 is the frame after 123 others.
+    """The frames of every video below `folder`, each video a drive; the case NAME#000123 is frame 123, counted from 0.
 
-    Frames are decoded one after the other and never by seeking, which many files answer with a neighbour: reading in
-    order costs one decoding for each frame, going back starts the video again. A video that asks to be shown turned is
-    turned, as OpenCV does by default. What a decoder conceals, such as a few damaged blocks, nobody can see here.
+    Frames are decoded in order and never by seeking, which in many files returns a neighbouring frame: reading in order
+    decodes each frame once, going back starts the video again. A rotation stored in the video is applied, as OpenCV does by
+    default. Errors that the decoder conceals, such as a few damaged blocks, go unnoticed.
 
     Args:
-        file: the name of one video below the folder; all of them where it is empty.
-        every: take each so manieth frame.
-        start: the first frame to take.
-        stop: the first frame not to take any more; None goes on to the end.
+        file: one video below the folder; all videos if empty.
+        every: take every n-th frame.
+        start: the first frame.
+        stop: the frame to stop before; None reads to the end.
     """
 
     file: str = ""
@@ -50,14 +50,14 @@ class Video(ListedSource):
     def __post_init__(self) -> None:
         stop = self.start + 1 if self.stop is None else self.stop
         if self.every < 1 or self.start < 0 or stop <= self.start:
-            got = f"every {self.every}, start {self.start}, stop {self.stop}"
-            raise InputError(f"video: every must be at least 1, start at least 0, stop above start; got {got}")
+            given = f"every {self.every}, start {self.start}, stop {self.stop}"
+            raise InputError(f"video: every must be at least 1, start at least 0 and stop above start, got {given}")
 
     def listed(self) -> Iterable[Entry]:
-        """The frames of each video; one that does not open is one entry that cannot be used."""
+        """The frames of each video; a video that cannot be opened is one entry that cannot be used."""
         for name in [self.file] if self.file else sorted(self.root.names(*SUFFIXES), key=in_order):
             try:
-                count = self._reel.count(name)
+                count = self._frames.count(name)
             except UnreadableCase as error:
                 yield Entry(name, {CAMERA: name}, group=name, fault=str(error))
                 continue
@@ -65,40 +65,40 @@ class Video(ListedSource):
                 yield Entry(f"{name}#{index:06d}", {CAMERA: name}, group=name)
 
     def inputs(self, entry: Entry) -> Mapping[str, Value]:
-        return {CAMERA: self._reel.frame(entry.files[CAMERA], int(entry.key.rpartition("#")[2]))}
+        return {CAMERA: self._frames.frame(entry.files[CAMERA], int(entry.key.rpartition("#")[2]))}
 
     @cached_property
-    def _reel(self) -> Reel:
-        return Reel(self.root)
+    def _frames(self) -> FrameReader:
+        return FrameReader(self.root)
 
 
-class Reel:
-    """Plays one video at a time, forwards; the last few frames it gave are given again without playing."""
+class FrameReader:
+    """Decodes one video at a time, forwards; the last few frames are cached."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
         self._name = ""
-        self._played = cv2.VideoCapture()
+        self._capture = cv2.VideoCapture()
         self._next = 0
         self._recent: OrderedDict[tuple[str, int], Image] = OrderedDict()
         self._guard = threading.Lock()
 
     def count(self, name: str) -> int:
-        """How many frames a video says it has or, where its kind does not say it, how many are decoded."""
+        """The number of frames that a video declares or, if its format does not, that can be decoded."""
         with self._guard:
             kind = self._open(name)
-            declared = int(self._played.get(cv2.CAP_PROP_FRAME_COUNT))
-            count = self._played_through() if declared < 1 or kind == COUNTED else declared
+            declared = int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))
+            count = self._count_frames() if declared < 1 or kind == MATROSKA else declared
             if not 0 < count <= limits.ROWS:
-                raise UnreadableCase(f"{name}: {count:,} frames, 1 to {limits.ROWS:,} are read (swerve list limits)")
+                raise UnreadableCase(f"{name}: {count:,} frames; 1 to {limits.ROWS:,} are read (swerve list limits)")
             return count
 
     def frame(self, name: str, index: int) -> Image:
-        """One frame; raises `UnreadableCase` where the video ends before it, or breaks off."""
+        """One frame; raises `UnreadableCase` if the video ends before it or cannot be decoded."""
         with self._guard:
             if (name, index) not in self._recent:
                 self._recent[name, index] = self._decoded(name, index)
-                while len(self._recent) > REMEMBERED:
+                while len(self._recent) > CACHED:
                     self._recent.popitem(last=False)
             return self._recent[name, index]
 
@@ -106,49 +106,49 @@ class Reel:
         if name != self._name or index < self._next:
             self._open(name)
         while self._next <= index:
-            if not self._played.grab():
-                raise UnreadableCase(f"{name}: frame {index} does not decode, only {self._next} do")
+            if not self._capture.grab():
+                raise UnreadableCase(f"{name}: frame {index} cannot be decoded, only the first {self._next} can")
             self._next += 1
-        whole, pixels = self._played.retrieve()
+        whole, pixels = self._capture.retrieve()
         if not whole or pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
-            raise UnreadableCase(f"{name}: frame {index} does not decode to colours of 8 bits")
+            raise UnreadableCase(f"{name}: frame {index} cannot be decoded to 8-bit colours")
         return Image(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB))
 
-    def _played_through(self) -> int:
-        while self._next <= limits.ROWS and self._played.grab():
+    def _count_frames(self) -> int:
+        while self._next <= limits.ROWS and self._capture.grab():
             self._next += 1
         return self._next
 
     def _open(self, name: str) -> bytes:
-        """Stand before the first frame of a video; returns the bytes that tell its kind."""
-        self._played.release()
+        """Open a video at its first frame; returns the bytes that identify its format."""
+        self._capture.release()
         self._name, self._next = "", 0
-        # The decoder gets the file that was opened and checked, under a name that holds neither address nor pattern.
+        # The decoder gets the checked file by its descriptor: a name could contain a URL or a pattern.
         with self._root.open(name) as file, _quiet():
             start = file.read(12)
             _check_kind(start, name)
             file.seek(0)
-            self._played.open(f"/dev/fd/{file.fileno()}", cv2.CAP_FFMPEG)
-        if not self._played.isOpened():
+            self._capture.open(f"/dev/fd/{file.fileno()}", cv2.CAP_FFMPEG)
+        if not self._capture.isOpened():
             raise UnreadableCase(f"{name}: not a video that can be decoded")
-        width, height = (int(self._played.get(what)) for what in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
+        width, height = (int(self._capture.get(what)) for what in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
         if width * height > limits.PIXELS:
-            self._played.release()
+            self._capture.release()
             raise UnreadableCase(f"{name}: {width}x{height} pixels, at most {limits.PIXELS:,} are read (swerve list limits)")
         self._name = name
         return start[:4]
 
 
 def _check_kind(start: bytes, name: str) -> None:
-    """Refuse all but the containers named here: a playlist would have the decoder open other files and addresses."""
+    """Refuse other containers: a playlist would make the decoder open other files and URLs."""
     avi = start[:4] == b"RIFF" and start[8:12] == b"AVI "
-    if not (avi or start[:4] == COUNTED or start[4:8] in BOXES):
-        raise UnreadableCase(f"{name}: not a video; MP4, QuickTime, AVI, Matroska and WebM are read")
+    if not (avi or start[:4] == MATROSKA or start[4:8] in BOXES):
+        raise UnreadableCase(f"{name}: not a supported video; expected MP4, QuickTime, AVI, Matroska or WebM")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the decoder from writing about a bad file itself: its line comes from here."""
+    """Keep the decoder from printing about a bad file: the error is raised here."""
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", SILENT)
     level = cv2.utils.logging.getLogLevel()
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)

@@ -1,4 +1,4 @@
-"""Windows over any source: the last frames of a drive as one case, for models that look back."""
+"""Windows over any source: the last frames of a drive as one case, for models that use several frames."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from swerve.core.arguments import check_whole
 from swerve.core.case import Case, Source, group_of
 from swerve.core.errors import UnreadableCase
 from swerve.core.seeding import digest_of
@@ -15,9 +16,9 @@ from swerve.core.values import Group, Image
 
 
 def frames_of(source: Source, key: str) -> Sequence[str]:
-    """The frames that a case is made of, as far as its source tells them with `holds(key)`; else the case itself."""
-    tell = getattr(source, "holds", None)
-    return tell(key) if callable(tell) else (key,)
+    """The frames that a case consists of, if its source has `holds(key)`; otherwise the case itself."""
+    holds = getattr(source, "holds", None)
+    return holds(key) if callable(holds) else (key,)
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,17 @@ class Windows:
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.length, bool) or not isinstance(self.length, int) or self.length < 1:
-            raise ValueError(f"length must be a whole number of at least 1, got {self.length!r}")
+        check_whole("length", self.length, 1)
 
     def keys(self) -> Sequence[str]:
         return list(self._frames)
 
     def group(self, key: str) -> str:
-        """The drive a window lies in."""
+        """The drive of a window."""
         return group_of(self.source, key)
 
     def holds(self, key: str) -> Sequence[str]:
-        """The frames of a window: a split keeps windows apart that share one."""
+        """The frames of a window; a split puts windows that share one on the same side."""
         return tuple(dict.fromkeys(one for frame in self._frames[key] for one in frames_of(self.source, frame)))
 
     def __getitem__(self, key: str) -> Case:
@@ -57,7 +57,7 @@ class Windows:
 
     @cached_property
     def _frames(self) -> dict[str, tuple[str, ...]]:
-        """The frames of each window: only runs of one drive count, a window never spans two."""
+        """The frames of each window; no window spans two drives."""
         windows: dict[str, tuple[str, ...]] = {}
         run: list[str] = []
         drive = None
@@ -71,7 +71,7 @@ class Windows:
         return windows
 
     def _frame(self, key: str) -> Case:
-        """One frame, kept while the windows that share it go by."""
+        """One frame, cached while windows share it."""
         with self._guard:
             if key not in self._recent:
                 self._recent[key] = self.source[key]
@@ -82,9 +82,10 @@ class Windows:
 
 
 def _check_alike(frame: Case, last: Case) -> None:
-    """Refuse a window whose frames do not fit together (R36)."""
+    """Raise `UnreadableCase` if the frames of a window differ in sensors or sizes."""
+    # R36
     if frame.inputs.keys() != last.inputs.keys():
-        raise UnreadableCase(f"window of {last.key}: frame {frame.key} has other sensors than {last.key}")
+        raise UnreadableCase(f"window of {last.key}: frame {frame.key} has different inputs from {last.key}")
     for name, value in frame.inputs.items():
         other = last.inputs[name]
         if isinstance(value, Image) and isinstance(other, Image) and value.size != other.size:

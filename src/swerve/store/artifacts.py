@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from swerve.core.errors import StoreError
 from swerve.core.values import Array
-from swerve.store.files import json_bytes, write_whole
+from swerve.store.files import json_bytes, read_json, write_whole
 from swerve.store.journal import Row
-from swerve.store.record_json import Finding, finding_of
+from swerve.store.record_json import Finding, checked_row, finding_of
 from swerve.store.view import Run
 
 FINDINGS = "findings"
@@ -21,6 +21,7 @@ FEATURES = "features.npy"
 REGION = "region.json"
 UNCHANGED = "fails without any change"
 SHRUNK = "shrunk"
+KEPT = re.compile(rf"[0-9a-f]{{{SHA_DIGITS}}}-\w+\.(png|npy|json)|{re.escape(FEATURES)}")  # every file of `findings/`
 
 
 def pictures_of(run: Run, sha: str) -> dict[str, Path]:
@@ -69,7 +70,13 @@ def shrunk_of(run: Run, identity: str) -> Shrunk | None:
     if not path.is_file():
         return None
     try:
-        told = json.loads(path.read_bytes())
-        return Shrunk(finding_of(told["row"]), told["of"], tuple(told["edges"]), told["tries"], told.get("flaky", False))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        told = read_json(path)
+        return Shrunk(
+            finding_of(checked_row(told["row"])),
+            told["of"],
+            tuple(map(str, told["edges"])),
+            told["tries"],
+            told.get("flaky", False),
+        )
+    except (StoreError, KeyError, TypeError) as error:
         raise StoreError(f"{path}: does not read: {error}; delete it and shrink again") from error

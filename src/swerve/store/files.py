@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and pictures of what a sensor saw."""
+"""Files written whole or not at all, read without following links, and pictures of what a sensor saw."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import csv
 import io
 import json
 import os
+import re
+import stat
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from swerve.core.errors import EnvironmentFault
+from swerve.config.limits import DEPTH, RUN_JSON
+from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.core.values import Array, Group, Image, PointCloud, Value
 
 PARTIAL = ".partial"
@@ -36,7 +39,7 @@ def whole_file(path: Path, size: int | None = None) -> Iterator[BinaryIO]:
     what = "cannot be written"
     try:
         try:
-            with partial.open("wb") as file:
+            with _new_file(partial) as file:
                 try:
                     yield file
                     sync(file)
@@ -49,6 +52,98 @@ def whole_file(path: Path, size: int | None = None) -> Iterator[BinaryIO]:
         sync_folder(path.parent)
     except OSError as error:
         raise EnvironmentFault(f"{path}: {what}: {error.strerror}") from error
+
+
+def _new_file(path: Path) -> BinaryIO:
+    """A file that did not exist before: a link or pipe that somebody put there is replaced, not written to."""
+    path.unlink(missing_ok=True)
+    return open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+
+def open_plain(path: Path, flags: int = os.O_RDONLY) -> BinaryIO:
+    """Open a regular file; raises `StoreError` at once for a link, a pipe or a device."""  # R69
+    if path.is_symlink():
+        raise StoreError(_not_plain(path))
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise StoreError(_not_plain(path))
+    except BaseException:
+        os.close(handle)
+        raise
+    return cast(BinaryIO, os.fdopen(handle, {os.O_RDONLY: "rb", os.O_WRONLY: "wb"}.get(flags & os.O_ACCMODE, "r+b")))
+
+
+def _not_plain(path: Path) -> str:
+    return f"{path}: is a link, a pipe or a device; a run folder may hold only files and folders"
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse a run folder that holds anything but files and folders: a link could lead writes and deletions out of it."""
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+                    elif not entry.is_file(follow_symlinks=False):
+                        raise StoreError(_not_plain(Path(entry.path)))
+        except FileNotFoundError:  # replaced this moment by the process that writes here
+            continue
+        except OSError as error:
+            raise EnvironmentFault(f"{folder}: cannot be read: {error.strerror}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a file in a run folder."""
+    try:
+        with open_plain(path) as file:
+            if os.fstat(file.fileno()).st_size > RUN_JSON:
+                raise StoreError(f"{path}: larger than {RUN_JSON} bytes (swerve list limits)")
+            data = json.loads(file.read())
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise StoreError(f"{path}: nested deeper than {DEPTH} levels (swerve list limits)") from error
+    if not isinstance(data, dict):
+        raise StoreError(f"{path}: is not a JSON object")
+    if is_deep(data):
+        raise StoreError(f"{path}: nested deeper than {DEPTH} levels (swerve list limits)")
+    return data
+
+
+def is_deep(data: Any) -> bool:
+    """Whether JSON is nested deeper than is read."""
+    level = [data]
+    for _ in range(DEPTH):
+        nested = [item for item in level if isinstance(item, dict | list)]
+        if not nested:
+            return False
+        level = [part for item in nested for part in (item.values() if isinstance(item, dict) else item)]
+    return True
+
+
+def clear_folder(folder: Path, ours: re.Pattern[str]) -> None:
+    """Delete the files in `folder` that have names of `ours`, and the folder if nothing else is in it."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in list(folder.iterdir()):
+        if ours.fullmatch(path.name) and not path.is_symlink() and path.is_file():
+            path.unlink()
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def replace_folder(partial: Path, folder: Path, ours: re.Pattern[str]) -> None:
+    """Put the files of `partial` in the place of those that have names of `ours` in `folder`; any others stay."""
+    clear_folder(folder, ours)
+    if not folder.exists():
+        partial.rename(folder)
+        return
+    for path in list(partial.iterdir()):
+        path.replace(folder / path.name)
+    partial.rmdir()
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -9,45 +9,70 @@ import fcntl
 import itertools
 import json
 import os
+import re
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
+from swerve.config.toml import build_change
 from swerve.core.campaign import Observation, Outcome, Record, Trial
 from swerve.core.errors import EnvironmentFault, StoreError
-from swerve.store.files import PARTIAL, json_bytes, make_folder, write_whole
+from swerve.core.transformation import Transformation
+from swerve.store.artifacts import KEPT
+from swerve.store.files import PARTIAL, json_bytes, make_folder, open_plain, refuse_links, write_whole
 from swerve.store.fingerprint import differences
-from swerve.store.journal import Journal, Repair, Row, opened, repair_journal
+from swerve.store.journal import Journal, Repair, Row, repair_journal
 from swerve.store.record_json import (
     BASELINE,
+    REPEAT,
     TRIAL,
+    Finding,
     ended_of,
+    finding_of,
     head_of,
+    is_finding,
     observation_of,
     observation_row,
+    read_row,
     record_of,
     record_row,
+    repeat_row,
 )
-from swerve.store.view import CAMPAIGN, JOURNAL, LOCK, ORIGIN, read_identity
+from swerve.store.view import CAMPAIGN, JOURNAL, LOCK, ORIGIN, Run, read_identity
 
 LOOKS, GLANCE = 50, 0.01  # at the pid of whoever holds a lock, which is written a moment after it is taken; seconds
 T = TypeVar("T")
+_VIOLATED = b'"status":"violated"'  # in the line of a finding
+# Every file that Swerve makes in a run folder; nothing else is ever deleted there.
+OURS = re.compile(
+    r"(campaign|origin|summary|timings|health|files)\.json|journal(\.damaged(-\d+)?)?\.jsonl|\.lock|(\w+/)?\.[^/]+\.partial"
+    rf"|findings(\.partial)?/({KEPT.pattern})|report/(index\.html|pictures(\.partial)?/[^/]+\.png)"
+    r"|tables/[^/]+\.csv|shrunk/[^/]+\.json|review/[^/]+\.(jsonl|csv)|export/.+"
+)
 
 
 class Store:
     """A run folder open for writing, by one process at a time."""
 
     def __init__(
-        self, folder: Path, identity: Mapping[str, Any], base: Path, *, trusted: Collection[Path] = (), repair: bool = False
+        self,
+        folder: Path,
+        identity: Mapping[str, Any],
+        base: Path,
+        *,
+        trusted: Collection[str | Path] = (),
+        repair: bool = False,
     ) -> None:
-        self.folder, self._base, self._trusted = folder, base, trusted
+        self.folder, self.identity, self._base = folder, identity, base
         self._prepare()
         self.repaired: Repair | None = None  # what became of a damaged journal
         self._lock = locked(folder)
         try:
             self._claim(identity, base)
+            self._trust = Run(folder).trust_own(trusted)
             if repair:
                 self.repaired = repair_journal(folder / JOURNAL)
             self.journal = Journal(folder / JOURNAL)
@@ -74,18 +99,36 @@ class Store:
 
     def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
         """The committed records of `trials`, or those of `compute`, committed now."""
-        if (past := self._trials(trials, lambda row: record_of(row, self._base, self._trusted))) is not None:
+        if (past := self._trials(trials, lambda row: record_of(row, self._base, self._trust))) is not None:
             return past
         records = compute()
         self.journal.append([record_row(record) for record in records])
         return records
+
+    def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
+        """The committed records of findings asked again, or those of `compute`, committed now."""
+        asked = [(REPEAT, *trial.key) for trial in trials]
+        if (past := self._next(asked, _trial_of, lambda row: record_of(row, self._base, self._trust))) is not None:
+            return past
+        records = compute()
+        self.journal.append([repeat_row(record) for record in records])
+        return records
+
+    def findings(self) -> Iterator[Finding]:
+        """Every committed finding, as it was recorded, whether it was asked again or not."""
+        lines = (line for batch in Journal(self.journal.path).sealed() for line in batch if _VIOLATED in line)
+        return map(finding_of, filter(is_finding, map(read_row, lines)))
+
+    def change_of(self, finding: Finding) -> Transformation:
+        """The change of a finding."""
+        return build_change(finding.change, self._base, self._trust)
 
     def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
         """How the committed `trials` ended; None when the journal has no more."""
         return self._trials(trials, ended_of, head_of)
 
     def _trials(
-        self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = opened
+        self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = read_row
     ) -> list[T] | None:
         return self._next([(TRIAL, *trial.key) for trial in trials], _trial_of, take, read)
 
@@ -94,7 +137,7 @@ class Store:
         asked: Sequence[object],
         key: Callable[[Row], object],
         take: Callable[[Row], T],
-        read: Callable[[bytes], Row] = opened,
+        read: Callable[[bytes], Row] = read_row,
     ) -> list[T] | None:
         """What to take of the next committed batch, which must be the one asked for; None when the journal has no more."""
         lines = next(self._committed, None)
@@ -115,6 +158,7 @@ class Store:
         strangers = {name for name in names - {LOCK, ORIGIN} if not name.endswith(PARTIAL)}
         if strangers and CAMPAIGN not in names:
             raise StoreError(f"{self.folder}: is not empty and not a run folder; choose another")
+        refuse_links(self.folder)
 
     def _claim(self, identity: Mapping[str, Any], base: Path) -> None:
         path = self.folder / CAMPAIGN
@@ -128,40 +172,50 @@ class Store:
 
 
 def _case_of(row: Row) -> tuple[object, ...]:
-    return row["kind"], row["case"]
+    return row.get("kind"), row.get("case")
 
 
 def _trial_of(row: Row) -> tuple[object, ...]:
-    return row["kind"], row["case"], row.get("rule"), row.get("draw")  # a row may be of another kind
+    return row.get("kind"), row.get("case"), row.get("rule"), row.get("draw")  # a row may be of another kind
 
 
-def locked(folder: Path) -> TextIO:
+def locked(folder: Path) -> BinaryIO:
     """The lock of a run folder: a flock that dies with the process; the pid inside is for the message alone."""
+    path = folder / LOCK
     try:
-        file = (folder / LOCK).open("a+")
+        file = open_plain(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise EnvironmentFault(f"{folder}: cannot be written: {error.strerror}") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         with file:
-            raise EnvironmentFault(f"{folder}: another process (pid {_holder(file)}) is writing here") from None
-    told = str(os.getpid()).encode()
+            raise EnvironmentFault(f"{folder}: another process (pid {_holder(path)}) is writing here") from None
+    pid = str(os.getpid()).encode()
     try:
         file.truncate(0)
-        os.write(file.fileno(), told)
+        os.write(file.fileno(), pid)
     except OSError as error:
         with file:
-            raise EnvironmentFault(f"{folder / LOCK}: cannot write {len(told)} bytes: {error.strerror}") from error
+            raise EnvironmentFault(f"{path}: cannot write {len(pid)} bytes: {error.strerror}") from error
     return file
 
 
-def _holder(file: TextIO) -> str:
+def clear_run(folder: Path) -> None:
+    """Delete a run folder; one that holds a file which Swerve did not make is refused and left as it is."""
+    refuse_links(folder)
+    inside = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+    if foreign := next((name for name in inside if not OURS.fullmatch(name)), None):
+        raise StoreError(f"{folder}: holds {foreign}, which Swerve did not make; move it elsewhere to run here again")
+    shutil.rmtree(folder)
+
+
+def _holder(path: Path) -> str:
     """The pid that the holder of a lock has written into it, or is about to."""
     for _ in range(LOOKS):
-        file.seek(0)
-        if told := file.read().strip():
-            return told
+        with open_plain(path) as file:
+            if pid := file.read(20).strip():
+                return pid.decode(errors="backslashreplace")
         time.sleep(GLANCE)
     return "unknown"
 

@@ -16,13 +16,15 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from swerve.config.limits import DEPTH, JOURNAL_LINE
 from swerve.core.errors import EnvironmentFault, StoreError
-from swerve.store.files import sync_folder, write_whole
+from swerve.store.files import is_deep, open_plain, sync_folder, write_whole
 
 Row = Mapping[str, Any]
 COMMIT = "commit"
+BATCH_BYTES = 10 * JOURNAL_LINE  # held in memory until the commit line is read
 _COMMIT = b'{"kind":"commit",'
 _MARK = b',"crc":"'
 _TAIL = len(_MARK) + 8 + len(b'"}')
@@ -37,7 +39,10 @@ def seal(row: Row) -> bytes:
 
 def unseal(line: bytes) -> dict[str, Any] | None:
     """The row of a sealed line without its newline, or None if it is damaged."""
-    return opened(line) if _sound(line) else None
+    try:
+        return opened(line) if _sound(line) else None
+    except StoreError:
+        return None
 
 
 def _sound(line: bytes) -> bool:
@@ -47,14 +52,26 @@ def _sound(line: bytes) -> bool:
 
 def opened(line: bytes) -> dict[str, Any]:
     """The row of a line whose seal was looked at."""
-    row: dict[str, Any] = _decode(line.decode())[0]
-    del row["crc"]
+    row = _decoded(line)
+    row.pop("crc", None)
     return row
 
 
 def opened_head(start: bytes) -> dict[str, Any]:
     """The fields that the `start` of such a line holds, cut before a comma between two of them."""
-    row: dict[str, Any] = _decode(start.decode() + "}")[0]
+    return _decoded(start + b"}")
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line; anybody can put a right checksum on what is none."""
+    try:
+        row = _decode(line.decode())[0]
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"a journal row cannot be read: {type(error).__name__}: {error}") from error
+    if not isinstance(row, dict):
+        raise StoreError(f"a journal row must be a JSON object, got {type(row).__name__}")
+    if line.count(b"[") + line.count(b"{") > DEPTH and is_deep(row):  # the count is the cheaper question
+        raise StoreError(f"a journal row is nested deeper than {DEPTH} levels (swerve list limits)")
     return row
 
 
@@ -73,27 +90,38 @@ class Journal:
     def sealed(self) -> Iterator[list[bytes]]:
         """Every committed batch as sound lines, for those who do not need all rows at once, or all of a row."""
         self._count = self.end = 0
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return
         lines: list[bytes] = []
-        position = 0
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+        position = held = 0
+        with self._open(os.O_RDONLY) as file:
+            size = os.fstat(file.fileno()).st_size  # what is written while this reads is for the next reader
+            for number in itertools.count(1):
+                line = file.readline(min(JOURNAL_LINE, size - position))
+                held += len(line)
+                if held > BATCH_BYTES or len(line) == JOURNAL_LINE:
+                    raise self._damage(number, position, "is part of a line or batch that is too long")
                 if not line.endswith(b"\n"):
-                    return  # torn: the process died while writing this line
+                    return  # the end, or torn: the process died while writing this line
                 if not _sound(line[:-1]):
                     raise self._damage(number, position, "is damaged")
+                position += len(line)
                 if not line.startswith(_COMMIT):
                     lines.append(line)
-                    position += len(line)
                     continue
                 commit = opened(line)
-                if commit["batch"] != self._count or commit["rows"] != len(lines):
-                    raise self._damage(number, position, f"says that batch {commit['batch']} is incomplete or out of order")
-                position += len(line)
+                if commit.get("batch") != self._count or commit.get("rows") != len(lines):
+                    start, batch = position - len(line), commit.get("batch")
+                    raise self._damage(number, start, f"says that batch {batch} is incomplete or out of order")
                 self._count, self.end = self._count + 1, position
                 yield lines
-                lines = []
+                lines, held = [], 0
+
+    def _open(self, flags: int) -> BinaryIO:
+        try:
+            return open_plain(self.path, flags)
+        except OSError as error:
+            raise EnvironmentFault(f"{self.path}: cannot be opened: {error.strerror}") from error
 
     def _damage(self, record: int, position: int, what: str) -> StoreError:
         return StoreError(
@@ -107,9 +135,9 @@ class Journal:
         data = b"".join(map(seal, (*rows, commit)))
         try:
             new = not self.path.exists()
-            with self.path.open("xb" if new else "r+b", buffering=0) as file:
-                file.truncate(self.end)
-                file.seek(self.end)
+            with open_plain(self.path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if new else 0)) as file:
+                os.ftruncate(file.fileno(), self.end)
+                os.lseek(file.fileno(), self.end, os.SEEK_SET)
                 _write_all(file.fileno(), data)
                 os.fsync(file.fileno())
             if new:
@@ -144,7 +172,7 @@ def repair_journal(path: Path) -> Repair | None:
         try:
             data = path.read_bytes()
             write_whole(copy, data)
-            with path.open("r+b") as file:
+            with open_plain(path, os.O_RDWR) as file:
                 file.truncate(journal.end)
                 os.fsync(file.fileno())
         except OSError as error:

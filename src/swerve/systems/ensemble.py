@@ -1,4 +1,4 @@
-"""Several systems as one: it says what the first says, and beside it what all of them say of the same thing."""
+"""Several systems as one: the answer of the first, and beside it the answers of all members about the same quantity."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from swerve.core.values import Group, Value, find
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The first member's answer, then a `Group` for each thing that all members say, their values in member order.
+    """The first member's answer, then a `Group` of all members' values for each quantity that all of them answer.
 
-    Rules about one answer see the first member's; `Agreement` compares the members.
+    Rules about one answer use the first member's; `Agreement` compares the members.
     """
 
     members: tuple[System, ...]
@@ -29,29 +29,29 @@ class Ensemble:
             if not isinstance(member, System):
                 raise InputError(f"member {number} of the ensemble must be a system, got {type(member).__name__}")
             if isinstance(member, Ensemble):
-                raise InputError(f"member {number} of the ensemble is one itself; list its members side by side")
+                raise InputError(f"member {number} of the ensemble is an ensemble itself; list its members directly")
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
-        said = [self._said(number, cases) for number in range(len(self.members))]
-        return [_together(answers) for answers in zip(*said, strict=True)]
+        answered = [self._answers(number, cases) for number in range(len(self.members))]
+        return [_combine(answers) for answers in zip(*answered, strict=True)]
 
     def fingerprint(self) -> str:
         """A hash of the members' fingerprints, in order."""
         return digest_of("Ensemble", [member.fingerprint() for member in self.members])
 
-    def _said(self, number: int, cases: Sequence[Case]) -> list[Answer]:
+    def _answers(self, number: int, cases: Sequence[Case]) -> list[Answer]:
         answers = list(self.members[number](cases))
         if len(answers) != len(cases):
-            raise ModelError(f"member {number + 1} of the ensemble gave {len(answers)} answers to {len(cases)} cases")
+            raise ModelError(f"member {number + 1} of the ensemble returned {len(answers)} answers for {len(cases)} cases")
         return answers
 
 
-def _together(answers: Sequence[Answer]) -> Answer:
-    things = dict.fromkeys(_thing(value) for value in answers[0] if not isinstance(value, Group))
-    said = (tuple(value for answer in answers if (value := find(answer, *thing)) is not None) for thing in things)
-    return (*answers[0], *(Group(values) for values in said if len(values) == len(answers)))
+def _combine(answers: Sequence[Answer]) -> Answer:
+    quantities = dict.fromkeys(_quantity(value) for value in answers[0] if not isinstance(value, Group))
+    found = (tuple(value for answer in answers if (value := find(answer, *each)) is not None) for each in quantities)
+    return (*answers[0], *(Group(values) for values in found if len(values) == len(answers)))
 
 
-def _thing(value: Value) -> tuple[str, str | None]:
-    """What a value is about: its slot, and the name of a signal."""
+def _quantity(value: Value) -> tuple[str, str | None]:
+    """What a value is about: its slot and, for a signal, its name."""
     return value.slot, getattr(value, "name", None)

@@ -1,4 +1,4 @@
-"""Any function from a case to what it says, as a system."""
+"""Any function from a case to an answer, as a system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from swerve.core.values import Value
 
 
 class FunctionSystem:
-    """A function, asked one case after the other; `name` tells apart functions that share their source."""
+    """A Python function, called for one case at a time; `name` distinguishes functions with the same source."""
 
     def __init__(self, function: Callable[[Case], Value | Answer], name: str = "") -> None:
         self.function = function
@@ -28,21 +28,21 @@ class FunctionSystem:
         return [answer_of(self.function(case), self.name) for case in cases]
 
     def fingerprint(self) -> str:
-        """A hash of the name, the function's source, and what it remembers."""
+        """A hash of the name, the function's source and its state."""
         return digest_of("FunctionSystem", self.name, state_of(self.function))
 
 
-def answer_of(said: object, who: str) -> Answer:
-    """What a system said as a tuple of values; raises `InputError` for anything else."""
-    answer = said if isinstance(said, tuple) else (said,)
+def answer_of(result: object, who: str) -> Answer:
+    """A system's result as a tuple of values; raises `InputError` for anything else."""
+    answer = result if isinstance(result, tuple) else (result,)
     for value in answer:
         if not isinstance(value, Value):
-            raise InputError(f"{who} must answer with a Value or a tuple of them, got {type(value).__name__}")
+            raise InputError(f"{who} must return a Value or a tuple of them, got {type(value).__name__}")
     return answer
 
 
 def identity_of(function: object) -> tuple[str, str, str]:
-    """The module, qualified name and, where it can be had, source text of `function` or of its class."""
+    """The module, qualified name and, if available, source code of `function` or of its class."""
     known = function if hasattr(function, "__qualname__") else type(function)
     try:
         source = inspect.getsource(known)  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def identity_of(function: object) -> tuple[str, str, str]:
 
 
 def state_of(thing: object, depth: int = 4) -> object:
-    """What a callable remembers besides its source: bound arguments, defaults, closure, attributes; as plain JSON."""
+    """The state of a callable besides its source: bound arguments, defaults, closure, attributes; as plain JSON."""
     if isinstance(thing, np.ndarray):
         return hashlib.sha256(np.ascontiguousarray(thing).data).hexdigest()
     if thing is None or isinstance(thing, bool | int | str):
@@ -84,8 +84,8 @@ def _parts_of(thing: object, depth: int) -> list[object]:
 
 
 def weights_of(net: Any) -> str:
-    """The sha256 of a torch module: every weight, and the printed structure, which tells its layers apart."""
-    import torch  # whoever has a module has torch; everybody else is spared the second it takes
+    """The SHA-256 of a torch module: of every weight, and of the printed structure with its layers."""
+    import torch  # only where a torch module exists: the import takes a second
 
     hasher = hashlib.sha256(repr(net).encode())
     for name, tensor in sorted(net.state_dict().items()):

@@ -1,4 +1,5 @@
-"""HDF5 files that a stranger may have made, read by a program of their own that may crash over them (R46)."""
+"""Untrusted HDF5 files, read in a separate process, which may crash on a damaged file."""
+# R46
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from safetensors.numpy import load
 from swerve.config import limits
 from swerve.core.errors import InputError
 from swerve.core.values import Array
-from swerve.systems.library import library
+from swerve.systems.network import optional_package
 from swerve.systems.weights import RATIO, model_file
 
 PROGRAM = Path(__file__).with_name("h5_child.py")
@@ -32,33 +33,33 @@ class H5:
     attributes: Mapping[str, Mapping[str, Any]]
 
     def texts(self, group: str, name: str) -> list[str]:
-        """A list of texts among the attributes, which Keras writes in several parts where it is long."""
+        """A list of strings among the attributes, which Keras splits into several attributes if it is long."""
         own = self.attributes.get(group, {})
         parts = [own[name]] if name in own else [own[f"{name}{n}"] for n in range(len(own)) if f"{name}{n}" in own]
         return [str(text) for part in parts if isinstance(part, list) for text in part]
 
 
 def read_h5_file(path: Path) -> H5:
-    """The content of a file; raises `InputError` for one that is no sound HDF5 or would lead elsewhere."""
+    """The content of a file; raises `InputError` for invalid HDF5 and for links to other files."""
     return read_h5(model_file(path, (".h5", ".hdf5", ".keras")).read_bytes(), path)
 
 
 def read_h5(content: bytes, path: Path) -> H5:
-    """The same for bytes; `path` is what messages name."""
-    library("h5py", "keras")
+    """The same for bytes; messages start with `path`."""
+    optional_package("h5py", "keras")
     most = min(limits.MODEL, RATIO * len(content))
-    # Isolated: this folder has modules called onnx, keras and torch, which are not the packages.
+    # Isolated (-I): this folder has modules named onnx, keras and torch, which would hide the packages.
     command = [sys.executable, "-I", str(PROGRAM), str(most), str(limits.MEMORY)]
     try:
         seconds = LEAST_SECONDS + SECONDS_PER_BYTE * len(content)
         done = subprocess.run(command, input=content, capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired as error:
-        raise InputError(f"{path}: not a sound HDF5 file: reading it does not end") from error
+        raise InputError(f"{path}: invalid HDF5 file: reading it timed out") from error
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
-        raise InputError(f"{path}: not a sound HDF5 file: the library that reads it crashed over it ({name})")
+        raise InputError(f"{path}: invalid HDF5 file: the HDF5 library crashed on it ({name})")
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason told"]
-        raise InputError(f"{path}: not a sound HDF5 file: {told[-1]}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["unknown reason"]
+        raise InputError(f"{path}: invalid HDF5 file: {lines[-1]}")
     header = json.loads(done.stdout[8 : 8 + int.from_bytes(done.stdout[:8], "little")])
     return H5(load(done.stdout), json.loads(header["__metadata__"]["attributes"]))

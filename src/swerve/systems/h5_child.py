@@ -1,6 +1,6 @@
 """Reads an HDF5 file from stdin and writes its arrays to stdout as safetensors; run as a program by `swerve.systems.h5`.
 
-libhdf5 may crash or never end over a torn file, so it gets a process of its own.
+libhdf5 may crash or hang on a damaged file, so it runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import json
 import sys
 from typing import Any
 
-DEEPEST, MOST = 32, 100_000  # levels of groups, and groups and arrays in all
-TRAINING = ("optimizer", "optimizer_weights")  # groups that only training goes on from
+DEEPEST, MOST = 32, 100_000  # levels of groups; groups and arrays in total
+TRAINING = ("optimizer", "optimizer_weights")  # groups that are only needed to continue training
 
 
 class Refused(Exception):
@@ -30,7 +30,7 @@ def read(content: bytes, most: int) -> bytes:
             path, group = waiting.pop()
             attributes[path] = {name: plain(group.attrs[name]) for name in group.attrs}
             if path.count("/") > DEEPEST or len(attributes) + len(arrays) > MOST:
-                raise Refused("its groups never end")
+                raise Refused("too many or too deeply nested groups")
             for name in group:
                 if not path and name in TRAINING:
                     continue
@@ -46,7 +46,7 @@ def read(content: bytes, most: int) -> bytes:
 
 
 def linked(h5py: Any, group: Any, name: str) -> Any:
-    """A part of a group, unless it lies elsewhere."""
+    """A member of a group; links to other places are refused."""
     link = group.get(name, getlink=True)
     if not isinstance(link, h5py.HardLink):
         raise Refused(f"'{name}' is a link to another place")
@@ -54,14 +54,14 @@ def linked(h5py: Any, group: Any, name: str) -> Any:
 
 
 def numbers(part: Any, place: str, left: int) -> Any:
-    """An array of numbers, unless it lies in another file or is larger than it may be."""
+    """An array of numbers; one stored in another file or larger than the limit is refused."""
     if part.external or part.is_virtual:
-        raise Refused(f"'{place}' lies in another file")
+        raise Refused(f"'{place}' is stored in another file")
     if part.dtype.kind not in "fiub":
-        raise Refused(f"'{place}' holds {part.dtype}, not numbers")
+        raise Refused(f"'{place}' has type {part.dtype}, expected numbers")
     if left < 0:
-        raise Refused(f"'{place}' unpacks to more than a file of this size should")
-    array = importlib.import_module("numpy").asarray(part[()])  # a lone number comes without its axes
+        raise Refused(f"'{place}' unpacks to more than is plausible for a file of this size")
+    array = importlib.import_module("numpy").asarray(part[()])  # a scalar is returned as a plain number
     return array.astype(array.dtype.newbyteorder("="))
 
 
@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
 
 
 def limit(memory: int) -> None:
-    """Keep the process below `memory` bytes, where the system can."""
+    """Limit the process to `memory` bytes, if the system supports that."""
     try:
         resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
@@ -87,11 +87,11 @@ def limit(memory: int) -> None:
 
 
 def main() -> int:
-    """Read stdin, write stdout; the arguments are the bytes that arrays and that the process may take."""
+    """Read stdin, write stdout; the arguments are the limits of the arrays and of the process in bytes."""
     limit(int(sys.argv[2]))
     try:
         sys.stdout.buffer.write(read(sys.stdin.buffer.read(), int(sys.argv[1])))
-    except Exception as error:  # a torn file makes libhdf5 say anything
+    except Exception as error:  # libhdf5 may raise anything on a damaged file
         print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
         return 1
     return 0

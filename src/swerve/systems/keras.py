@@ -1,4 +1,4 @@
-"""Keras networks as systems, by Keras 3 on its torch backend."""
+"""Keras networks as systems, run by Keras 3 on its torch backend."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from swerve.core.seeding import digest_of
 from swerve.core.values import Array
 from swerve.systems.function import identity_of, state_of
 from swerve.systems.h5 import read_h5_file
-from swerve.systems.keras_file import fill, model_in, model_of
+from swerve.systems.keras_file import assign_weights, load_model, load_parts
 from swerve.systems.keras_probe import layers_of, probe
 from swerve.systems.keras_structure import keras_library
-from swerve.systems.network import Engine, Network, Pass, Rows
-from swerve.systems.passes import CHANNELS
+from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows
 from swerve.systems.torch import outputs_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Keras(Network):
-    """A Keras network: a whole `model`, a `structure` with `weights`, or a factory `net`, with `weights` or its own.
+    """A Keras network: a complete `model`, a `structure` with `weights`, or a factory `net` with optional `weights`.
 
     Args:
-        model: a `.keras` file, or an `.h5` file of the whole model.
-        structure: a JSON file as `model.to_json()` writes it, of any version of Keras.
+        model: a `.keras` file, or an `.h5` file of the complete model.
+        structure: a JSON file written by `model.to_json()` of any version of Keras.
         weights: an `.h5` file.
         net: the factory, in TOML as `module:factory`.
-        arguments: what the factory is called with.
+        arguments: the factory's arguments.
     """
 
     model: Path | None = None
@@ -50,52 +49,52 @@ class Keras(Network):
     def engine(self) -> Engine:
         given = [name for name in ("model", "structure", "net") if getattr(self, name) is not None]
         if len(given) != 1 or (self.model and self.weights) or (self.structure and not self.weights):
-            raise InputError("a Keras network is a model, a structure with weights, or a net; give one of the three")
+            raise InputError("keras needs exactly one of: model; structure with weights; net, optionally with weights")
         keras_library()
         if self.net is not None:
-            return KerasEngine(self._made(self.net), state_of(self.net), layout=self.layout)
+            return KerasEngine(self._build(self.net), state_of(self.net), layout=self.layout)
         if self.model is not None:
-            return KerasEngine(model_in(self.model), layout=self.layout)
+            return KerasEngine(load_model(self.model), layout=self.layout)
         assert self.structure
         assert self.weights
-        return KerasEngine(model_of(self.structure, self.weights), layout=self.layout)
+        return KerasEngine(load_parts(self.structure, self.weights), layout=self.layout)
 
-    def _made(self, net: Callable[..., Any]) -> Any:
+    def _build(self, net: Callable[..., Any]) -> Any:
         keras = keras_library()
-        # Names are counted through a whole process; a network's must not depend on what was made before it.
-        with contextlib.suppress(ImportError, AttributeError):  # not a public part of Keras
+        # Keras numbers layer names per process; they must not depend on networks that were built before.
+        with contextlib.suppress(ImportError, AttributeError):  # not a public API of Keras
             importlib.import_module("keras.src.utils.naming").reset_uids()
-        made = net(**self.arguments)
-        if not isinstance(made, keras.Model):
-            raise InputError(f"the factory must return a Keras model, it returned {type(made).__name__}")
+        model = net(**self.arguments)
+        if not isinstance(model, keras.Model):
+            raise InputError(f"the factory must return a Keras model, got {type(model).__name__}")
         if self.weights is not None:
-            fill(made, read_h5_file(self.weights), self.weights)
-        return made
+            assign_weights(model, read_h5_file(self.weights), self.weights)
+        return model
 
 
 class KerasEngine:
-    """A Keras model; `origin` is what else its fingerprint goes by, `layout` that of the pictures it is shown."""
+    """A Keras model; `origin` also enters its fingerprint, `layout` is that of its input pictures."""
 
     def __init__(self, model: Any, origin: object = None, *, layout: str = "hwc") -> None:
         inputs = getattr(model, "inputs", None) or [None]
         if len(inputs) != 1:
-            raise InputError(f"the network takes {len(inputs)} inputs, expected one")
+            raise InputError(f"the network must have one input, it has {len(inputs)}")
         self.model, self.origin, self.channels = model, origin, CHANNELS[layout]
         self.batch: int | None = inputs[0].shape[0] if inputs[0] is not None else None
 
     def run(self, batch: Array) -> Mapping[str, Rows]:
         with torch.inference_mode():
-            return self._named(self.model(self._input(batch), training=False), len(batch))
+            return self._name_outputs(self.model(self._input(batch), training=False), len(batch))
 
     def layers(self) -> Sequence[str]:
         return layers_of(self.model)
 
     def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
-        said, found = probe(self.model, self._input(batch), layers, channels=self.channels)
-        return self._named(said, len(batch)), found
+        outputs, found = probe(self.model, self._input(batch), layers, channels=self.channels)
+        return self._name_outputs(outputs, len(batch)), found
 
     def fingerprint(self) -> str:
-        """A hash of every layer's kind and arguments and of all weights."""
+        """A hash of every layer's type and arguments, and of all weights."""
         hasher = hashlib.sha256(digest_of(self.origin, self._structure()).encode())
         for variable in self.model.weights:
             numbers = np.ascontiguousarray(variable.value.detach().cpu().numpy())
@@ -106,16 +105,16 @@ class KerasEngine:
     def _structure(self) -> str:
         try:
             text: str = self.model.to_json()
-        except NotImplementedError:  # a class of the user's, which only its source describes
+        except NotImplementedError:  # a user's class, identified by its source code
             text = repr(identity_of(type(self.model)))
         return text
 
     def _input(self, batch: Array) -> Any:
         return keras_library().ops.convert_to_tensor(np.ascontiguousarray(batch, np.float32))
 
-    def _named(self, said: Any, inputs: int) -> Mapping[str, Rows]:
-        """Outputs by the names of the layers that they come from."""
-        found = outputs_of(said, inputs)
+    def _name_outputs(self, result: Any, inputs: int) -> Mapping[str, Rows]:
+        """Outputs by the names of the layers that produce them."""
+        found = outputs_of(result, inputs)
         names = list(getattr(self.model, "output_names", None) or [])
-        alike = len(names) == len(set(names)) == len(found) and not isinstance(said, Mapping)
-        return dict(zip(names, found.values(), strict=True)) if alike else found
+        match = len(names) == len(set(names)) == len(found) and not isinstance(result, Mapping)
+        return dict(zip(names, found.values(), strict=True)) if match else found

@@ -1,4 +1,4 @@
-"""What the layers of a Keras network put out, by the definition of `swerve.systems.probe`; it is left as it was found."""
+"""Activations of a Keras network, as defined in `swerve.systems.probe`; the network is left unchanged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from swerve.core.system import Activations
 from swerve.systems.keras_structure import keras_library
-from swerve.systems.passes import INPUT, joined
-from swerve.systems.probe import Call, Watch, shown
+from swerve.systems.network import INPUT, join_calls
+from swerve.systems.probe import Call, Tracer, input_activations
 
 RANKS = ("1D", "2D", "3D")
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -25,7 +25,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "recurrent": ("LSTM", "GRU", "SimpleRNN"),
     "dropout": ("Dropout", "AlphaDropout", *(f"SpatialDropout{rank}" for rank in RANKS)),
 }
-# By the torch function that does the same, whose way `Watch` knows.
+# By the equivalent torch function, which `Tracer` handles.
 BETWEEN: Mapping[str, tuple[str, ...]] = {
     "relu": ("Activation", "ReLU", "LeakyReLU", "PReLU", "ELU", "Softmax"),
     "batch_norm": tuple(f"{kind}Normalization" for kind in ("Batch", "Layer", "Group", "RMS", "Unit")),
@@ -48,19 +48,19 @@ def probe(model: Any, batch: Tensor, layers: Sequence[str], *, channels: int = -
 
     `channels` is the axis of a picture's channels.
     """
-    watch = _KerasWatch()
+    tracer = _KerasTracer()
     with torch.inference_mode(), contextlib.ExitStack() as wrapped:
         for name, layer in _named(model):
-            for method, around in watch.methods(name, layer, traced=name in layers):
+            for method, around in tracer.methods(name, layer, traced=name in layers):
                 wrapped.enter_context(_replaced(layer, method, around))
-        with watch:
+        with tracer:
             output = model(batch, training=False)
-        said = watch.said() | ({INPUT: [shown(batch, channels)]} if INPUT in layers else {})
-    return output, {name: joined(name, said[name], inputs=len(batch)) for name in layers if name in said}
+        found = tracer.activations() | ({INPUT: [input_activations(batch, channels)]} if INPUT in layers else {})
+    return output, {name: join_calls(name, found[name], inputs=len(batch)) for name in layers if name in found}
 
 
 def _named(model: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every layer with its name, those of a model within under the name of that."""
+    """Every layer with its name; names in a nested model start with that model's name."""
     for layer in _inner(model):
         name = f"{path}{layer.name}"
         yield name, layer
@@ -68,14 +68,14 @@ def _named(model: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _inner(layer: Any) -> Sequence[Any]:
-    """The layers that a model or a wrapper calls; the cell of a recurrent layer is the layer itself."""
+    """The layers inside a model or wrapper; the cell of a recurrent layer does not count."""
     if isinstance(layer, keras_library().Model):
         return list(layer.layers)
     return [getattr(layer, key) for key in ("layer", "forward_layer", "backward_layer") if hasattr(layer, key)]
 
 
 def _role(layer: Any, roles: Mapping[str, tuple[str, ...]]) -> str:
-    """What a layer is among `roles`, by its class or the one that it was made from."""
+    """The role of a layer among `roles`, by its class or a base class."""
     names = {kind.__name__ for kind in type(layer).__mro__ if kind.__module__.startswith("keras.")}
     return next((role for role, kinds in roles.items() if names & set(kinds)), "")
 
@@ -86,7 +86,7 @@ def _axis(layer: Any) -> int:
 
 @contextlib.contextmanager
 def _replaced(layer: Any, method: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """A method wrapped for a while, on this one layer: Keras' own way of calling passes torch's hooks by."""
+    """Wrap a method of one layer temporarily: Keras' calls bypass torch's hooks."""
     vars(layer)[method] = around(getattr(layer, method))
     try:
         yield
@@ -94,23 +94,23 @@ def _replaced(layer: Any, method: str, around: Callable[[Callable[..., Any]], Ca
         del vars(layer)[method]
 
 
-class _KerasWatch(Watch):
-    """Follows what layers put out through the layers that come after, and through plain functions in between."""
+class _KerasTracer(Tracer):
+    """Follows the outputs of layers through subsequent layers and through functions in between."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.inside = 0  # layers whose functions are their own affair
+        self.inside = 0  # depth of layer calls, whose functions are not followed
 
     def methods(self, name: str, layer: Any, *, traced: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
-        """What has to be wrapped of a layer, and how."""
+        """The methods of a layer to wrap, and their wrappers."""
         kind, function = _role(layer, KINDS), _role(layer, BETWEEN)
         if kind == "recurrent":
             if traced:
                 yield "inner_loop", lambda loop: self._steps(name, layer, loop)
         elif kind:
-            yield "call", lambda call: self._said(name, kind, layer, call, traced=traced)
+            yield "call", lambda call: self._traced(name, kind, layer, call, traced=traced)
         elif function:
-            yield "call", lambda call: self._passed(function, call)
+            yield "call", lambda call: self._followed(function, call)
 
     def __torch_function__(  # type: ignore[no-untyped-def]
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -119,7 +119,7 @@ class _KerasWatch(Watch):
             return func(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
-    def _said(self, name: str, kind: str, layer: Any, call: Callable[..., Any], *, traced: bool) -> Callable[..., Any]:
+    def _traced(self, name: str, kind: str, layer: Any, call: Callable[..., Any], *, traced: bool) -> Callable[..., Any]:
         linear = getattr(layer, "activation", None) in (None, keras_library().activations.linear)
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -142,7 +142,7 @@ class _KerasWatch(Watch):
             call.settle(call.output)
 
     def _steps(self, name: str, layer: Any, loop: Callable[..., Any]) -> Callable[..., Any]:
-        """Of a recurrent layer every step, also where it hands on the last alone."""
+        """Record every step of a recurrent layer, even if it returns only the last."""
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             before, layer.return_sequences = layer.return_sequences, True
@@ -156,7 +156,7 @@ class _KerasWatch(Watch):
 
         return wrapped
 
-    def _passed(self, function: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _followed(self, function: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             given = args[0] if args else None
             output = self._apart(call, *args, **kwargs)

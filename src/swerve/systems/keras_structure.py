@@ -1,8 +1,9 @@
-"""Keras networks rebuilt from their description: layers from a list, numbers and names as arguments, never code (R45).
+"""Keras networks rebuilt from their JSON structure: only known layers, with numbers and names as arguments, never code.
 
-Keras 3 refuses what `model.to_json()` of Keras 1 and 2 wrote, and its safe mode has let code pass more than once; so
-descriptions of all versions are read here, each as its version meant it.
+Keras 3 does not read the `model.to_json()` of Keras 1 and 2, and its safe mode has executed code more than once; so the
+structures of all versions are parsed here, each with the semantics of its version.
 """
+# R45
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swerve.core.errors import EnvironmentFault, InputError
-from swerve.systems.library import library
+from swerve.systems.network import optional_package
 
 JSON = Any
 Source = tuple[str, int, int]
@@ -58,7 +59,7 @@ RENAMED = {
     **{"sigma": "stddev", "concat_axis": "axis"},
 }
 ORDERS = {"tf": "channels_last", "th": "channels_first", "default": None}
-# How weights were drawn or held back in training, and what later versions find out by themselves.
+# Arguments that matter only in training, and those that later versions infer.
 IDLE_ENDS = ("_initializer", "_regularizer", "_constraint", "_init")
 IDLE = frozenset(
     (
@@ -76,7 +77,7 @@ IDLE = frozenset(
         *("noise_shape", "seed"),
     )
 )
-# Their opposite would change what the layer computes.
+# Other values would change what the layer computes.
 EXPECTED = {"stateful": (False,), "time_major": (False,), "mode": (0, 2)}
 ACTIVATIONS = frozenset(
     (
@@ -84,55 +85,55 @@ ACTIVATIONS = frozenset(
         *("softsign", "exponential", "swish", "silu", "mish", "leaky_relu"),
     )
 )
-ROUND_TRIP = "give the network as net = 'module:factory' instead"
+ROUND_TRIP = "use net = 'module:factory' instead"
 
 
 def keras_library() -> Any:
-    """Keras on its torch backend; raises `EnvironmentFault` where another was chosen before."""
+    """Keras on its torch backend; raises `EnvironmentFault` if it already runs on another."""
     os.environ.setdefault("KERAS_BACKEND", "torch")
-    keras = library("keras", "keras")
+    keras = optional_package("keras", "keras")
     if (backend := keras.backend.backend()) != "torch":
-        raise EnvironmentFault(f"Keras runs on {backend} here; set KERAS_BACKEND=torch before it is imported")
+        raise EnvironmentFault(f"Keras runs on {backend}; set KERAS_BACKEND=torch before it is imported")
     return keras
 
 
 def hard_sigmoid(x: Any) -> Any:
-    """What Keras 1 and 2 called so: a slope of 0.2, where Keras 3 has one of 1/6."""
+    """The hard sigmoid of Keras 1 and 2: its slope is 0.2, that of Keras 3 is 1/6."""
     ops = keras_library().ops
     return ops.clip(0.2 * x + 0.5, 0.0, 1.0)
 
 
-def rebuilt(described: JSON) -> Any:
-    """The model that `to_json()` described; raises `InputError` naming the layer that cannot be had."""
+def rebuild(described: JSON) -> Any:
+    """The model that `to_json()` describes; raises `InputError` naming a layer that cannot be rebuilt."""
     try:
         return _Builder(new="batch_shape" in json.dumps(described)).model(described["class_name"], described["config"])
     except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise InputError(f"not the description of a Keras model: {type(error).__name__} {error}") from error
+        raise InputError(f"not the structure of a Keras model: {type(error).__name__} {error}") from error
 
 
 def plain_name(name: str) -> str:
-    """A layer's name as Keras 3 allows it."""
+    """A layer's name without characters that Keras 3 does not allow."""
     return str(name).replace("/", "_").replace(".", "_")
 
 
 @dataclass(frozen=True)
 class _Builder:
-    """Makes layers and models of descriptions; those of Keras 3 are `new`."""
+    """Builds layers and models from their configurations; `new` means Keras 3."""
 
     new: bool
 
     def model(self, kind: str, config: JSON) -> Any:
         if kind not in MODELS:
-            raise InputError(f"it describes a {kind}, expected {', '.join(MODELS)}")
+            raise InputError(f"the structure is a {kind}, expected {', '.join(MODELS)}")
         given = config.get("name") if isinstance(config, Mapping) else None
         name = {"name": plain_name(given)} if given else {}
-        if kind == "Sequential":  # of its own class: Keras 3 looks for weights by the names of classes
-            made = keras_library().Sequential(self._sequence(_members(config)), **name)
+        if kind == "Sequential":  # of that class: Keras 3 finds weights by class names
+            model = keras_library().Sequential(self._sequence(_members(config)), **name)
         else:
-            made = keras_library().Model(*self._functional(config), **name)
-        if isinstance(config, Mapping) and config.get("trainable") is False:  # which decides the order of its weights
-            made.trainable = False
-        return made
+            model = keras_library().Model(*self._functional(config), **name)
+        if isinstance(config, Mapping) and config.get("trainable") is False:  # this decides the order of its weights
+            model.trainable = False
+        return model
 
     def _sequence(self, specs: JSON) -> list[Any]:
         first = specs
@@ -142,7 +143,7 @@ class _Builder:
         return [_input(first[0]["config"], "sequential_input"), *layers]
 
     def _functional(self, config: JSON) -> tuple[Any, Any]:
-        """Inputs and outputs, each layer called as soon as what it is called with is there."""
+        """Inputs and outputs; each layer is called as soon as its inputs exist."""
         tensors: dict[tuple[str, int], Any] = {}
         waiting: list[tuple[tuple[str, int], Any, Sequence[Source]]] = []
         for spec in config["layers"]:
@@ -155,7 +156,7 @@ class _Builder:
         while waiting:
             ready = [item for item in waiting if all(source[:2] in tensors for source in item[2])]
             if not ready:
-                raise InputError(f"layer '{waiting[0][0][0]}' waits for one that is not there")
+                raise InputError(f"layer '{waiting[0][0][0]}' depends on a layer that does not exist")
             for place, layer, sources in ready:
                 given = [_one(tensors[source[:2]], source[2]) for source in sources]
                 tensors[place] = layer(given[0] if len(given) == 1 else given)
@@ -164,7 +165,7 @@ class _Builder:
         return inputs, outputs
 
     def layer(self, spec: JSON) -> Any:
-        """One layer with the arguments that decide what it computes."""
+        """One layer, with the arguments that affect what it computes."""
         kind, config = spec["class_name"], spec["config"]
         if kind in MODELS:
             return self.model(kind, config)
@@ -176,15 +177,15 @@ class _Builder:
             config = {"axis": config.get("concat_axis", -1)} if kind == "Concatenate" else {}
         if kind not in LAYERS:
             code = "Lambda" in str(kind) or kind == "Marshal"
-            why = "which carries code" if code else "which is not among those that can be rebuilt"
+            why = "which contains code" if code else "which cannot be rebuilt"
             raise InputError(f"layer '{name}' is a {kind}, {why}; {ROUND_TRIP}")
         try:
             return getattr(keras_library().layers, LAYERS[kind])(
                 name=plain_name(name), **self._arguments(LAYERS[kind], config)
             )
         except (TypeError, ValueError) as error:
-            told = str(error).strip().splitlines()[0]
-            raise InputError(f"layer '{name}' ({kind}) cannot be rebuilt: {told}; {ROUND_TRIP}") from error
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"layer '{name}' ({kind}) cannot be rebuilt: {reason}; {ROUND_TRIP}") from error
 
     def _arguments(self, kind: str, config: Mapping[str, JSON]) -> dict[str, Any]:
         for key, allowed in EXPECTED.items():
@@ -215,17 +216,17 @@ class _Builder:
     def _activation(self, value: JSON) -> Any:
         name = str(value.get("class_name")).lower() if isinstance(value, Mapping) else value
         if name is not None and name not in ACTIVATIONS:
-            raise ValueError(f"the activation {name!r} is not known")
+            raise ValueError(f"unknown activation {name!r}")
         return hard_sigmoid if name == "hard_sigmoid" and not self.new else name
 
 
 def _members(config: JSON) -> Any:
-    """The layers of a model, which early versions wrote down alone."""
+    """The layers of a model, which in early versions are the whole configuration."""
     return config if isinstance(config, list) else config["layers"]
 
 
 def _sources(node: JSON, layer: str) -> list[Source]:
-    """Which tensors a layer is called with: of which layer, at which of its calls, and which of its outputs."""
+    """The tensors a layer is called with: each by its layer, the number of the call, and the number of the output."""
     if isinstance(node, Mapping):
         given = [item for part in node["args"] for item in (part if isinstance(part, list) else [part])]
         extra = [key for key, value in node.get("kwargs", {}).items() if value is not None]
@@ -239,8 +240,8 @@ def _sources(node: JSON, layer: str) -> list[Source]:
     return [(str(name), int(call), int(output)) for name, call, output in found]
 
 
-def _one(said: Any, number: int) -> Any:
-    return said[number] if isinstance(said, list | tuple) else said
+def _one(outputs: Any, number: int) -> Any:
+    return outputs[number] if isinstance(outputs, list | tuple) else outputs
 
 
 def _ends(named: JSON, tensors: Mapping[tuple[str, int], Any]) -> Any:
@@ -255,5 +256,5 @@ def _ends(named: JSON, tensors: Mapping[tuple[str, int], Any]) -> Any:
 def _input(config: Mapping[str, JSON], name: str) -> Any:
     shape = config.get("batch_input_shape") or config.get("batch_shape")
     if not isinstance(shape, list) or not all(size is None or (isinstance(size, int) and size > 0) for size in shape):
-        raise InputError("it does not tell the shape of its input")
+        raise InputError("the structure has no valid input shape")
     return keras_library().Input(shape=tuple(shape[1:]), batch_size=shape[0], name=plain_name(name))

@@ -1,33 +1,36 @@
-"""A network of any framework, between steps that show it a case and decoders that word its outputs."""
+"""A network of any framework, between the steps that prepare its input and the decoders of its outputs."""
 
-# Annotations are not postponed here: a subclass in another module takes them over, and a TOML table is read by them.
+# No postponed annotations here: subclasses in other modules inherit them, and TOML tables are converted by them.
 
+import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from swerve.core.case import Case
 from swerve.core.encode import encode
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
 from swerve.core.seeding import digest_of
 from swerve.core.system import Activations, Answer, Traced
 from swerve.core.values import Array
+from swerve.systems.decoders import Decoder, Outputs
 from swerve.systems.function import answer_of
-from swerve.systems.passes import first_of, in_a_row
-from swerve.systems.reading import Reading, Sight, Step
-from swerve.systems.saying import Decoder, Outputs
+from swerve.systems.preprocessing import ImageView, Preprocessing, Step
 
 Rows = Array | Sequence[Array]  # one array per input, which may differ in length as a detector's do
 Pass = tuple[Mapping[str, Rows], Mapping[str, Activations]]
+INPUT = "(input)"  # the name of the picture's channels as a layer
+CHANNELS = {"chw": 1, "hwc": -1}  # the axis of the channels in a batch, by layout
+PARTS = ("mean", "low", "high")
 
 
 class Engine(Protocol):
     """A loaded network: arrays in, arrays out, by name and in order, each with a batch axis in front."""
 
-    batch: int | None  # the one batch size it takes, where it takes but one
+    batch: int | None  # its batch size, if that is fixed
 
     def run(self, batch: Array) -> Mapping[str, Rows]:
         """The outputs of one forward pass."""
@@ -44,16 +47,16 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """What all frameworks share: `read` shows a case step by step, `say` words the outputs.
+    """What all frameworks share: `read` prepares the input in steps, `say` decodes the outputs.
 
     Args:
         read: the steps from a picture to the network's input.
         say: the decoders, each for one value of the answer.
-        sensor: the input it looks at.
-        layout: `chw` or `hwc`, how rows, columns and channels follow each other.
-        frames: `one`, or of a window `stack` (a further axis in front), `channels` (side by side) or `differences`.
-        batched: whether every output has a row for each input; where not, cases are shown one at a time, and the outputs
-            belong to that case as they are.
+        sensor: the name of the input to use.
+        layout: the order of the axes, `chw` or `hwc`.
+        frames: `one`, or for a window `stack` (a further first axis), `channels` (concatenated) or `differences`.
+        batched: whether every output has a row for each input; if not, cases are run one at a time, and the outputs belong
+            to that case as a whole.
     """
 
     read: tuple[Step, ...]
@@ -64,7 +67,7 @@ class Network:
     batched: bool = True
 
     def __post_init__(self) -> None:
-        _ = self.reading, self.engine  # a bad file is refused now, not in the middle of a campaign
+        _ = self.preprocessing, self.engine  # a bad file is refused now, not during a campaign
 
     @cached_property
     def engine(self) -> Engine:
@@ -72,16 +75,16 @@ class Network:
         raise NotImplementedError
 
     @cached_property
-    def reading(self) -> Reading:
-        """The way from a case to the network's input."""
-        return Reading(self.read, self.sensor, self.layout, self.frames)
+    def preprocessing(self) -> Preprocessing:
+        """From a case to the network's input."""
+        return Preprocessing(self.read, self.sensor, self.layout, self.frames)
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         return self.trace(cases, ()).answers
 
     def sees(self, case: Case) -> Array:
-        """The numbers that the network is shown of a case: a change that leaves them alone cannot matter."""
-        return self.reading(case).numbers
+        """The network's input for a case: a change that does not alter it cannot have an effect."""
+        return self.preprocessing(case).numbers
 
     def layers(self) -> Sequence[str]:
         return self.engine.layers()
@@ -93,59 +96,106 @@ class Network:
                 raise InputError(f"{type(self).__name__} has no layer '{name}'; {did_you_mean(name, known)}")
         if not cases:
             return Traced([], {})
-        sights = [self.reading(case) for case in cases]
-        parts = [self._pass(batch, inputs, layers) for batch, inputs in self._batches(cases, sights)]
+        views = [self.preprocessing(case) for case in cases]
+        parts = [self._pass(batch, inputs, layers) for batch, inputs in self._batches(cases, views)]
         outputs = [row for rows, _ in parts for row in rows]
-        answers = [self._answer(row, sight) for row, sight in zip(outputs, sights, strict=True)]
-        return Traced(answers, in_a_row([found for _, found in parts]))
+        answers = [self._answer(row, view) for row, view in zip(outputs, views, strict=True)]
+        return Traced(answers, concatenate_batches([found for _, found in parts]))
 
     def fingerprint(self) -> str:
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
-        parts = type(self).__name__, self.engine.fingerprint(), encode(self.say), encode(self.reading)
+        parts = type(self).__name__, self.engine.fingerprint(), encode(self.say), encode(self.preprocessing)
         return digest_of(*parts, *([] if self.batched else ["one at a time"]))
 
-    def _batches(self, cases: Sequence[Case], sights: Sequence[Sight]) -> Iterator[tuple[Array, int]]:
+    def _batches(self, cases: Sequence[Case], views: Sequence[ImageView]) -> Iterator[tuple[Array, int]]:
         size = self.engine.batch
         if self.batched:
-            return _portions(_batch(cases, sights), size)
+            return _fixed_batches(_batch(cases, views), size)
         if size not in (None, 1):
-            raise InputError(f"{type(self).__name__}: takes {size} inputs at a time, batched = false is for one")
-        return ((sight.numbers[None], 1) for sight in sights)
+            raise InputError(f"{type(self).__name__}: batched = false needs a batch size of 1, but the network has {size}")
+        return ((view.numbers[None], 1) for view in views)
 
     def _pass(self, batch: Array, inputs: int, layers: Sequence[str]) -> tuple[list[Outputs], dict[str, Activations]]:
-        """One forward pass; of its rows, those of the first `inputs` inputs."""
+        """One forward pass; returns the rows of the first `inputs` inputs."""
         outputs, found = self.engine.trace(batch, layers) if layers else (self.engine.run(batch), {})
         if not self.batched:
-            # A list has its one row even so: such a network says something of each input by itself.
+            # A list still has one row per input.
             own = {name: rows if isinstance(rows, np.ndarray) else rows[0] for name, rows in outputs.items()}
             return [own], dict(found)
         for name, rows in outputs.items():
             count = 0 if isinstance(rows, np.ndarray) and not rows.ndim else len(rows)
             if count != len(batch):
-                told = f"output '{name}' has {count} rows for {len(batch)} inputs; it needs one for each"
-                raise InputError(f"{type(self).__name__}: {told}, or batched = false")
-        return [{name: rows[number] for name, rows in outputs.items()} for number in range(inputs)], first_of(found, inputs)
+                problem = f"output '{name}' has {count} rows for {len(batch)} inputs"
+                raise InputError(f"{type(self).__name__}: {problem}; it needs one row per input, or batched = false")
+        return [{name: rows[number] for name, rows in outputs.items()} for number in range(inputs)], without_padding(
+            found, inputs
+        )
 
-    def _answer(self, outputs: Outputs, sight: Sight) -> Answer:
-        return answer_of(tuple(decoder(outputs, sight) for decoder in self.say), type(self).__name__)
+    def _answer(self, outputs: Outputs, view: ImageView) -> Answer:
+        return answer_of(tuple(decoder(outputs, view) for decoder in self.say), type(self).__name__)
 
 
-def _batch(cases: Sequence[Case], sights: Sequence[Sight]) -> Array:
-    """What all cases show, one row each; raises `InputError` naming two that differ in shape."""
-    shapes = ["x".join(map(str, sight.numbers.shape)) for sight in sights]
+def _batch(cases: Sequence[Case], views: Sequence[ImageView]) -> Array:
+    """The inputs of all cases, one row each; raises `InputError` naming two that differ in shape."""
+    shapes = ["x".join(map(str, view.numbers.shape)) for view in views]
     other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
     if other is not None:
         given = f"{cases[0].key} is {shapes[0]}, {cases[other].key} is {shapes[other]}"
-        raise InputError(f"the network is shown inputs of different shapes: {given}; add a step that resizes them")
-    return np.stack([sight.numbers for sight in sights])
+        raise InputError(f"the network's inputs have different shapes: {given}; add a step that resizes them")
+    return np.stack([view.numbers for view in views])
 
 
-def _portions(batch: Array, size: int | None) -> Iterator[tuple[Array, int]]:
-    """The batch as the network takes it, and how many of the rows count: the last portion is filled up with its last row."""
+def _fixed_batches(batch: Array, size: int | None) -> Iterator[tuple[Array, int]]:
+    """Batches of the network's size, each with its number of real rows: the last is padded with its last row."""
     size = size or len(batch)
     for start in range(0, len(batch), size):
         rows = batch[start : start + size]
         yield np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)]), len(rows)
+
+
+def join_calls(name: str, calls: Sequence[Activations], *, inputs: int) -> Activations:
+    """The calls of one layer joined: as further steps of a recurrent layer, as further passes of any other."""
+    rows = {len(call.mean) for call in calls}
+    if any(count % inputs for count in rows):
+        raise InputError(f"layer '{name}' returned {max(rows)} rows for {inputs} inputs; every input needs the same number")
+    first = calls[0]
+    if first.kind == "recurrent":
+        mean = np.concatenate([call.mean for call in calls], axis=1)
+        low, high = np.min([call.low for call in calls], axis=0), np.max([call.high for call in calls], axis=0)
+        return replace(first, mean=mean, low=low, high=high, passes=len(mean) // inputs)
+    mean, low, high = (
+        np.concatenate([getattr(call, what).reshape(inputs, -1, *getattr(call, what).shape[1:]) for call in calls], axis=1)
+        for what in PARTS
+    )
+    passes = mean.shape[1]
+    return replace(first, mean=mean.reshape(inputs * passes, -1), low=low.reshape(-1), high=high.reshape(-1), passes=passes)
+
+
+def without_padding(layers: Mapping[str, Activations], inputs: int) -> dict[str, Activations]:
+    """The rows of the first `inputs` inputs, without those of padding."""
+    return {name: _cut(part, inputs * part.passes) for name, part in layers.items()}
+
+
+def _cut(part: Activations, end: int) -> Activations:
+    return replace(part, mean=part.mean[:end], low=part.low[:end], high=part.high[:end])
+
+
+def concatenate_batches(parts: Sequence[Mapping[str, Activations]]) -> dict[str, Activations]:
+    """The activations of successive batches as one."""
+    return {name: _concatenated([part[name] for part in parts]) for name in parts[0]}
+
+
+def _concatenated(parts: Sequence[Activations]) -> Activations:
+    mean, low, high = (np.concatenate([getattr(part, what) for part in parts]) for what in PARTS)
+    return replace(parts[0], mean=mean, low=low, high=high)
+
+
+def optional_package(name: str, extra: str) -> Any:
+    """The package `name`, which only some systems need; raises `EnvironmentFault` with what to install if it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise EnvironmentFault(f"the package '{error.name or name}' is missing; pip install 'swerve[{extra}]'") from error

@@ -1,4 +1,4 @@
-"""ONNX models as systems, by onnxruntime."""
+"""ONNX models as systems, run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ import numpy as np
 from swerve.core.errors import InputError, printable
 from swerve.core.system import Activations
 from swerve.core.values import Array
-from swerve.systems.library import library
-from swerve.systems.network import Engine, Network, Pass, Rows
+from swerve.systems.network import CHANNELS, INPUT, Engine, Network, Pass, Rows, join_calls, optional_package
 from swerve.systems.onnx_file import onnx_library, providers_for, read_onnx
 from swerve.systems.onnx_graph import Tap, add_taps, outputs_of, taps_of
-from swerve.systems.passes import CHANNELS, INPUT, joined
 
 KINDS = {"float": np.float32, "float16": np.float16, "double": np.float64, "uint8": np.uint8, "int8": np.int8}
-TOLD = 200  # characters of what onnxruntime says; sizes expected and got are among them
-FATAL = 4  # of onnxruntime's levels; what it says below that reaches the user as an exception
+ERROR_LENGTH = 200  # characters of onnxruntime's message that are kept, enough for expected and actual sizes
+FATAL = 4  # onnxruntime's log level; lower ones reach the user as exceptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Onnx(Network):
-    """An ONNX file; a model made for one batch size is fed in portions of it.
+    """An ONNX file; a model with a fixed batch size is run in batches of that size.
 
     Args:
-        model: the `.onnx` file; its external data, if any, lie in the same folder.
+        model: the `.onnx` file; its external data, if any, must be in the same folder.
         device: `auto`, `cuda` or `cpu`.
     """
 
@@ -44,9 +42,9 @@ class Onnx(Network):
 
 
 class OnnxEngine:
-    """A model in onnxruntime, on one thread: sums then come in one order, whatever the machine.
+    """A model in onnxruntime, on one thread, so that sums have the same order on every machine.
 
-    `layout` is that of the pictures it is shown.
+    `layout` is that of its input pictures.
     """
 
     def __init__(self, path: Path, device: str = "auto", layout: str = "chw") -> None:
@@ -55,11 +53,11 @@ class OnnxEngine:
         inputs = self.session.get_inputs()
         if len(inputs) != 1:
             names = ", ".join(item.name for item in inputs)
-            raise InputError(f"{path}: takes {len(inputs)} inputs ({names}), expected one")
+            raise InputError(f"{path}: the model must have one input, it has {len(inputs)} ({names})")
         self.input = inputs[0]
         kind = KINDS.get(str(self.input.type)[len("tensor(") : -1])
         if kind is None:
-            raise InputError(f"{path}: its input is {self.input.type}, expected one of {', '.join(KINDS)}")
+            raise InputError(f"{path}: the input has type {self.input.type}, expected one of {', '.join(KINDS)}")
         self.kind: np.dtype[Any] = np.dtype(kind)
         sizes = list(self.input.shape or [None])
         self.batch: int | None = sizes[0] if isinstance(sizes[0], int) and sizes[0] > 0 else None
@@ -74,23 +72,23 @@ class OnnxEngine:
 
     def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
         session, taps = self._probe(tuple(layers))
-        said = self._outputs(session, batch, [item.name for item in session.get_outputs()])
-        calls: dict[str, list[Activations]] = {INPUT: [_shown(batch, self.channels)]}
+        outputs = self._outputs(session, batch, [item.name for item in session.get_outputs()])
+        calls: dict[str, list[Activations]] = {INPUT: [_input_activations(batch, self.channels)]}
         for tap in taps:
-            mean, low, high = (np.asarray(said[name]) for name in outputs_of(tap))
+            mean, low, high = (np.asarray(outputs[name]) for name in outputs_of(tap))
             calls.setdefault(tap.layer, []).append(Activations(tap.kind, mean, low, high))
-        own = {item.name: said[item.name] for item in self.session.get_outputs()}
-        return own, {name: joined(name, calls[name], inputs=len(batch)) for name in layers}
+        own = {item.name: outputs[item.name] for item in self.session.get_outputs()}
+        return own, {name: join_calls(name, calls[name], inputs=len(batch)) for name in layers}
 
-    def fed(self, batch: Array) -> Array:
-        """The numbers in the type of the model's input; raises `InputError` where a whole number cannot hold one."""
+    def as_input(self, batch: Array) -> Array:
+        """The numbers in the type of the model's input; raises `InputError` if an integer type cannot represent one."""
         if self.kind.kind in "iu" and batch.dtype != self.kind:
             low, high = np.iinfo(self.kind).min, np.iinfo(self.kind).max
             if not ((batch >= low) & (batch <= high) & (batch == np.rint(batch))).all():
-                shown = f"{batch.dtype} numbers from {batch.min():g} to {batch.max():g}"
-                way = "let the steps of 'read' end in such numbers, or export it with a float input"
+                given = f"{batch.dtype} numbers from {batch.min():g} to {batch.max():g}"
+                hint = "change the steps of 'read', or export the model with a float input"
                 raise InputError(
-                    f"{self.path}: its input is {self.kind}, whole from {low} to {high}, it is shown {shown}; {way}"
+                    f"{self.path}: the input must be {self.kind}, whole numbers from {low} to {high}, got {given}; {hint}"
                 )
         return np.ascontiguousarray(batch, self.kind)
 
@@ -103,10 +101,10 @@ class OnnxEngine:
 
     def _graph(self) -> Any:
         model = onnx_library().load_model_from_string(self.content)
-        return library("onnx.inliner", "onnx").inline_local_functions(model) if model.functions else model
+        return optional_package("onnx.inliner", "onnx").inline_local_functions(model) if model.functions else model
 
     def _probe(self, layers: tuple[str, ...]) -> tuple[Any, list[Tap]]:
-        """A session of its own that also puts out what `layers` said: the plain one stays as fast as it is."""
+        """A separate session that also returns the activations of `layers`, so that the plain one stays fast."""
         if layers not in self._probing:
             taps, model = [tap for tap in self._taps if tap.layer in layers], self._graph()
             add_taps(model, taps)
@@ -114,7 +112,7 @@ class OnnxEngine:
         return self._probing[layers]
 
     def _session(self, content: bytes) -> Any:
-        onnxruntime = library("onnxruntime", "onnx")
+        onnxruntime = optional_package("onnxruntime", "onnx")
         onnxruntime.set_default_logger_severity(FATAL)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -122,33 +120,33 @@ class OnnxEngine:
         options.log_severity_level = FATAL
         providers = providers_for(self.device, onnxruntime.get_available_providers())
         try:
-            # Constants that a few bytes describe may fill all memory once they are folded (R46).
+            # R46: constants described by a few bytes may fill the memory when they are folded.
             return onnxruntime.InferenceSession(
                 content, options, providers, enable_fallback=0, disabled_optimizers=["ConstantFolding"]
             )
-        except Exception as error:  # a torn file makes onnxruntime say anything
-            raise InputError(f"{self.path}: onnxruntime does not take it: {_told(error)}") from error
+        except Exception as error:  # onnxruntime may raise anything on a damaged file
+            raise InputError(f"{self.path}: onnxruntime cannot load the model: {_describe_error(error)}") from error
 
     def _outputs(self, session: Any, batch: Array, names: Sequence[str]) -> dict[str, Array]:
-        given = {self.input.name: self.fed(batch)}
+        given = {self.input.name: self.as_input(batch)}
         try:
-            said = session.run(list(names), given)
-        except Exception as error:  # also a library's
-            raise InputError(f"{self.path}: {_told(error)}") from error
-        for name, numbers in zip(names, said, strict=True):
+            outputs = session.run(list(names), given)
+        except Exception as error:  # including those of libraries
+            raise InputError(f"{self.path}: {_describe_error(error)}") from error
+        for name, numbers in zip(names, outputs, strict=True):
             if not isinstance(numbers, np.ndarray) or numbers.dtype.kind not in "fiub":
-                raise InputError(f"{self.path}: output '{name}' is {type(numbers).__name__}, expected numbers")
-        return dict(zip(names, said, strict=True))
+                raise InputError(f"{self.path}: output '{name}' must be numbers, got {type(numbers).__name__}")
+        return dict(zip(names, outputs, strict=True))
 
 
-def _shown(batch: Array, channels: int) -> Activations:
-    """The channels of the pictures themselves; a window of frames is as many passes."""
+def _input_activations(batch: Array, channels: int) -> Activations:
+    """The channels of the pictures as activations; each frame of a window is a pass."""
     frames = np.moveaxis(batch.reshape(-1, *batch.shape[2:]) if batch.ndim == 5 else batch, channels, 1)
     rows = np.asarray(frames, np.float32).reshape(*frames.shape[:2], -1)
     return Activations("input", rows.mean(axis=2), rows.min(axis=(1, 2)), rows.max(axis=(1, 2)))
 
 
-def _told(error: Exception) -> str:
-    """What onnxruntime says, without its own name and number, and without the line of its code that says it."""
-    told = " ".join(str(error).split(" : ", 3)[-1].split()) or type(error).__name__
-    return printable(re.sub(r"/\S+\.(?:h|cc):\d+ .*? was false\. ", "", told), TOLD)
+def _describe_error(error: Exception) -> str:
+    """onnxruntime's message without its prefix, error number and source line."""
+    message = " ".join(str(error).split(" : ", 3)[-1].split()) or type(error).__name__
+    return printable(re.sub(r"/\S+\.(?:h|cc):\d+ .*? was false\. ", "", message), ERROR_LENGTH)

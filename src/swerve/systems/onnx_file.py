@@ -1,4 +1,5 @@
-"""ONNX files that a stranger may have made: read once, whole, with nothing from outside their folder (R46)."""
+"""Untrusted ONNX files: read once, completely, and without access to anything outside their folder."""
+# R46
 
 from __future__ import annotations
 
@@ -10,28 +11,28 @@ from typing import Any
 from swerve.config import limits
 from swerve.core.errors import InputError, UnreadableCase, did_you_mean
 from swerve.sources.root import Root
-from swerve.systems.library import library
+from swerve.systems.network import optional_package
 from swerve.systems.weights import model_file
 
-# Operators that come with onnxruntime itself; any other domain means a library that would have to be loaded.
+# Domains of the operators in onnxruntime itself; any other would require a custom library.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
-PROTOBUF = (1 << 31) - 1  # bytes that one protobuf message holds at most
+PROTOBUF = (1 << 31) - 1  # largest size of a protobuf message in bytes
 
 
 def onnx_library() -> Any:
     """The `onnx` package."""
-    return library("onnx", "onnx")
+    return optional_package("onnx", "onnx")
 
 
 def read_onnx(path: Path) -> bytes:
-    """The model of a file with its external data inside; raises `InputError` for one that is unsound or needs more."""
+    """The model in a file with its external data embedded; raises `InputError` if it is invalid or needs custom code."""
     onnx = onnx_library()
     content = model_file(path, (".onnx",)).read_bytes()
     if len(content) > PROTOBUF:
-        raise InputError(f"{path}: {len(content):,} bytes, one ONNX file holds at most {PROTOBUF:,}")
+        raise InputError(f"{path}: {len(content):,} bytes, an ONNX file has at most {PROTOBUF:,}")
     try:
         model = onnx.load_model_from_string(content)
-    except Exception as error:  # a torn file makes protobuf say anything
+    except Exception as error:  # protobuf may raise anything on a damaged file
         raise InputError(f"{path}: not an ONNX model: {error}") from error
     _check_operators(model, path, onnx.defs.onnx_opset_version())
     outside = [tensor for tensor in _tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
@@ -42,16 +43,16 @@ def _check_operators(model: Any, path: Path, newest: int) -> None:
     known = {*DOMAINS, *(function.domain for function in model.functions)}
     for node in _nodes(model):
         if node.domain not in known:
-            told = f"needs {node.op_type} of '{node.domain}', which is somebody's own library"
-            raise InputError(f"{path}: {told}; export it with ONNX's own operators alone")
+            problem = f"the operator {node.op_type} of '{node.domain}' needs a custom library"
+            raise InputError(f"{path}: {problem}; export the model with ONNX's own operators only")
     for opset in model.opset_import:
         if opset.domain in ("", "ai.onnx") and not 0 < opset.version <= newest:
-            told = f"made for operator set {opset.version}, known are 1 to {newest}"
-            raise InputError(f"{path}: {told}; export it with opset_version={newest}")
+            problem = f"operator set {opset.version} is not supported, only 1 to {newest}"
+            raise InputError(f"{path}: {problem}; export the model with opset_version={newest}")
 
 
 def _graphs(model: Any) -> Iterator[Any]:
-    """The graph, the model's own functions, and the graphs within."""
+    """The main graph, the model's functions, and all nested graphs."""
     waiting = [model.graph, *model.functions]
     while waiting:
         graph = waiting.pop()
@@ -80,7 +81,7 @@ def _tensors(model: Any) -> Iterator[Any]:
 
 
 def _with_data(model: Any, outside: Iterable[Any], path: Path) -> bytes:
-    """The model with the numbers that lay in other files, all of them in its own folder."""
+    """The model with its external data embedded, all of which must be in its own folder."""
     root, total = Root(path.absolute().parent), 0
     for tensor in outside:
         data = _external(root, {entry.key: entry.value for entry in tensor.external_data}, path)
@@ -93,7 +94,7 @@ def _with_data(model: Any, outside: Iterable[Any], path: Path) -> bytes:
     try:
         whole: bytes = model.SerializeToString()
     except Exception as error:
-        raise InputError(f"{path}: does not fit into one message with its external data: {error}") from error
+        raise InputError(f"{path}: the model with its external data exceeds one protobuf message: {error}") from error
     return whole
 
 
@@ -104,24 +105,24 @@ def _external(root: Root, facts: dict[str, str], path: Path) -> bytes:
         offset, length = int(facts.get("offset", 0)), int(facts.get("length", -1))
         with root.open(name, most=limits.MODEL) as file:
             if os.path.realpath(place) != os.path.join(os.path.realpath(root.folder), os.path.normpath(name)):
-                raise UnreadableCase("it is a link")
+                raise UnreadableCase("the path contains a link")
             size = os.fstat(file.fileno()).st_size
             length = size - offset if length < 0 else length
             if not (offset >= 0 and offset + length <= size):
-                raise UnreadableCase(f"the file has {size:,} bytes, not {offset + length:,}")
+                raise UnreadableCase(f"the file has only {size:,} bytes, expected {offset + length:,}")
             file.seek(offset)
             return file.read(length)
     except (UnreadableCase, ValueError) as error:
-        told = f"{name or 'it'} must be a plain file in the model's own folder"
-        raise InputError(f"{path}: external data: {told}: {error}") from error
+        rule = f"{name or 'it'} must be a regular file in the model's own folder"
+        raise InputError(f"{path}: external data: {rule}: {error}") from error
 
 
 def providers_for(device: str, available: Iterable[str]) -> list[str]:
-    """What onnxruntime computes with on `device`: `auto`, `cuda` or `cpu`."""
+    """The onnxruntime providers for `device`: `auto`, `cuda` or `cpu`."""
     found = {"cuda": "CUDAExecutionProvider" in available, "cpu": True}
     if device not in ("auto", *found):
-        raise InputError(f"device = '{device}' is not known; {did_you_mean(device, ('auto', *found))}")
+        raise InputError(f"unknown device '{device}'; {did_you_mean(device, ('auto', *found))}")
     if not found.get(device, True):
-        raise InputError("device = 'cuda': this onnxruntime has none; leave it at 'auto'")
+        raise InputError("device = 'cuda' is not available in this onnxruntime; use 'auto'")
     cuda = ["CUDAExecutionProvider"] if found["cuda"] and device != "cpu" else []
     return [*cuda, "CPUExecutionProvider"]

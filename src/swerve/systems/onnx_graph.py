@@ -1,6 +1,6 @@
-"""What the layers of an ONNX graph put out, by the definition of `swerve.systems.probe`, as further outputs of the graph.
+"""Activations of an ONNX graph, as defined in `swerve.systems.probe`, as additional outputs of the graph.
 
-Only a few numbers of a feature map leave the graph: its mean, and the span of the whole layer.
+Of a feature map only a few numbers are returned: its mean, and the range of the whole layer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ POOLS = frozenset(f"{whole}{kind}Pool" for whole in ("", "Global") for kind in (
 RESHAPES = frozenset(
     ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "QuantizeLinear", "DequantizeLinear")
 )
-# SiLU, GELU and Mish are written out as a product of a tensor with a curve of itself.
+# SiLU, GELU and Mish are exported as the product of a tensor with a curve of itself.
 CURVES, ARITHMETIC = (
     frozenset(("Sigmoid", "HardSigmoid", "Tanh", "Erf", "Softplus")),
     frozenset(("Mul", "Div", "Add", "Sub", "Pow")),
@@ -41,32 +41,32 @@ MEAN, LOW, HIGH = "mean", "low", "high"
 
 @dataclass
 class Tap:
-    """One call of a layer, and the tensor that tells what it put out."""
+    """One call of a layer, and the tensor with its activations."""
 
     layer: str
     kind: str
-    node: int  # its place in the graph
-    said: str
-    like: str = ""  # a tensor of the shape it had before it was flattened
-    bare: bool = False  # the bias is yet to be added
+    node: int  # its index in the graph
+    tensor: str
+    shaped_like: str = ""  # a tensor with the shape it had before it was flattened
+    lacks_bias: bool = False  # the bias is added by a later node
     normalised: bool = False
-    rounded: str = ""  # what it said in whole numbers
+    rounded: str = ""  # its quantised output
 
 
 def taps_of(graph: Any) -> list[Tap]:
-    """Every call of every layer, in the graph's order; nodes with the same weights are calls of one layer."""
-    watch = _Watch(graph)
+    """Every call of every layer, in graph order; nodes with the same weights are calls of one layer."""
+    tracer = _GraphTracer(graph)
     for place, node in enumerate(graph.node):
-        watch.see(place, node)
-    return watch.taps
+        tracer.see(place, node)
+    return tracer.taps
 
 
-class _Watch:
-    """Follows what layers put out from node to node, as `probe.Watch` does from function to function."""
+class _GraphTracer:
+    """Follows the outputs of layers from node to node, as `probe.Tracer` does from function to function."""
 
     def __init__(self, graph: Any) -> None:
         self.taps: list[Tap] = []
-        self.waiting: dict[str, tuple[Tap, str]] = {}  # by tensor; with one of the shape it had before it was flattened
+        self.waiting: dict[str, tuple[Tap, str]] = {}  # by tensor; with a tensor of its shape before it was flattened
         self.constants = {tensor.name for tensor in graph.initializer}
         self.halves = {tensor.name for tensor in graph.initializer if _is_half(tensor)}
         self.names: dict[str, str] = {}  # of layers, by their weights
@@ -76,7 +76,7 @@ class _Watch:
                 self.consumers[name].append(node)
 
     def see(self, place: int, node: Any) -> None:
-        """Take in the next node."""
+        """Process the next node."""
         if all(name in self.constants for name in node.input if name):
             self._note_constant(node)
             return
@@ -92,12 +92,12 @@ class _Watch:
             self.halves.update(node.output[0] for item in node.attribute if item.name == "value" and _is_half(item.t))
 
     def _add(self, place: int, node: Any) -> None:
-        kind, said = LAYERS[node.op_type], node.output[0]
-        bare = node.op_type == "MatMul" or (kind == "convolution" and len(node.input) < 3)
-        tap = Tap(self._name(node, place), kind, place, said or f"swerve:steps:{place}", bare=bare)
+        kind, output = LAYERS[node.op_type], node.output[0]
+        lacks_bias = node.op_type == "MatMul" or (kind == "convolution" and len(node.input) < 3)
+        tap = Tap(self._name(node, place), kind, place, output or f"swerve:steps:{place}", lacks_bias=lacks_bias)
         self.taps.append(tap)
         if kind != "recurrent":
-            self.waiting[said] = tap, said
+            self.waiting[output] = tap, output
 
     def _name(self, node: Any, place: int) -> str:
         weights = node.input[1]
@@ -116,39 +116,39 @@ class _Watch:
         elif kind in ACTIVATIONS:
             self._settle(tap, result, like if like != given else "")
         elif kind == "DequantizeLinear" and given == tap.rounded:
-            # Rounding also cuts off what an activation would: quantisers leave such an activation out.
-            tap.said = result
+            # Quantisation also clips: quantisers omit an activation that only clips.
+            tap.tensor = result
             self.waiting[result] = tap, result
         elif kind in RESHAPES:
-            tap.rounded = result if kind == "QuantizeLinear" and given == tap.said else tap.rounded
+            tap.rounded = result if kind == "QuantizeLinear" and given == tap.tensor else tap.rounded
             self.waiting[result] = tap, like
         elif kind in NORMALISATIONS or self._completes(node, tap):
             self._move(given, result, keeps=True)
-            tap.said = result if given == tap.said else tap.said
-            tap.normalised, tap.bare = tap.normalised or kind in NORMALISATIONS, False
+            tap.tensor = result if given == tap.tensor else tap.tensor
+            tap.normalised, tap.lacks_bias = tap.normalised or kind in NORMALISATIONS, False
         elif kind in POOLS or kind == "Dropout":
             self._move(given, result, keeps=kind == "Dropout")
 
     def _completes(self, node: Any, tap: Tap) -> bool:
-        """Whether the node adds the layer's bias, or is the second half of a normalisation."""
+        """Whether the node adds the layer's bias or completes a normalisation."""
         others = [name for name in node.input if name in self.constants]
         return len(others) == 1 and (
-            (node.op_type == "Add" and tap.bare) or (node.op_type in ("Mul", "Add") and tap.normalised)
+            (node.op_type == "Add" and tap.lacks_bias) or (node.op_type in ("Mul", "Add") and tap.normalised)
         )
 
     def _move(self, given: str, result: str, *, keeps: bool) -> None:
         tap, like = self.waiting.pop(given)
         if like == given:
             self.waiting[result] = tap, result
-        elif keeps:  # pooled when flat, its shape is lost
+        elif keeps:  # pooling after flattening loses the shape
             self.waiting[result] = tap, like
 
-    def _settle(self, tap: Tap, said: str, like: str) -> None:
-        tap.said, tap.like = said, like
+    def _settle(self, tap: Tap, tensor: str, like: str) -> None:
+        tap.tensor, tap.shaped_like = tensor, like
         self.waiting = {name: entry for name, entry in self.waiting.items() if entry[0] is not tap}
 
     def _gated(self, tensor: str) -> str:
-        """The product of a tensor with a curve of itself, or ''."""
+        """The product of a tensor with a curve of itself; '' if there is none."""
         curved, pending = {tensor: False}, [tensor]
         while pending:
             for node in self.consumers[pending.pop(0)]:
@@ -164,7 +164,7 @@ class _Watch:
         return ""
 
     def _halved(self, product: str) -> str:
-        """GELU ends with a half of the product, where it does not begin with it."""
+        """The product, or its half if GELU multiplies by a half at the end."""
         after = self.consumers[product]
         halved = len(after) == 1 and after[0].op_type == "Mul" and any(name in self.halves for name in after[0].input)
         return after[0].output[0] if halved else product
@@ -180,13 +180,13 @@ def _is_half(tensor: Any) -> bool:
 
 
 def _readable(node: Any, weights: str, place: int) -> str:
-    """The module's name where its weights still bear it, otherwise the node's, without the operator's."""
+    """The module's name if its weights still have it, otherwise the node's name without the operator."""
     stem = weights.removesuffix("_DequantizeLinear_Output").removeprefix("ConvBnFusion_W_")
     if stem.endswith(".weight") and not stem.startswith("onnx::"):
         return stem.removesuffix(".weight")
     parts: list[str] = []
     for part in node.name.removeprefix("node_").strip("/").split("/"):
-        if parts and part.startswith(f"{parts[-1]}."):  # torch repeats the name of a sequence before its members'
+        if parts and part.startswith(f"{parts[-1]}."):  # torch repeats the name of a sequence before those of its members
             parts.pop()
         parts.append(part)
     if len(parts) > 1 and parts[-1].rstrip("_0123456789") in (node.op_type, "Conv2D", "BiasAdd"):
@@ -195,13 +195,13 @@ def _readable(node: Any, weights: str, place: int) -> str:
 
 
 def outputs_of(tap: Tap) -> tuple[str, str, str]:
-    """The names of the further outputs: mean, low and high."""
+    """The names of the additional outputs: mean, low and high."""
     mean, low, high = (f"swerve:{what}:{tap.node}" for what in (MEAN, LOW, HIGH))
     return mean, low, high
 
 
 def add_taps(model: Any, taps: Sequence[Tap]) -> None:
-    """Make what `taps` tell further outputs of the model."""
+    """Add the activations of `taps` to the model's outputs."""
     onnx = onnx_library()
     version = max((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), default=1)
     shapes = {"units": [0, 0, -1], "rows": [0, -1], "last": [-1], "first axis": [1], "second axis": [2]}
@@ -212,14 +212,14 @@ def add_taps(model: Any, taps: Sequence[Tap]) -> None:
     for tap in taps:
         node = model.graph.node[tap.node]
         if tap.kind == "recurrent" and not node.output[0]:
-            node.output[0] = tap.said
+            node.output[0] = tap.tensor
         model.graph.node.extend(_reducing(tap, node, onnx.helper.make_node, axes_are_inputs=version >= 18))
         for name in outputs_of(tap):
             model.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
 
 
 def _reducing(tap: Tap, layer: Any, make: Any, *, axes_are_inputs: bool) -> Iterator[Any]:
-    """Nodes from what a layer said to a number per unit, and to the span of each row."""
+    """Nodes that reduce a layer's activations to one number per unit and the range of each row."""
     mean, low, high = outputs_of(tap)
     at = f"swerve:{tap.node}"
 
@@ -228,10 +228,10 @@ def _reducing(tap: Tap, layer: Any, make: Any, *, axes_are_inputs: bool) -> Iter
             return make(kind, [given, f"swerve:{'first' if axis == 1 else 'second'} axis"], [result], keepdims=0)
         return make(kind, [given], [result], keepdims=0, axes=[axis])
 
-    yield make("Cast", [tap.said], [f"{at}:said"], to=1)
-    whole = f"{at}:said"
-    if tap.like:
-        yield make("Shape", [tap.like], [f"{at}:shape"])
+    yield make("Cast", [tap.tensor], [f"{at}:output"], to=1)
+    whole = f"{at}:output"
+    if tap.shaped_like:
+        yield make("Shape", [tap.shaped_like], [f"{at}:shape"])
         yield make("Reshape", [whole, f"{at}:shape"], [f"{at}:whole"])
         whole = f"{at}:whole"
     if tap.kind == "recurrent":

@@ -1,8 +1,8 @@
-"""One forward pass of a torch network with the activations of its layers; the network is left as it was found.
+"""One forward pass of a torch network with the activations of its layers; the network is left unchanged.
 
-A layer is a convolution, a dense or a recurrent module, known by its type. What it says is the output of the activation
-that follows it, be that a module or a function, with normalisation, pooling or dropout in between; where none follows,
-its own output, normalised where a normalisation follows. Flattening in between changes nothing.
+A layer is a convolutional, dense or recurrent module, identified by its type. Its activation is the output of the activation
+function that follows it, as a module or a function, possibly after normalisation, pooling or dropout; if none follows, its
+own output, after a normalisation if there is one. Flattening in between does not matter.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from swerve.core.errors import InputError, did_you_mean
 from swerve.core.system import Activations
 from swerve.core.values import Array
 from swerve.coverage.layers import CoverageWarning, Spanned
-from swerve.systems.passes import INPUT, joined
+from swerve.systems.network import INPUT, join_calls
 
-CACHED = 1 << 19  # numbers looked at twice in a row
+CACHED = 1 << 19  # numbers that stay in the cache between two passes over them
 MODULES: dict[str, tuple[type[nn.Module], ...]] = {
     "convolution": (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
     "dense": (nn.Linear, nn.Bilinear),
     "recurrent": (nn.RNNBase, nn.RNNCellBase),
     "dropout": (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout),
 }
-AXES = {"input": 1, "convolution": 1, "dense": -1, "recurrent": -1}  # where the units are in what a layer puts out
-# Names of torch functions and methods; a module of the same purpose calls one of them.
+AXES = {"input": 1, "convolution": 1, "dense": -1, "recurrent": -1}  # the axis of the units in a layer's output
+# Names of torch functions and methods; the corresponding modules call them.
 ACTIVATIONS = frozenset(
     (
         *("relu", "relu6", "elu", "selu", "celu", "gelu", "silu", "mish", "leaky_relu", "rrelu", "prelu", "tanh", "sigmoid"),
@@ -65,21 +65,21 @@ def probe(
 ) -> tuple[Any, dict[str, Activations]]:
     """The network's output for `batch` and the activations of `layers`, from one forward pass without gradients.
 
-    A layer that took no part in the pass is left out. `channels` is the axis of a picture's channels.
+    A layer that was not used in the pass is omitted. `channels` is the axis of a picture's channels.
     """
     modules = _chosen(net, layers)
-    watch = Watch()
-    hooks = [module.register_forward_hook(watch.hook(name, module)) for name, module in modules.items()]
-    hooks += [module.register_forward_hook(watch.passed) for module in net.modules() if _kind_of(module) in AXES]
+    tracer = Tracer()
+    hooks = [module.register_forward_hook(tracer.hook(name, module)) for name, module in modules.items()]
+    hooks += [module.register_forward_hook(tracer.passed) for module in net.modules() if _kind_of(module) in AXES]
     try:
-        with torch.inference_mode(), watch:
+        with torch.inference_mode(), tracer:
             output = net(batch)
     finally:
         for hook in hooks:
             hook.remove()
     with torch.inference_mode():
-        said = watch.said() | ({INPUT: [shown(batch, channels)]} if INPUT in layers else {})
-    return output, {name: joined(name, said[name], inputs=len(batch)) for name in layers if name in said}
+        found = tracer.activations() | ({INPUT: [input_activations(batch, channels)]} if INPUT in layers else {})
+    return output, {name: join_calls(name, found[name], inputs=len(batch)) for name in layers if name in found}
 
 
 def _chosen(net: nn.Module, layers: Sequence[str]) -> Mapping[str, nn.Module]:
@@ -92,7 +92,7 @@ def _chosen(net: nn.Module, layers: Sequence[str]) -> Mapping[str, nn.Module]:
 
 @dataclass
 class Call:
-    """One call of a layer: what it said so far, until the activation that follows has settled it."""
+    """One call of a layer: its output so far, until the activation that follows settles it."""
 
     layer: str
     kind: str
@@ -101,45 +101,45 @@ class Call:
     activations: Activations | None = None
 
     def settle(self, output: Tensor) -> None:
-        self.activations, self.output = reduced(self.kind, output, self.axis), None
+        self.activations, self.output = summarise(self.kind, output, self.axis), None
 
 
-class Watch(TorchFunctionMode):
-    """Follows what layers put out through the functions of the pass, and keeps a few numbers of it."""
+class Tracer(TorchFunctionMode):
+    """Follows the outputs of layers through the functions of the pass, and keeps a summary of each."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[Call] = []
-        # By the tensor's id, and holding the tensor keeps the id its own; with the shape it had before it was flattened.
+        # By the tensor's id, which stays unique while the tensor is held; with its shape before it was flattened.
         self.waiting: dict[int, tuple[Call, Tensor, torch.Size]] = {}
-        self.units: list[tuple[int, int]] = []  # axis and number of every layer's so far, traced or not
+        self.units: list[tuple[int, int]] = []  # axis and number of units of every layer so far, traced or not
 
     def hook(self, name: str, module: nn.Module) -> Callable[[nn.Module, Any, Any], None]:
         kind = _kind_of(module)
-        # Only outputs that an activation may still follow have to wait for it.
+        # Only outputs that an activation may still follow have to wait.
         waits = kind in ("convolution", "dense")
 
         def after(module: nn.Module, inputs: Any, output: Any) -> None:
             del inputs
-            said = _sequence(name, module, output) if kind == "recurrent" else output
-            call = Call(name, kind, AXES[kind] if kind in AXES else self._axis(said), said)
+            result = _sequence(name, module, output) if kind == "recurrent" else output
+            call = Call(name, kind, AXES[kind] if kind in AXES else self._axis(result), result)
             self.calls.append(call)
             if waits:
-                self.waiting[id(said)] = call, said, said.shape
+                self.waiting[id(result)] = call, result, result.shape
             else:
-                call.settle(said)
+                call.settle(result)
 
         return after
 
     def passed(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        """Note where a layer has its units, for the dropout that may follow."""
+        """Record the axis of a layer's units, for a dropout that may follow."""
         del inputs
-        axis, said = AXES[_kind_of(module)], output[0] if isinstance(output, tuple) else output
-        if isinstance(said, Tensor):
-            self.units.append((axis, said.shape[axis]))
+        axis, result = AXES[_kind_of(module)], output[0] if isinstance(output, tuple) else output
+        if isinstance(result, Tensor):
+            self.units.append((axis, result.shape[axis]))
 
     def _axis(self, output: Tensor) -> int:
-        """Where a dropout has its units: where the last layer with as many has them."""
+        """The axis of a dropout's units: that of the last layer with the same number of them."""
         found = (axis for axis, units in reversed(self.units) if output.shape[axis] == units)
         return next(found, 1 if output.ndim > 3 else -1)
 
@@ -159,7 +159,7 @@ class Watch(TorchFunctionMode):
         return result
 
     def _before(self, function: str, given: Any) -> None:
-        """An output that is about to be changed in place, other than by its activation, is settled first."""
+        """Settle an output that is about to be changed in place by something other than its activation."""
         in_place = function.endswith("_") and not function.endswith("__")
         if function == "__setitem__" or (in_place and function.removesuffix("_") not in ACTIVATIONS):
             call = self.waiting[id(given)][0]
@@ -171,19 +171,19 @@ class Watch(TorchFunctionMode):
         if function in ACTIVATIONS:
             self._settle(call, result.reshape(shape))
         elif function in RESHAPES:
-            self.waiting[id(result)] = call, result, shape  # next to the one it was made of: either may be activated
+            self.waiting[id(result)] = call, result, shape  # beside the original: either may be activated
         elif function in NORMALISATIONS or function in BETWEEN:
             del self.waiting[id(given)]
             if function in NORMALISATIONS and given is call.output:
                 call.output = result
-            if given.shape in (shape, result.shape):  # pooled when flat, its shape is lost
+            if given.shape in (shape, result.shape):  # pooling after flattening loses the shape
                 self.waiting[id(result)] = call, result, result.shape if given.shape == shape else shape
 
     def _settle(self, call: Call, output: Tensor) -> None:
         call.settle(output)
         self.waiting = {key: entry for key, entry in self.waiting.items() if entry[0] is not call}
 
-    def said(self) -> dict[str, list[Activations]]:
+    def activations(self) -> dict[str, list[Activations]]:
         """The activations of every call, by layer."""
         found: dict[str, list[Activations]] = {}
         for call in self.calls:
@@ -198,17 +198,17 @@ def _sequence(name: str, module: nn.Module, output: Any) -> Tensor:
     """The outputs of a recurrent module as inputs x steps x units; one call of a cell is one step."""
     first = output[0] if isinstance(output, tuple) else output
     if isinstance(module, nn.RNNBase) and module.num_layers > 1:
-        said = f"stacks {module.num_layers} layers and shows the outputs of the last alone; coverage leaves the others out"
-        warnings.warn(f"layer '{name}' {said}: make it of modules with one layer each", CoverageWarning, stacklevel=2)
+        problem = f"returns only the outputs of the last of its {module.num_layers} layers, so coverage omits the others"
+        warnings.warn(f"layer '{name}' {problem}; use modules with one layer each", CoverageWarning, stacklevel=2)
     if isinstance(module, nn.RNNCellBase):
         return first[:, None]  # type: ignore[no-any-return]
     if not isinstance(first, Tensor) or first.ndim != 3:
-        raise InputError(f"layer '{name}' must put out a plain batch of sequences to be traced, got {type(first).__name__}")
+        raise InputError(f"layer '{name}' must return a plain batch of sequences to be traced, got {type(first).__name__}")
     return first if module.batch_first else first.transpose(0, 1)
 
 
-def reduced(kind: str, output: Tensor, axis: int) -> Activations:
-    """What a layer of `kind` put out, as a number per unit, the units along `axis`, and the span of it all."""
+def summarise(kind: str, output: Tensor, axis: int) -> Activations:
+    """The output of a layer as one number per unit, with units along `axis`, and the range of each row."""
     numbers = output if output.dtype in (torch.float32, torch.float64) else output.float()
     low, high = span(numbers)
     others = [other for other in range(1, numbers.ndim) if other != axis % numbers.ndim]
@@ -219,17 +219,17 @@ def reduced(kind: str, output: Tensor, axis: int) -> Activations:
 def span(numbers: Tensor) -> tuple[Tensor, Tensor]:
     """The smallest and the largest number of each row."""
     flat = numbers.flatten(1)
-    # As many rows at a time as stay in the cache for the second look; torch's aminmax, one look, is six times slower.
+    # As many rows at a time as fit into the cache for the second pass; torch's aminmax, one pass, is six times slower.
     parts = [(rows.amin(1), rows.amax(1)) for rows in torch.split(flat, max(1, CACHED // flat.shape[1]))]
     low, high = zip(*parts, strict=True)
     return torch.cat(low), torch.cat(high)
 
 
 def _array(tensor: Tensor) -> Array:
-    # A copy: a dense layer's mean is its output itself, which somebody may yet change in place.
+    # A copy: a dense layer's mean is its output itself, which may still be changed in place.
     return tensor.detach().cpu().numpy().copy()
 
 
-def shown(batch: Tensor, axis: int = AXES["input"]) -> Activations:
-    """The channels of the pictures themselves; a window of frames is as many passes."""
-    return reduced("input", batch.flatten(0, 1) if batch.ndim == 5 else batch, axis)
+def input_activations(batch: Tensor, axis: int = AXES["input"]) -> Activations:
+    """The channels of the pictures as activations; each frame of a window is a pass."""
+    return summarise("input", batch.flatten(0, 1) if batch.ndim == 5 else batch, axis)

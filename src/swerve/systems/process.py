@@ -1,11 +1,10 @@
-"""Any outside program as a system: started when first asked, held to its limits, started again when it fails."""
+"""Any external program as a system: started on first use, limited in time and memory, restarted when it fails."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import itertools
-import math
 import os
 import shutil
 import sys
@@ -16,28 +15,29 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config.limits import MEMORY, SECONDS
+from swerve.core.arguments import check_number
 from swerve.core.case import Case
 from swerve.core.encode import JSON
 from swerve.core.errors import InputError, ModelError, did_you_mean, printable
 from swerve.core.seeding import digest_of
 from swerve.core.system import Answer
 from swerve.systems.child import Child, brief
-from swerve.systems.wire import PROTOCOL, packed, values_of
+from swerve.systems.wire import PROTOCOL, pack_frame, values_of
 
 PYTHON = "python"
 
 
 @dataclass(frozen=True)
 class Process:
-    """A program that answers frames on its stdin with frames on its stdout (docs/process.md).
+    """A program that replies to frames on its stdin with frames on its stdout (docs/process.md).
 
     Args:
-        command: the program and its arguments, as a list; no shell reads it. `python` is the Python that runs Swerve.
-        seconds: that it may take to start, and then over each batch.
-        memory: bytes of address space that it may ask for.
-        restarts: how often in a row it is started again after it failed.
-        sensors: the inputs it is shown; none named, all.
-        folder: where it runs; relative file names of `command` start there.
+        command: the program and its arguments, as a list; no shell is involved. `python` is the Python that runs Swerve.
+        seconds: the time limit to start, and then for each batch.
+        memory: the limit of its address space in bytes.
+        restarts: the maximum number of consecutive restarts after failures.
+        sensors: the inputs it receives; all if empty.
+        folder: its working directory, to which file names in `command` are relative.
     """
 
     command: tuple[str, ...]
@@ -60,29 +60,29 @@ class Process:
 
     @property
     def name(self) -> str:
-        """The command, as short as messages want it."""
+        """The command, shortened for messages."""
         words = [os.path.basename(word) if os.path.isabs(word) else word for word in self.command]
         return printable(" ".join(words), 60)
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         if not cases:
             return []
-        question = {"ask": "answers", "cases": [self._shown(case) for case in cases]}
+        request = {"ask": "answers", "cases": [self._encode(case) for case in cases]}
         with _named(self.name):
-            return _answers(self._program.ask(question), len(cases))
+            return _answers(self._program.ask(request), len(cases))
 
     def fingerprint(self) -> str:
-        """A hash of what the program says of itself, of its command, and of every file that the command names."""
+        """A hash of the program's own name and fingerprint, its command, and every file in the command."""
         with _named(self.name):
             hello = self._program.hello()
         files = [(self.folder or Path()) / word for word in self.command]
         return digest_of("Process", self.command, hello, [_sha(file) for file in files if os.path.isfile(file)])
 
     def close(self) -> None:
-        """End the program; the next question starts it again."""
+        """Stop the program; the next request starts it again."""
         self._program.close()
 
-    def _shown(self, case: Case) -> JSON:
+    def _encode(self, case: Case) -> JSON:
         for name in self.sensors:
             if name not in case.inputs:
                 raise InputError(f"{case.key} has no input '{name}'; {did_you_mean(name, case.inputs)}")
@@ -95,18 +95,20 @@ def _check_command(command: object) -> None:
 
 
 def _check_above(name: str, number: object, low: float) -> None:
-    if isinstance(number, bool) or not isinstance(number, int | float) or not low < number < math.inf:
-        raise InputError(f"{name} must be a number above {low}, got {number!r}")
+    try:
+        check_number(name, number, low, above=True)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _check_program(program: str, folder: Path | None) -> None:
     if program == PYTHON:
         return
     if folder is not None and not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder to run {program} in")
+        raise InputError(f"{folder}: no such folder to run {program} in")
     known = os.access((folder or Path()) / program, os.X_OK) if "/" in program else shutil.which(program)
     if not known:
-        raise InputError(f"{program}: there is no such program, or it may not be run")
+        raise InputError(f"{program}: no such program, or it is not executable")
 
 
 def _sha(file: Path) -> str:
@@ -129,17 +131,17 @@ def _answers(reply: dict[str, Any], count: int) -> list[Answer]:
     if not isinstance(rows, list):
         raise ModelError("its reply has neither 'answers', a list, nor 'error'")
     if len(rows) != count:
-        raise ModelError(f"it gave {len(rows)} answers to {count} cases")
+        raise ModelError(f"it returned {len(rows)} answers for {count} cases")
     return [values_of(row) for row in rows]
 
 
 class _Program:
-    """A program and how often it failed in a row; asked by one thread at a time."""
+    """A program and its number of consecutive failures; used by one thread at a time."""
 
-    def __init__(self, told: Process) -> None:
-        first, *rest = told.command
-        self._command, self._folder = (sys.executable if first == PYTHON else first, *rest), told.folder
-        self._seconds, self._memory, self._restarts = told.seconds, int(told.memory), told.restarts
+    def __init__(self, settings: Process) -> None:
+        first, *rest = settings.command
+        self._command, self._folder = (sys.executable if first == PYTHON else first, *rest), settings.folder
+        self._seconds, self._memory, self._restarts = settings.seconds, int(settings.memory), settings.restarts
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._child: Child | None = None
@@ -147,17 +149,17 @@ class _Program:
         self._failed = 0
         self._why = ""
 
-    def ask(self, question: dict[str, JSON]) -> dict[str, Any]:
-        """The reply to one question; a program that fails is ended, and started again for the next."""
+    def ask(self, request: dict[str, JSON]) -> dict[str, Any]:
+        """The reply to one request; a program that fails is killed, and started again for the next."""
         number = next(self._numbers)
-        frame = packed({**question, "number": number})
+        frame = pack_frame({**request, "number": number})
         with self._watched():
             reply = self._running().ask(frame, number, self._seconds)
             self._failed = 0
             return reply
 
     def hello(self) -> list[str]:
-        """The program's name and fingerprint, as it tells them."""
+        """The program's name and fingerprint, as it reports them."""
         with self._watched():
             if self._hello is None:
                 self._running()
@@ -165,7 +167,7 @@ class _Program:
             return self._hello
 
     def close(self) -> None:
-        """End the program, if it runs."""
+        """Stop the program, if it runs."""
         with self._lock:
             if self._child is not None:
                 self._child.close()
@@ -175,24 +177,24 @@ class _Program:
     def _watched(self) -> Iterator[None]:
         with self._lock:
             if self._failed > self._restarts:
-                raise ModelError(f"given up after it failed {self._failed} times in a row; last, {self._why}")
+                raise ModelError(f"no further restarts after {self._failed} consecutive failures; the last: {self._why}")
             try:
                 yield
             except ModelError as error:
                 self._failed, self._why = self._failed + 1, str(error)
                 self._end()
                 raise
-            except BaseException:  # such as Ctrl-C: its reply would be taken for the next one's
+            except BaseException:  # such as Ctrl-C: its reply would be mistaken for the next one
                 self._end()
                 raise
 
     def _running(self) -> Child:
         if self._child is None:
             self._child = Child(self._command, self._folder, self._memory)
-            frame = packed({"ask": "hello", "protocol": PROTOCOL, "number": 0})
+            frame = pack_frame({"ask": "hello", "protocol": PROTOCOL, "number": 0})
             hello = _hello(self._child.ask(frame, 0, self._seconds))
             if self._hello not in (None, hello):
-                raise ModelError(f"it was {self._hello} at first, and after a restart it is {hello}")
+                raise ModelError(f"it identified as {self._hello} at first, but as {hello} after a restart")
             self._hello = hello
         return self._child
 
@@ -206,5 +208,5 @@ def _hello(reply: dict[str, Any]) -> list[str]:
     if "error" in reply:
         raise ModelError(brief(reply["error"]))
     if reply.get("protocol") != PROTOCOL:
-        raise ModelError(f"it speaks protocol {brief(reply.get('protocol'))}, not {PROTOCOL}")
+        raise ModelError(f"it uses protocol {brief(reply.get('protocol'))}, expected {PROTOCOL}")
     return [str(reply.get(key, "")) for key in ("name", "fingerprint")]

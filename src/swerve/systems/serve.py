@@ -1,4 +1,4 @@
-"""The program's side of `Process`, for programs in Python that have Swerve: one call answers until the pipe closes."""
+"""The program's side of `Process`, for Python programs that can import Swerve: one call replies until the pipe closes."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from swerve.core.errors import ModelError
 from swerve.core.system import Answer, System
 from swerve.core.values import Value
 from swerve.systems.function import FunctionSystem
-from swerve.systems.wire import PROTOCOL, packed, read_frame, values_of, write_all
+from swerve.systems.wire import PROTOCOL, pack_frame, read_frame, values_of, write_all
 
 
 def serve(answer: Callable[[Case], Value | Answer] | System, name: str = "") -> None:
-    """Answer the cases that come over stdin, with a function of one case or with a whole system, until stdin closes."""
+    """Answer the cases from stdin with a function of one case, or with a system, until stdin closes."""
     system = answer if isinstance(answer, System) else FunctionSystem(answer, name)
-    serve_frames(lambda question: _answered(system, name, question))
+    serve_frames(lambda request: _handle(system, name, request))
 
 
 def serve_frames(answer: Callable[[dict[str, Any]], Mapping[str, JSON]]) -> None:
-    """Answer whatever is asked over stdin until it closes; an answer that fails is told as an error."""
-    asked, said = _own_pipes()
+    """Reply to every request from stdin until it closes; an exception becomes an error reply."""
+    requests, replies = _claim_pipes()
     try:
-        while (question := read_frame(asked)) is not None:
-            write_all(said, _reply(answer, question))
-    except BrokenPipeError:  # whoever asked is gone
+        while (request := read_frame(requests)) is not None:
+            write_all(replies, _reply(answer, request))
+    except BrokenPipeError:  # the caller is gone
         return
     finally:
-        os.close(asked)
-        os.close(said)
+        os.close(requests)
+        os.close(replies)
 
 
-def _own_pipes() -> tuple[int, int]:
-    """Stdin and stdout for frames alone: a print goes to stderr from now on, input() finds nothing.
+def _claim_pipes() -> tuple[int, int]:
+    """Reserve stdin and stdout for frames: from now on print writes to stderr, and input() reads nothing.
 
-    What was printed before and still waits in Python's buffer goes to stderr too, so it is not flushed here.
+    Output still in Python's buffer is not flushed here, so that it goes to stderr too.
     """
-    asked, said = os.dup(0), os.dup(1)
+    requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     os.close(nothing)
-    return asked, said
+    return requests, replies
 
 
-def _reply(answer: Callable[[dict[str, Any]], Mapping[str, JSON]], question: dict[str, Any]) -> bytes:
-    number = question.get("number")
+def _reply(answer: Callable[[dict[str, Any]], Mapping[str, JSON]], request: dict[str, Any]) -> bytes:
+    number = request.get("number")
     try:
-        return packed({"number": number, **answer(question)})
-    except Exception as error:  # the model's own: whoever asked is told, and asks again
+        return pack_frame({"number": number, **answer(request)})
+    except Exception as error:  # raised by the model: the caller gets an error reply and may go on
         traceback.print_exc()
-        return packed({"number": number, "error": f"{type(error).__name__}: {error}"})
+        return pack_frame({"number": number, "error": f"{type(error).__name__}: {error}"})
 
 
-def _answered(system: System, name: str, question: dict[str, Any]) -> dict[str, JSON]:
-    if question.get("ask") == "hello":
-        told = name or getattr(system, "name", "") or type(system).__name__
-        return {"protocol": PROTOCOL, "name": told, "fingerprint": system.fingerprint()}
-    if question.get("ask") == "answers":
-        return {"answers": list(system([_case(row) for row in question["cases"]]))}
-    raise ModelError(f"nobody knows how to answer {question.get('ask')!r}")
+def _handle(system: System, name: str, request: dict[str, Any]) -> dict[str, JSON]:
+    if request.get("ask") == "hello":
+        own_name = name or getattr(system, "name", "") or type(system).__name__
+        return {"protocol": PROTOCOL, "name": own_name, "fingerprint": system.fingerprint()}
+    if request.get("ask") == "answers":
+        return {"answers": list(system([_case(row) for row in request["cases"]]))}
+    raise ModelError(f"unknown request {request.get('ask')!r}; known: hello, answers")
 
 
 def _case(row: dict[str, Any]) -> Case:

@@ -1,8 +1,8 @@
-"""The steps from a picture to a network's input: colour, size, place and numbers.
+"""The steps of preprocessing: colour, size, position and numbers.
 
-Every picture begins as bytes in RGB. `Grey` reads RGB and BGR; `Yuv` and `Hsv` read bytes in RGB alone, so they come
-before `Bgr`, `Float` and the like: any other order is refused. Sizes are width before height. Colours and sizes are made
-as OpenCV makes them, to the bit: published networks were trained on those.
+Every picture starts as bytes in RGB. `Grey` accepts RGB and BGR; `Yuv` and `Hsv` accept only bytes in RGB, so they must come
+before `Bgr`, `Float` and the like. Sizes are width before height. Colours and sizes are computed by OpenCV, to the bit:
+published networks were trained on those.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import cv2
 import numpy as np
 
 from swerve.config import limits
+from swerve.core.arguments import check_whole
 from swerve.core.errors import InputError, did_you_mean
 from swerve.core.values import Array
-from swerve.systems.reading import Sight
+from swerve.systems.preprocessing import ImageView, input_errors
 
 METHODS = MappingProxyType(
     {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR, "nearest": cv2.INTER_NEAREST, "cubic": cv2.INTER_CUBIC}
@@ -31,45 +32,45 @@ PLACES = ("centre", *ROWS, *COLUMNS, *(f"{row}-{column}" for row in ROWS for col
 
 @dataclass(frozen=True)
 class Grey:
-    """One channel: the luma of BT.601, of RGB or BGR."""
+    """One channel: the luma of BT.601, from RGB or BGR."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        if sight.colours not in TO_GREY:
-            raise InputError(f"grey reads rgb or bgr, got {sight.colours}")
-        return _recoloured(sight, self, TO_GREY[sight.colours])
+    def __call__(self, view: ImageView) -> ImageView:
+        if view.colours not in TO_GREY:
+            raise InputError(f"grey needs rgb or bgr, got {view.colours}")
+        return _recoloured(view, self, TO_GREY[view.colours])
 
 
 @dataclass(frozen=True)
 class Yuv:
-    """Luma and two differences of colour, as OpenCV counts them."""
+    """Luma and two colour differences, as OpenCV defines them."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        _check_first(sight, self)
-        return _recoloured(sight, self, cv2.COLOR_RGB2YUV)
+    def __call__(self, view: ImageView) -> ImageView:
+        _check_first(view, self)
+        return _recoloured(view, self, cv2.COLOR_RGB2YUV)
 
 
 @dataclass(frozen=True)
 class Hsv:
-    """Hue, saturation and value, as OpenCV counts them: hue of bytes from 0 to 180."""
+    """Hue, saturation and value, as OpenCV defines them: hue in bytes from 0 to 180."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        _check_first(sight, self)
-        return _recoloured(sight, self, cv2.COLOR_RGB2HSV)
+    def __call__(self, view: ImageView) -> ImageView:
+        _check_first(view, self)
+        return _recoloured(view, self, cv2.COLOR_RGB2HSV)
 
 
 @dataclass(frozen=True)
 class Bgr:
-    """The channels the other way round: RGB to BGR, or back."""
+    """The channels in reverse order: RGB to BGR, or back."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        if sight.colours not in TURNED:
-            raise InputError(f"bgr turns rgb, got {sight.colours}; leave one of the two out")
-        return sight.recoloured(np.ascontiguousarray(sight.numbers[..., ::-1]), TURNED[sight.colours])
+    def __call__(self, view: ImageView) -> ImageView:
+        if view.colours not in TURNED:
+            raise InputError(f"bgr needs rgb or bgr, got {view.colours}; remove one of the two steps")
+        return view.recoloured(np.ascontiguousarray(view.numbers[..., ::-1]), TURNED[view.colours])
 
 
 @dataclass(frozen=True)
 class Resize:
-    """The whole picture as width x height, whatever its shape; `by` is `linear`, `area`, `nearest` or `cubic`."""
+    """The whole picture as width x height, whatever its aspect ratio; `by` is `linear`, `area`, `nearest` or `cubic`."""
 
     width: int
     height: int
@@ -79,13 +80,13 @@ class Resize:
         _check_size(self)
         _check_known("by", self.by, METHODS)
 
-    def __call__(self, sight: Sight) -> Sight:
-        return _resized(sight, self.width, self.height, self.by)
+    def __call__(self, view: ImageView) -> ImageView:
+        return _resized(view, self.width, self.height, self.by)
 
 
 @dataclass(frozen=True)
 class Crop:
-    """The pixels from `left` to `right` and from `top` to `bottom`, counted from the upper left corner."""
+    """The pixels from `left` to `right` and from `top` to `bottom`, measured from the upper left corner."""
 
     left: int
     top: int
@@ -96,15 +97,15 @@ class Crop:
         _check_whole(self, ("left", "top"), least=0)
         _check_whole(self, ("right", "bottom"), least=1)
         if self.left >= self.right or self.top >= self.bottom:
-            raise InputError(f"crop: right and bottom must lie beyond left and top, got {self}")
+            raise InputError(f"crop: right must be greater than left, and bottom greater than top, got {self}")
 
-    def __call__(self, sight: Sight) -> Sight:
-        return _cut(sight, self, self.left, self.top, self.right, self.bottom)
+    def __call__(self, view: ImageView) -> ImageView:
+        return _cut(view, self, self.left, self.top, self.right, self.bottom)
 
 
 @dataclass(frozen=True)
 class CropTo:
-    """A part of width x height; `at` is `centre`, `bottom` (in the middle of it), `bottom-left` and so on."""
+    """A part of width x height; `at` is `centre`, `bottom` (centred horizontally), `bottom-left` and so on."""
 
     width: int
     height: int
@@ -114,19 +115,19 @@ class CropTo:
         _check_size(self)
         _check_known("at", self.at, PLACES)
 
-    def __call__(self, sight: Sight) -> Sight:
-        width, height = sight.shown
+    def __call__(self, view: ImageView) -> ImageView:
+        width, height = view.shown
         left = _start(width - self.width, self.at, COLUMNS)
         top = _start(height - self.height, self.at, ROWS)
-        return _cut(sight, self, left, top, left + self.width, top + self.height)
+        return _cut(view, self, left, top, left + self.width, top + self.height)
 
 
 @dataclass(frozen=True)
 class Letterbox:
-    """The whole picture in its own shape inside width x height, the rest filled with `pad`.
+    """The whole picture with its aspect ratio inside width x height, the rest filled with `pad`.
 
-    `at` is `top-left`, as YOLOX does it, with sizes cut to whole pixels, or `centre`, as YOLOv5 and its successors do
-    it, with sizes rounded. Without `upscale` a small picture keeps its size.
+    `at` is `top-left`, as in YOLOX, with sizes truncated to whole pixels, or `centre`, as in YOLOv5 and its successors, with
+    sizes rounded. Without `upscale` a small picture keeps its size.
     """
 
     width: int
@@ -140,16 +141,16 @@ class Letterbox:
         _check_size(self)
         _check_known("by", self.by, METHODS)
         _check_known("at", self.at, ("centre", "top-left"))
-        if isinstance(self.pad, bool) or not isinstance(self.pad, int) or not 0 <= self.pad <= 255:
-            raise InputError(f"letterbox: pad must be a whole number from 0 to 255, got {self.pad!r}")
+        with input_errors():
+            check_whole("letterbox: pad", self.pad, 0, 255)
 
-    def __call__(self, sight: Sight) -> Sight:
-        wide, high = sight.shown
+    def __call__(self, view: ImageView) -> ImageView:
+        wide, high = view.shown
         ratio = min(self.width / wide, self.height / high)
         if not self.upscale:
             ratio = min(ratio, 1.0)
         whole = int if self.at == "top-left" else round
-        small = _resized(sight, max(1, whole(wide * ratio)), max(1, whole(high * ratio)), self.by)
+        small = _resized(view, max(1, whole(wide * ratio)), max(1, whole(high * ratio)), self.by)
         width, height = small.shown
         left, top = (0, 0) if self.at == "top-left" else (_margin(self.width - width), _margin(self.height - height))
         numbers = np.full((self.height, self.width, small.numbers.shape[2]), self.pad, dtype=small.numbers.dtype)
@@ -159,10 +160,10 @@ class Letterbox:
 
 @dataclass(frozen=True)
 class Float:
-    """Bytes as numbers with a fraction, 0 to 255 as before."""
+    """Bytes as floats, still from 0 to 255."""
 
-    def __call__(self, sight: Sight) -> Sight:
-        return sight.with_numbers(_floats(sight))
+    def __call__(self, view: ImageView) -> ImageView:
+        return view.with_numbers(_floats(view))
 
 
 @dataclass(frozen=True)
@@ -174,26 +175,26 @@ class Multiply:
     def __post_init__(self) -> None:
         _check_factors("multiply: by", (self.by,))
 
-    def __call__(self, sight: Sight) -> Sight:
-        return sight.with_numbers(_floats(sight) * np.float32(self.by))
+    def __call__(self, view: ImageView) -> ImageView:
+        return view.with_numbers(_floats(view) * np.float32(self.by))
 
 
 @dataclass(frozen=True)
 class Divide:
-    """Every number divided by `by`: 255 makes bytes 0 to 1. In the last bit it differs from `Multiply(1 / by)`."""
+    """Every number divided by `by`: 255 scales bytes to 0 to 1. `Multiply(1 / by)` differs in the last bit."""
 
     by: float = 255.0
 
     def __post_init__(self) -> None:
         _check_factors("divide: by", (self.by,))
 
-    def __call__(self, sight: Sight) -> Sight:
-        return sight.with_numbers(_floats(sight) / np.float32(self.by))
+    def __call__(self, view: ImageView) -> ImageView:
+        return view.with_numbers(_floats(view) / np.float32(self.by))
 
 
 @dataclass(frozen=True)
 class Normalise:
-    """Every number minus `mean`, divided by `std`: one for each channel, or one for all."""
+    """Every number minus `mean`, divided by `std`: one value per channel, or one for all."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -203,85 +204,84 @@ class Normalise:
             raise InputError(f"normalise: mean must be one or more numbers, got {self.mean!r}")
         _check_factors("normalise: std", self.std)
 
-    def __call__(self, sight: Sight) -> Sight:
-        channels = sight.numbers.shape[2]
+    def __call__(self, view: ImageView) -> ImageView:
+        channels = view.numbers.shape[2]
         for what, given in (("mean", self.mean), ("std", self.std)):
             if len(given) not in (1, channels):
-                raise InputError(f"normalise: {what} has {len(given)} numbers, the picture {channels} channels")
+                raise InputError(f"normalise: {what} has {len(given)} numbers, but the picture has {channels} channels")
         mean, std = (np.array(given, dtype=np.float32) for given in (self.mean, self.std))
-        return sight.with_numbers((_floats(sight) - mean) / std)
+        return view.with_numbers((_floats(view) - mean) / std)
 
 
-def _recoloured(sight: Sight, step: object, code: int) -> Sight:
-    if sight.numbers.shape[2] != 3:
-        raise InputError(f"{_name(step)} reads three channels, got {sight.numbers.shape[2]}")
-    return sight.recoloured(_channelled(cv2.cvtColor(sight.numbers, code)), _name(step))
+def _recoloured(view: ImageView, step: object, code: int) -> ImageView:
+    if view.numbers.shape[2] != 3:
+        raise InputError(f"{_name(step)} needs three channels, got {view.numbers.shape[2]}")
+    return view.recoloured(_channelled(cv2.cvtColor(view.numbers, code)), _name(step))
 
 
-def _resized(sight: Sight, width: int, height: int, by: str) -> Sight:
-    wide, high = sight.shown
+def _resized(view: ImageView, width: int, height: int, by: str) -> ImageView:
+    wide, high = view.shown
     if (wide, high) == (width, height):
-        return sight
-    numbers = _channelled(cv2.resize(sight.numbers, (width, height), interpolation=METHODS[by]))
-    return sight.moved(numbers, scale=(width / wide, height / high))
+        return view
+    numbers = _channelled(cv2.resize(view.numbers, (width, height), interpolation=METHODS[by]))
+    return view.moved(numbers, scale=(width / wide, height / high))
 
 
-def _cut(sight: Sight, step: object, left: int, top: int, right: int, bottom: int) -> Sight:
-    width, height = sight.shown
+def _cut(view: ImageView, step: object, left: int, top: int, right: int, bottom: int) -> ImageView:
+    width, height = view.shown
     if left < 0 or top < 0 or right > width or bottom > height:
         part = f"{right - left}x{bottom - top} pixels from ({left}, {top})"
-        raise InputError(f"{_name(step)}: {part} do not lie in the {width}x{height} shown")
-    return sight.moved(sight.numbers[top:bottom, left:right], shift=(-left, -top))
+        raise InputError(f"{_name(step)}: {part} are not inside the picture, which is {width}x{height} at this step")
+    return view.moved(view.numbers[top:bottom, left:right], shift=(-left, -top))
 
 
 def _channelled(numbers: Array) -> Array:
-    """With an axis of channels, which OpenCV drops where there is but one."""
+    """With an axis of channels, which OpenCV drops if there is only one."""
     return numbers if numbers.ndim == 3 else numbers[..., np.newaxis]
 
 
-def _floats(sight: Sight) -> Array:
-    return sight.numbers.astype(np.float32)
+def _floats(view: ImageView) -> Array:
+    return view.numbers.astype(np.float32)
 
 
 def _start(room: int, at: str, sides: tuple[str, str]) -> int:
-    """Where a part begins that leaves `room` beside it."""
+    """The start of a part with `room` pixels left beside it."""
     words = at.split("-")
     return 0 if sides[0] in words else room if sides[1] in words else room // 2
 
 
 def _margin(room: int) -> int:
-    return round(room / 2 - 0.1)  # YOLOv5: an odd pixel goes to the right or below
+    return round(room / 2 - 0.1)  # as in YOLOv5: an odd pixel goes to the right or bottom
 
 
-def _check_first(sight: Sight, step: object) -> None:
-    if sight.colours != "rgb" or sight.numbers.dtype != np.uint8:
-        name, given = _name(step), f"{sight.numbers.dtype} in {sight.colours}"
-        raise InputError(f"{name} reads uint8 in rgb, got {given}; put {name} before bgr, float, divide and normalise")
+def _check_first(view: ImageView, step: object) -> None:
+    if view.colours != "rgb" or view.numbers.dtype != np.uint8:
+        name, given = _name(step), f"{view.numbers.dtype} in {view.colours}"
+        raise InputError(f"{name} needs uint8 in rgb, got {given}; put {name} before bgr, float, divide and normalise")
 
 
 def _check_size(step: Resize | CropTo | Letterbox) -> None:
     _check_whole(step, ("width", "height"), least=1)
     if step.width * step.height > limits.PIXELS:
         raise InputError(
-            f"{_name(step)}: {step.width}x{step.height} is more than {limits.PIXELS} pixels (swerve list limits)"
+            f"{_name(step)}: {step.width}x{step.height} is more than {limits.PIXELS:,} pixels (swerve list limits)"
         )
 
 
 def _check_whole(step: object, names: Iterable[str], *, least: int) -> None:
-    for name in names:
-        given = getattr(step, name)
-        if isinstance(given, bool) or not isinstance(given, int) or given < least:
-            raise InputError(f"{_name(step)}: {name} must be a whole number of at least {least}, got {given!r}")
+    with input_errors():
+        for name in names:
+            check_whole(f"{_name(step)}: {name}", getattr(step, name), least)
 
 
 def _check_known(what: str, given: str, known: Iterable[str]) -> None:
     if given not in known:
-        raise InputError(f"{what} = {given!r} is not known; {did_you_mean(str(given), known)}")
+        raise InputError(f"unknown {what} {given!r}; {did_you_mean(str(given), known)}")
 
 
 def _check_factors(what: str, factors: tuple[float, ...]) -> None:
     if not factors or not all(math.isfinite(factor) and factor != 0 for factor in factors):
-        raise InputError(f"{what} must be other than 0 and finite, got {factors!r}")
+        raise InputError(f"{what} must be finite and not 0, got {factors!r}")
 
 
 def _name(step: object) -> str:

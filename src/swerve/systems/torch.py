@@ -1,4 +1,4 @@
-"""Torch networks as systems: a module given by its factory, or one that a Python user holds already."""
+"""Torch networks as systems: a module from a factory, or an existing one in Python."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from swerve.core.seeding import digest_of
 from swerve.core.system import Answer, Traced
 from swerve.core.values import Array, Value
 from swerve.systems.function import answer_of, identity_of, state_of, weights_of
-from swerve.systems.network import Engine, Network, Pass, Rows
-from swerve.systems.passes import CHANNELS
+from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows
 from swerve.systems.probe import layers_of, probe
-from swerve.systems.weights import filled
+from swerve.systems.weights import with_weights
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
 
 
 class TorchSystem:
-    """A network between `read`, which makes one input without a batch axis, and `say`, which words one output row."""
+    """A torch module with `read`, from a case to one input without batch axis, and `say`, from an output row to values."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class TorchSystem:
         if not cases:
             return []
         batch = torch.stack([self.read(case) for case in cases])
-        self.net.eval()  # somebody may have trained it since
+        self.net.eval()  # it may have been trained since
         with torch.inference_mode():
             rows = self.net(batch)
         who = type(self.net).__name__
@@ -63,14 +62,14 @@ class TorchSystem:
         return Traced([answer_of(self.say(row), who) for _, row in zip(cases, rows, strict=True)], activations)
 
     def fingerprint(self) -> str:
-        """A hash of the weights, of the network's own classes, and of how it is fed and read out."""
+        """A hash of the weights, the network's own classes, and the functions `read` and `say`."""
         return digest_of(*_identity(self.net), state_of(self.read), state_of(self.say))
 
 
 def _identity(net: nn.Module) -> tuple[object, ...]:
-    """The weights, the network's own classes, and the plain numbers it holds."""
+    """The weights, the network's own classes, and its plain attributes."""
     kinds = sorted({type(module) for module in net.modules()}, key=repr)
-    # torch's own classes by name alone: their source changes with every release, not what they do.
+    # torch's own classes only by name: their source changes with every release, but not what they compute.
     own = [identity_of(kind) if not kind.__module__.startswith("torch.") else kind.__qualname__ for kind in kinds]
     plain = {
         name: item for name, item in vars(net).items() if name != "training" and isinstance(item, bool | int | float | str)
@@ -80,12 +79,12 @@ def _identity(net: nn.Module) -> tuple[object, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Torch(Network):
-    """A torch network made by a factory, with weights from a file.
+    """A torch network from a factory, with weights from a file.
 
     Args:
         net: the factory, in TOML as `module:factory`.
-        arguments: what the factory is called with.
-        weights: a `.safetensors` file or a state dict (`.pt`, `.pth`); None where the factory fills in its own.
+        arguments: the factory's arguments.
+        weights: a `.safetensors` file or a state dict (`.pt`, `.pth`); None if the factory loads its own.
         device: `auto`, `cuda`, `mps` or `cpu`.
     """
 
@@ -96,15 +95,15 @@ class Torch(Network):
 
     @cached_property
     def engine(self) -> Engine:
-        made = self.net(**self.arguments)
-        if not isinstance(made, nn.Module):
-            raise InputError(f"the factory must return a torch module, it returned {type(made).__name__}")
-        ready = made if self.weights is None else filled(made, self.weights)
+        net = self.net(**self.arguments)
+        if not isinstance(net, nn.Module):
+            raise InputError(f"the factory must return a torch module, got {type(net).__name__}")
+        ready = net if self.weights is None else with_weights(net, self.weights)
         return TorchEngine(ready, device_named(self.device), self.layout)
 
 
 class TorchEngine:
-    """A torch module in single precision, ready to answer; `layout` is that of the pictures it is shown."""
+    """A torch module in single precision and evaluation mode; `layout` is that of its input pictures."""
 
     batch: int | None = None
 
@@ -120,8 +119,8 @@ class TorchEngine:
         return layers_of(self.net)
 
     def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
-        said, found = probe(self.net.eval(), self._input(batch), layers, channels=self.channels)
-        return outputs_of(said, len(batch)), found
+        result, found = probe(self.net.eval(), self._input(batch), layers, channels=self.channels)
+        return outputs_of(result, len(batch)), found
 
     def fingerprint(self) -> str:
         return digest_of(*_identity(self.net))
@@ -131,32 +130,32 @@ class TorchEngine:
 
 
 def device_named(name: str) -> torch.device:
-    """The device called `name`, of which `auto` is the fastest there is; raises `InputError` where there is none."""
+    """The device with a name; `auto` is the fastest available. Raises `InputError` if it is not available."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name not in DEVICES:
-        raise InputError(f"device = '{name}' is not known; {did_you_mean(name, DEVICES)}")
+        raise InputError(f"unknown device '{name}'; {did_you_mean(name, DEVICES)}")
     if not there.get(name, True):
-        raise InputError(f"device = '{name}': this machine has none; leave it at 'auto'")
+        raise InputError(f"device = '{name}' is not available on this machine; use 'auto'")
     return torch.device(next(kind for kind, found in there.items() if found) if name == "auto" else name)
 
 
-def outputs_of(said: Any, inputs: int) -> dict[str, Rows]:
-    """What a module returned, by name: a tensor, several in a tuple, list or dict, or a dict for each input."""
-    if isinstance(said, list) and len(said) == inputs and all(isinstance(item, Mapping) for item in said):
-        return {str(name): [_array(item[name]) for item in said] for name in said[0]}
-    return {name or "output": _array(tensor) for name, tensor in _leaves(said)}
+def outputs_of(result: Any, inputs: int) -> dict[str, Rows]:
+    """A module's outputs by name: a tensor, several in a tuple, list or dict, or a list with one dict per input."""
+    if isinstance(result, list) and len(result) == inputs and all(isinstance(item, Mapping) for item in result):
+        return {str(name): [_array(item[name]) for item in result] for name in result[0]}
+    return {name or "output": _array(tensor) for name, tensor in _leaves(result)}
 
 
-def _leaves(said: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """The tensors of nested tuples, lists and dicts; the inner ones are named as `outer.inner`."""
-    if isinstance(said, Tensor):
-        yield name, said
-    elif isinstance(said, Mapping | list | tuple):
-        parts = said.items() if isinstance(said, Mapping) else enumerate(said)
+def _leaves(result: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """The tensors in nested tuples, lists and dicts; inner ones are named `outer.inner`."""
+    if isinstance(result, Tensor):
+        yield name, result
+    elif isinstance(result, Mapping | list | tuple):
+        parts = result.items() if isinstance(result, Mapping) else enumerate(result)
         for key, part in parts:
             yield from _leaves(part, f"{name}.{key}" if name else str(key))
-    elif said is not None:
-        raise InputError(f"the network returned {type(said).__name__}, expected tensors")
+    elif result is not None:
+        raise InputError(f"the network must return tensors, got {type(result).__name__}")
 
 
 def _array(tensor: Tensor) -> Array:

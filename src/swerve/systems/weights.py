@@ -1,4 +1,5 @@
-"""Weights from files that a stranger may have made: numbers are read from them, code in them never runs (R45, R46)."""
+"""Weights from untrusted files: only numbers are read, code in them is never executed."""
+# R45, R46
 
 from __future__ import annotations
 
@@ -19,47 +20,47 @@ from swerve.core.errors import InputError, printable
 
 STATE_DICTS = (".pt", ".pth", ".bin", ".ckpt", ".tar")
 PICKLES = (".pkl", ".pickle", ".joblib", ".npy", ".npz", ".dill", ".mar")
-SAFE = "save the state dict alone, as safetensors or with torch.save(net.state_dict(), ...)"
-WRAPPED = ("state_dict", "model_state_dict", "model")  # where training scripts keep the state dict among other things
+SAFE = "save only the state dict, as safetensors or with torch.save(net.state_dict(), ...)"
+WRAPPED = ("state_dict", "model_state_dict", "model")  # keys under which training scripts save the state dict
 ZIP = b"PK\x03\x04"
-RATIO = 200  # weights hardly deflate at all; zlib's best is 1000 to 1
+RATIO = 200  # highest plausible compression of weights, which hardly compress; zlib reaches 1000 to 1
 
 
 def model_file(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
-    """`path`, if it is a plain file that is not too large and ends as it should; raises `InputError`."""
+    """`path`, if it is a regular file within the size limit and has one of the suffixes; otherwise raises `InputError`."""
     if not path.is_file():
-        raise InputError(f"{path}: {'is not a plain file' if path.exists() else 'there is no such file'}")
+        raise InputError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
     if path.suffix.lower() in PICKLES:
-        raise InputError(f"{path}: pickles and object arrays run code when they are read; {SAFE}")
+        raise InputError(f"{path}: pickles and object arrays execute code when they are loaded; {SAFE}")
     if suffixes and not path.name.lower().endswith(suffixes):
-        raise InputError(f"{path}: expected a file that ends in {' or '.join(suffixes)}")
+        raise InputError(f"{path}: expected a file ending in {' or '.join(suffixes)}")
     if (size := path.stat().st_size) > limits.MODEL:
         raise InputError(f"{path}: {size:,} bytes, at most {limits.MODEL:,} are read (swerve list limits)")
     return path
 
 
 def load(net: Callable[[], nn.Module], path: Path) -> nn.Module:
-    """A network with the weights of a file, ready to answer; raises `InputError` unless names and shapes fit."""
-    return filled(net(), path)
+    """A network with the weights of a file, in evaluation mode; raises `InputError` unless names and shapes match."""
+    return with_weights(net(), path)
 
 
-def filled(made: nn.Module, path: Path) -> nn.Module:
-    """The network with the weights of a file, as single-precision numbers."""
+def with_weights(made: nn.Module, path: Path) -> nn.Module:
+    """The network with the weights of a file, in single precision."""
     who = type(made).__name__
     wanted = made.state_dict()
-    found = fitting(tensors_in(path, who), wanted)
+    found = strip_prefix(tensors_in(path, who), wanted)
     if wrong := [name for name in {**wanted, **found} if _shape(wanted, name) != _shape(found, name)]:
         given = f"{wrong[0]} is {_shape(found, wrong[0])}, expected {_shape(wanted, wrong[0])}"
         raise InputError(f"{path}: these are not the weights of {who}: {given} ({len(wrong)} tensors differ)")
     try:
         made.load_state_dict({name: tensor.float() for name, tensor in found.items()})
-    except RuntimeError as error:  # sparse, quantised or without numbers
+    except RuntimeError as error:  # sparse, quantised or meta tensors
         raise InputError(f"{path}: no weights for {who}: {_first_line(error)}") from error
     return made.eval()
 
 
-def fitting(found: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
-    """The tensors without the prefix that all their names share (`module.`, `model.`, `_orig_mod.`), if they then fit."""
+def strip_prefix(found: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
+    """The tensors without their common prefix (`module.`, `model.`, `_orig_mod.`), if the names match then."""
     bare = dict(found)
     while bare.keys() != set(wanted) and (prefix := _shared(bare)):
         bare = {name.removeprefix(prefix): tensor for name, tensor in bare.items()}
@@ -67,13 +68,13 @@ def fitting(found: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, T
 
 
 def _shared(names: Collection[str]) -> str:
-    """The first part of the names with its dot, where it is the same for all."""
+    """The first part of the names with its dot, if it is the same for all."""
     heads = {name[: name.find(".") + 1] for name in names}
     return heads.pop() if len(heads) == 1 else ""
 
 
 def tensors_in(path: Path, who: str = "the network") -> dict[str, Tensor]:
-    """The named tensors of a safetensors file or of a torch state dict."""
+    """The tensors of a safetensors file or a torch state dict, by name."""
     model_file(path, (".safetensors", *STATE_DICTS))
     if path.suffix.lower() == ".safetensors":
         try:
@@ -84,47 +85,47 @@ def tensors_in(path: Path, who: str = "the network") -> dict[str, Tensor]:
 
 
 def check_archive(path: Path, *, stored: bool = False) -> list[str]:
-    """The names in a zip archive, if it unpacks to no more than may be read; raises `InputError`."""
+    """The names in a zip archive; raises `InputError` if it is invalid or unpacks to more than the limits allow."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-    except Exception as error:  # a torn archive makes zipfile say anything
-        raise InputError(f"{path}: not a sound archive: {_first_line(error)}") from error
+    except Exception as error:  # zipfile may raise anything on a damaged archive
+        raise InputError(f"{path}: invalid archive: {_first_line(error)}") from error
     squeezed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
     bomb = any(entry.file_size > RATIO * max(1024, entry.compress_size) for entry in entries)
     if (stored and squeezed) or bomb or sum(entry.file_size for entry in entries) > limits.MODEL:
-        raise InputError(f"{path}: the archive unpacks to more than it should; a model's is hardly compressed")
+        raise InputError(f"{path}: the archive unpacks to more than is plausible; weights hardly compress")
     return [entry.filename for entry in entries]
 
 
 def _state_dict(path: Path) -> dict[str, Tensor]:
     with path.open("rb") as file:
-        zipped = file.read(len(ZIP)) == ZIP  # by which torch goes too
+        zipped = file.read(len(ZIP)) == ZIP  # torch checks the same bytes
     if zipped:
         if any("/code/" in name for name in check_archive(path)):
-            raise InputError(f"{path}: a TorchScript archive is a program, not weights; {SAFE}")
+            raise InputError(f"{path}: a TorchScript archive contains a program, not only weights; {SAFE}")
         check_archive(path, stored=True)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about storages of old files
+            warnings.simplefilter("ignore")  # about storages in old files
             found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a torn file makes torch say anything
+    except Exception as error:  # torch may raise anything on a damaged file
         raise InputError(f"{path}: {_refusal(str(error))}; {SAFE}") from error
     return _unwrapped(found, path)
 
 
-def _refusal(told: str) -> str:
-    if not (calls := re.search(r"GLOBAL (\S+)|unrecognized function|Unsupported class", told)):
-        return f"no weights: {printable(_first_line(told.split('WeightsUnpickler error:')[-1]), 100)}"
-    return f"a full pickle, which runs code when it is read{f' (it names {calls[1]})' if calls[1] else ''}"
+def _refusal(reason: str) -> str:
+    if not (calls := re.search(r"GLOBAL (\S+)|unrecognized function|Unsupported class", reason)):
+        return f"no weights: {printable(_first_line(reason.split('WeightsUnpickler error:')[-1]), 100)}"
+    return f"a full pickle, which executes code when it is loaded{f' (it refers to {calls[1]})' if calls[1] else ''}"
 
 
 def _unwrapped(found: Any, path: Path) -> dict[str, Tensor]:
-    """The state dict among what a training script saved."""
+    """The state dict in a training script's checkpoint."""
     outer = found if isinstance(found, Mapping) else {}
     inner = next((outer[key] for key in WRAPPED if isinstance(outer.get(key), Mapping)), found)
     if not isinstance(inner, Mapping) or not inner or not all(isinstance(item, Tensor) for item in inner.values()):
-        raise InputError(f"{path}: holds no state dict but {type(found).__name__}; {SAFE}")
+        raise InputError(f"{path}: expected a state dict, got {type(found).__name__}; {SAFE}")
     return {str(name): tensor for name, tensor in inner.items()}
 
 
@@ -132,5 +133,5 @@ def _shape(state: Mapping[str, Tensor], name: str) -> str:
     return "x".join(map(str, state[name].shape)) or "a number" if name in state else "missing"
 
 
-def _first_line(told: object) -> str:
-    return (str(told) or type(told).__name__).strip().splitlines()[0]
+def _first_line(reason: object) -> str:
+    return (str(reason) or type(reason).__name__).strip().splitlines()[0]

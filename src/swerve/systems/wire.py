@@ -1,7 +1,7 @@
-"""Frames: how Swerve and an outside program talk over two pipes (docs/process.md).
+"""Frames: the messages between Swerve and an external program over two pipes (docs/process.md).
 
-A frame is `SWRV`, the length of a header (4 bytes) and of a body (8 bytes), both little-endian, a header of JSON in UTF-8,
-and the body. Wherever the JSON stands for an array, `{"dtype", "shape", "offset"}` may say where its bytes lie in the body.
+A frame is `SWRV`, the length of the header (4 bytes) and of the body (8 bytes), both little-endian, a header of JSON in
+UTF-8, and the body. An array in the JSON may be `{"dtype", "shape", "offset"}`, the position of its bytes in the body.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from swerve.core.values import Array, Value
 PROTOCOL = 1
 MAGIC = b"SWRV"
 PREFIX = struct.Struct("<4sIQ")
-HEADER = QUESTION  # bytes of one header
-BODY = FILE  # bytes of one body
-CHUNK = 1 << 20  # bytes read at a time: what is promised and never comes takes no memory
-ALIGNED = 8  # where arrays start: C programs may read them in place
+HEADER = QUESTION  # most bytes of a header
+BODY = FILE  # most bytes of a body
+CHUNK = 1 << 20  # bytes read at a time: announced bytes that never arrive take no memory
+ALIGNED = 8  # alignment of arrays in bytes, so that C programs can read them in place
 PLACE = {"dtype", "shape", "offset"}
 DTYPES = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64")
 
 
-def packed(header: Mapping[str, JSON]) -> bytes:
-    """A frame; values and arrays may stand anywhere in `header`, their numbers go into the body."""
+def pack_frame(header: Mapping[str, JSON]) -> bytes:
+    """A frame; `header` may contain values and arrays anywhere, and their numbers go into the body."""
     body = _Body()
-    text = json.dumps(header, default=body.told, allow_nan=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % ALIGNED)  # so that the body starts aligned too
+    text = json.dumps(header, default=body.encode, allow_nan=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % ALIGNED)  # so that the body is aligned too
     for what, length, most in (("header", len(text), HEADER), ("body", body.length, BODY)):
         if length > most:
-            raise ModelError(f"the frame's {what} has {length} bytes, the limit is {most}; ask fewer cases at a time")
+            raise ModelError(f"the frame's {what} has {length:,} bytes, the limit is {most:,}; use smaller batches")
     return b"".join((PREFIX.pack(MAGIC, len(text), body.length), text, *body.parts))
 
 
 class _Body:
-    """Arrays side by side."""
+    """The arrays of a frame, one after the other."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.length = 0
 
-    def told(self, thing: Any) -> JSON:
-        """What JSON has no word for, in words that it has."""
+    def encode(self, thing: Any) -> JSON:
+        """JSON for an object that `json` cannot encode."""
         if isinstance(thing, Value):
             return {"slot": thing.slot, **{item.name: _finite(getattr(thing, item.name)) for item in fields(thing)}}  # type: ignore[arg-type]
         if isinstance(thing, np.ndarray):
@@ -60,11 +60,11 @@ class _Body:
             return dict(thing)
         if isinstance(thing, np.generic):
             return _finite(thing.item())
-        raise TypeError(f"a frame cannot hold a {type(thing).__name__}")
+        raise TypeError(f"a frame cannot contain a {type(thing).__name__}")
 
     def _place(self, array: Array) -> JSON:
         if array.dtype.name not in DTYPES:
-            raise TypeError(f"a frame cannot hold numbers of type {array.dtype}")
+            raise TypeError(f"a frame cannot contain numbers of type {array.dtype}")
         place = {"dtype": array.dtype.name, "shape": array.shape, "offset": self.length}
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         self.parts.append(data + bytes(-len(data) % ALIGNED))
@@ -73,26 +73,26 @@ class _Body:
 
 
 def _finite(item: Any) -> JSON:
-    """JSON has no word for nan and inf: as texts they read back with float()."""
+    """NaN and infinities as strings, which JSON lacks and float() reads."""
     return str(item) if isinstance(item, float) and not math.isfinite(item) else item
 
 
-def missing(received: bytearray) -> int:
-    """How many bytes are still to be read, as far as can be told; 0: the frame is whole. Refuses what is no frame."""
+def missing_bytes(received: bytearray) -> int:
+    """The number of bytes known to be missing; 0 if the frame is complete. Raises `ModelError` for anything but a frame."""
     if not MAGIC.startswith(received[: len(MAGIC)]):
         start = printable(received.decode(errors="replace"), 40)
-        raise ModelError(f"it wrote '{start}' where a frame should start; only frames may go to stdout")
+        raise ModelError(f"it wrote '{start}' instead of a frame; only frames may be written to stdout")
     if len(received) < PREFIX.size:
         return PREFIX.size - len(received)
     _, header, body = PREFIX.unpack_from(received)
     for what, length, most in (("header", header, HEADER), ("body", body, BODY)):
         if length > most:
-            raise ModelError(f"it announced a {what} of {length} bytes, the limit is {most}")
+            raise ModelError(f"it announced a {what} of {length:,} bytes, the limit is {most:,}")
     return int(PREFIX.size + header + body - len(received))
 
 
-def unpacked(received: bytearray) -> dict[str, Any]:
-    """The header of a whole frame, with its arrays in place."""
+def unpack_frame(received: bytearray) -> dict[str, Any]:
+    """The header of a complete frame, with its arrays."""
     _, length, _ = PREFIX.unpack_from(received)
     view = memoryview(received).toreadonly()
     body = view[PREFIX.size + length :]
@@ -104,9 +104,9 @@ def unpacked(received: bytearray) -> dict[str, Any]:
     except RecursionError:
         raise ModelError("its header is nested too deeply") from None
     except (ValueError, TypeError) as error:
-        raise ModelError(f"its header does not read: {error}") from error
+        raise ModelError(f"its header is invalid: {error}") from error
     if not isinstance(header, dict):
-        raise ModelError(f"its header must be a JSON object, it is a {type(header).__name__}")
+        raise ModelError(f"its header must be a JSON object, got {type(header).__name__}")
     return header
 
 
@@ -119,7 +119,7 @@ def _array(place: Mapping[str, JSON], body: memoryview) -> Array:
     kind = np.dtype(dtype).newbyteorder("<")
     count = math.prod(shape)
     if offset + count * kind.itemsize > len(body):
-        raise ValueError(f"an array of {count} {dtype} at {offset} reaches beyond the body of {len(body)} bytes")
+        raise ValueError(f"an array of {count} {dtype} at offset {offset} exceeds the body of {len(body)} bytes")
     return np.frombuffer(body[offset : offset + count * kind.itemsize], kind).reshape(shape)
 
 
@@ -128,19 +128,19 @@ def _is_count(number: object) -> bool:
 
 
 def values_of(rows: object) -> tuple[Value, ...]:
-    """The values that a list of tables describes."""
+    """The values in a decoded list of JSON objects."""
     if not isinstance(rows, list):
-        raise ModelError(f"an answer must be a list of values, it is a {type(rows).__name__}")
+        raise ModelError(f"an answer must be a list of values, got {type(rows).__name__}")
     return tuple(map(_value_of, rows))
 
 
 def _value_of(row: Any) -> Value:
     try:
         value = decode_value(row)
-    except Exception as error:  # somebody else's words: they may fit a value's constructor in no way at all
-        raise ModelError(f"{_slot(row)} does not read: {error}") from error
+    except Exception as error:  # the program's JSON may make a constructor raise anything
+        raise ModelError(f"{_slot(row)} is invalid: {error}") from error
     if value is None:
-        raise ModelError(f"{_slot(row)} was told by its hash alone")
+        raise ModelError(f"{_slot(row)} has only a hash, not its content")
     return value
 
 
@@ -149,18 +149,18 @@ def _slot(row: object) -> str:
 
 
 def read_frame(handle: int) -> dict[str, Any] | None:
-    """The next frame of a file that is read until it closes, or None where it ended."""
+    """The next frame of a blocking file descriptor, or None at its end."""
     received = bytearray()
-    while wanted := missing(received):
+    while wanted := missing_bytes(received):
         chunk = os.read(handle, min(wanted, CHUNK))
         if not chunk:
             return None
         received += chunk
-    return unpacked(received)
+    return unpack_frame(received)
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write a whole frame to a file that blocks."""
+    """Write all of `data` to a blocking file descriptor."""
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]

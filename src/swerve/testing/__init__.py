@@ -1,11 +1,11 @@
-"""Contracts that your own transformations, sources, systems, searches and ledgers can inherit, and fakes to test with.
+"""Contract tests to inherit for your own transformations, sources, systems, searches and ledgers, and fakes to test with.
 
 class TestBrighten(TransformationContract):
     def changes(self):
         return [Brighten(10), Brighten(-40)]
 """
 
-from swerve.run.ledger import MemoryLedger
+from swerve.execution.ledger import MemoryLedger
 from swerve.testing.contracts import LedgerContract, SearchContract, SourceContract, SystemContract, TransformationContract
 from swerve.testing.fakes import FakeSource, FakeSystem, sample_case
 

@@ -1,4 +1,4 @@
-"""What every implementation of a protocol must do, as test classes to inherit: override the first method, run pytest."""
+"""Contract tests for implementations of a protocol: inherit a class, override its first method, run pytest."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from swerve.core.space import Over
 from swerve.core.system import System
 from swerve.core.transformation import Transformation, Unchanged, params_of
 from swerve.core.values import Steering
+from swerve.execution.answers import answer_all
+from swerve.execution.ledger import Ledger
 from swerve.relations.steering import same_angle
-from swerve.run.engine import Ledger
-from swerve.run.evaluator import answer_all
 from swerve.testing.fakes import FakeSource, sample_case
 from swerve.transformations.photometric import Brighten
 
 
 class TransformationContract:
-    """A change is a value: repeatable, harmless to its input, nothing at neutral, and exact as JSON."""
+    """A change is repeatable, leaves its input unmodified, does nothing at neutral, and survives JSON exactly."""
 
     def changes(self) -> Sequence[Transformation]:
         """The changes to test."""
         raise NotImplementedError
 
     def case(self) -> Case:
-        """A case they can be made to."""
+        """A case to which they can be applied."""
         return sample_case()
 
     def test_same_change_same_followup(self) -> None:
@@ -78,10 +78,10 @@ def _content(case: Case) -> tuple[str, ...]:
 
 
 class SourceContract:
-    """A source names its cases in a stable order and reads each the same way every time."""
+    """A source lists its cases in a stable order and reads each the same way every time."""
 
     def source(self) -> Source:
-        """The source to test, made anew."""
+        """The source to test, newly created."""
         raise NotImplementedError
 
     def test_keys_are_unique_and_stable(self) -> None:
@@ -116,10 +116,10 @@ class SourceContract:
 
 
 class SystemContract:
-    """A system gives one sound answer per case, the same alone as in a batch, and leaves the case alone."""
+    """A system gives one valid answer per case, the same alone as in a batch, and does not modify the case."""
 
     def system(self) -> System:
-        """The system to test, made anew."""
+        """The system to test, newly created."""
         raise NotImplementedError
 
     def cases(self) -> Sequence[Case]:
@@ -158,7 +158,7 @@ class SystemContract:
 
 
 class SearchContract:
-    """A search asks the same trials for the same plan and the same records, and comes to an end."""
+    """A search asks for the same trials given the same plan and records, and ends."""
 
     longest = 1000
 
@@ -167,26 +167,26 @@ class SearchContract:
         raise NotImplementedError
 
     def test_same_plan_same_trials(self) -> None:
-        assert self._asked() == self._asked()
+        assert self._all_trials() == self._all_trials()
 
     def test_trials_are_unique_and_known(self) -> None:
-        asked = self._asked()
-        assert asked
-        assert len({trial.key for trial in asked}) == len(asked)
-        assert {trial.case for trial in asked} <= {"a", "b", "c"}
+        found = self._all_trials()
+        assert found
+        assert len({trial.key for trial in found}) == len(found)
+        assert {trial.case for trial in found} <= {"a", "b", "c"}
 
     def test_total_is_kept(self) -> None:
         session = self.search().start(self._plan())
-        assert session.total is None or session.total == len(self._asked())
+        assert session.total is None or session.total == len(self._all_trials())
 
-    def _asked(self) -> list[Trial]:
+    def _all_trials(self) -> list[Trial]:
         session = self.search().start(self._plan())
-        asked: list[Trial] = []
+        found: list[Trial] = []
         while trials := session.ask():
-            asked += trials
+            found += trials
             session.tell([_held(trial) for trial in trials])
-            assert len(asked) < self.longest, "the search does not end"
-        return asked
+            assert len(found) < self.longest, "the search does not end"
+        return found
 
     def _plan(self) -> Plan:
         rules = [Rule("range", Over(Brighten), same_angle()), Rule("fixed", Brighten(5), same_angle())]
@@ -199,14 +199,14 @@ def _held(trial: Trial) -> Record:
 
 
 class LedgerContract:
-    """A ledger computes what it does not hold, and never computes again what it does."""
+    """A ledger computes only what it does not have yet."""
 
     def ledger(self, folder: Path) -> Ledger:
-        """The ledger to test; the same folder must give the same ledger back."""
+        """The ledger to test; the same folder must give the same ledger."""
         raise NotImplementedError
 
     def close(self, ledger: Ledger) -> None:
-        """Let go of `ledger`, as a process does that ends."""
+        """Close `ledger`, as a process does when it ends."""
         del ledger
 
     def test_committed_is_not_computed(self, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ class LedgerContract:
         self.close(first)
         again = self.ledger(tmp_path)
         again.observed(["a"], _never)
-        assert _same(again.ended([record.trial]) or (), [record.ended])
+        assert _same(again.ended([record.trial]) or (), [record.outcome])
         assert again.ended([record.trial]) is None
         assert list(again.recorded([record.trial], lambda: [record])) == [record]
         self.close(again)
@@ -245,15 +245,15 @@ class LedgerContract:
 
 
 def _sample_rows() -> tuple[Observation, Record]:
-    label, said = Steering(1.25), Steering(0.1 + 0.2)
-    seen = Observation("a", "drive", (label,), (said,), digest_of("a"))
+    label, answer = Steering(1.25), Steering(0.1 + 0.2)
+    seen = Observation("a", "drive", (label,), (answer,), digest_of("a"))
     trial = Trial("a", "rule", 0, None)
     verdict = Verdict.below(9.5, 5.0, "9.5° apart")
     return seen, Record(
         trial,
         verdict,
         Brighten(10),
-        (said,),
+        (answer,),
         (Steering(9.8),),
         (label,),
         True,
@@ -265,7 +265,7 @@ def _sample_rows() -> tuple[Observation, Record]:
 
 
 def _never() -> Any:
-    raise AssertionError("computed again what was committed")
+    raise AssertionError("a committed record was computed again")
 
 
 def _same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:

@@ -1,9 +1,10 @@
-"""Small stand-ins for every protocol: a source of noise, a system one can see through, a ledger in memory."""
+"""Simple test doubles: a source of noise images, a predictable system, and a sample case."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,22 +16,26 @@ from swerve.core.values import Array, Boxes2D, Boxes3D, Depth, Group, Image, Mas
 
 @dataclass(frozen=True)
 class FakeSource:
-    """`count` noise images with a steering label that says how bright they are: 1° for each grey level above 100."""
+    """`count` noise images whose steering label is their brightness: 1° for each grey level above 100."""
 
     count: int = 8
     width: int = 24
     height: int = 12
     seed: int = 0
-    drive: int = 1  # frames of one drive: they are a group
+    drive: int = 1  # frames per drive; a drive is a group
 
     def keys(self) -> Sequence[str]:
         return [f"fake-{index:05d}" for index in range(self.count)]
 
     def __getitem__(self, key: str) -> Case:
-        if key not in self.keys():
+        if key not in self._known:
             raise KeyError(key)
         pixels = rng_for("fake", self.seed, key).integers(60, 140, (self.height, self.width, 3), dtype=np.uint8)
         return Case(key, {"camera": Image(pixels)}, (Steering(brightness(pixels)),), group=self.group(key))
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.keys())
 
     def group(self, key: str) -> str:
         """The drive of a frame."""
@@ -47,7 +52,7 @@ def brightness(pixels: Array) -> float:
 
 @dataclass(frozen=True)
 class FakeSystem:
-    """Steers by brightness, right on every fake source; `gain` and `bias` plant a fault, `weights` only a fingerprint."""
+    """Steers by brightness, correct on a `FakeSource`; `gain` and `bias` add a fault, `weights` only changes the hash."""
 
     gain: float = 1.0
     bias: float = 0.0
@@ -68,7 +73,7 @@ def _last(case: Case) -> Image:
 
 
 def sample_case(width: int = 40, height: int = 30) -> Case:
-    """A case with a camera, a LiDAR and a label of most kinds, for trying a transformation on."""
+    """A case with camera, LiDAR and most kinds of label, to test a transformation on."""
     rng = rng_for("sample", width, height)
     image = Image(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
     cloud = PointCloud(rng.uniform(-20, 20, (50, 4)).astype(np.float32))

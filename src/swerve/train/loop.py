@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from swerve.core.errors import InputError
 from swerve.core.values import Array
-from swerve.run.engine import NoProgress, Progress
+from swerve.execution.engine import NoProgress, Progress
 from swerve.store.files import make_folder, write_whole
 
 HIGHEST_RATE = 10.0  # a learning rate above it is a typing mistake

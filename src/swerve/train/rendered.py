@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import io
 import json
-import multiprocessing
 import os
 import time
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
-import cv2
 import numpy as np
 
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array
-from swerve.run.engine import Progress
+from swerve.execution.engine import Progress
+from swerve.execution.process_pool import process_pool
 from swerve.store.files import json_bytes, write_whole
 
 KEY_FILE = "key.json"
@@ -127,14 +125,5 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers:
     if workers < 2 or len(items) < 2:
         yield from map(work, items)
         return
-    # Fresh processes: one that was forked while torch had threads could hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_use_one_thread) as pool:
-        try:
-            yield from pool.map(work, items)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _use_one_thread() -> None:
-    cv2.setNumThreads(1)
+    with process_pool(workers) as pool:
+        yield from pool.map(work, items)

@@ -1,4 +1,6 @@
-"""Brightness and contrast, the linear group of DeepTest (DT-15, DT-16), and what every change to an image shares."""
+"""The base of all image changes, and DeepTest's brightness and contrast."""
+
+# DT-15, DT-16
 
 from __future__ import annotations
 
@@ -33,40 +35,42 @@ def _images(values: Iterable[Value]) -> Iterator[Image]:
 
 @dataclass(frozen=True)
 class ImageChange(Transformation):
-    """A change to what the camera sees: it needs an image, and leaves it untouched at its neutral numbers (R58)."""
+    """A change to the camera image: it needs one, and returns it unchanged at its neutral parameter values."""
 
+    # R58
     def applies(self, case: Case) -> str | None:
         """A reason when `case` has no image."""
         return "the case has no image to change" if next(images_of(case), None) is None else None
 
     def image(self, value: Image) -> Image:
         """The changed image."""
-        return value if self._idle() or not value.pixels.size else Image(self._redraw(value.pixels))
+        return value if self._is_neutral() or not value.pixels.size else Image(self._change_pixels(value.pixels))
 
-    def _redraw(self, pixels: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} does not say how it changes pixels")
+    def _change_pixels(self, pixels: Array) -> Array:
+        raise NotImplementedError(f"{type(self).__name__} must define _change_pixels")
 
-    def _idle(self) -> bool:
+    def _is_neutral(self) -> bool:
         declared = {f.name: f.metadata["param"] for f in dataclasses.fields(self) if "param" in f.metadata}
         return all(getattr(self, name) == facts.neutral for name, facts in declared.items())
 
 
-def _looked_up(pixels: Array, levels: Array) -> Array:
+def _apply_table(pixels: Array, levels: Array) -> Array:
     """Every pixel replaced by its entry in the 256 `levels`, rounded half to even and saturated.
 
-    That is OpenCV's own `saturate_cast`; a table does it exactly, alike on every machine, in all three channels.
+    This is OpenCV's `saturate_cast`; a table computes it exactly, identically on every machine.
     """
-    return np.asarray(cv2.LUT(pixels, _saturated(levels)))
+    return np.asarray(cv2.LUT(pixels, _saturate(levels)))
 
 
-def _saturated(levels: Array) -> Array:
+def _saturate(levels: Array) -> Array:
     return np.clip(np.rint(levels), 0, 255).astype(np.uint8)
 
 
 @dataclass(frozen=True)
 class Brighten(ImageChange):
-    """`beta` added to every pixel, saturating (DT-16)."""
+    """`beta` added to every pixel, saturating."""
 
+    # DT-16
     beta: float = param(-255, 255, neutral=0, grid=range(10, 101, 10), resolution=1)
     preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
 
@@ -74,17 +78,18 @@ class Brighten(ImageChange):
         """Such as "brightened by 40"."""
         return f"{'darkened' if self.beta < 0 else 'brightened'} by {abs(self.beta):g}"
 
-    def _redraw(self, pixels: Array) -> Array:
+    def _change_pixels(self, pixels: Array) -> Array:
         if not self.beta.is_integer():
-            return _looked_up(pixels, np.arange(256) + self.beta)
-        by: Any = (abs(self.beta),) * 3 + (0.0,)  # a colour, which OpenCV takes for an image and its stubs do not
+            return _apply_table(pixels, np.arange(256) + self.beta)
+        by: Any = (abs(self.beta),) * 3 + (0.0,)  # OpenCV accepts a colour here, its type stubs do not
         return np.asarray(cv2.add(pixels, by) if self.beta > 0 else cv2.subtract(pixels, by))
 
 
 @dataclass(frozen=True)
 class Contrast(ImageChange):
-    """Every pixel multiplied by `alpha`, saturating (DT-15)."""
+    """Every pixel multiplied by `alpha`, saturating."""
 
+    # DT-15
     alpha: float = param(0, 10, neutral=1, grid=[round(1.2 + 0.2 * i, 1) for i in range(10)])
     preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
 
@@ -92,13 +97,13 @@ class Contrast(ImageChange):
         """Such as "contrast ×1.4"."""
         return f"contrast ×{self.alpha:g}"
 
-    def _redraw(self, pixels: Array) -> Array:
-        if _multiplied_exactly(self.alpha):
+    def _change_pixels(self, pixels: Array) -> Array:
+        if _rounds_exactly(self.alpha):
             return np.asarray(cv2.convertScaleAbs(pixels, alpha=self.alpha))
-        return _looked_up(pixels, np.arange(256) * self.alpha)
+        return _apply_table(pixels, np.arange(256) * self.alpha)
 
 
 @lru_cache(maxsize=256)
-def _multiplied_exactly(alpha: float) -> bool:
-    """OpenCV multiplies faster than it looks up, but in single precision: some gains it rounds otherwise."""
-    return np.array_equal(cv2.convertScaleAbs(LEVELS, alpha=alpha).ravel(), _saturated(np.arange(256) * alpha))
+def _rounds_exactly(alpha: float) -> bool:
+    """Whether OpenCV's multiplication, which is faster than a table but in single precision, rounds every level right."""
+    return np.array_equal(cv2.convertScaleAbs(LEVELS, alpha=alpha).ravel(), _saturate(np.arange(256) * alpha))

@@ -1,4 +1,4 @@
-"""What every change to a point cloud shares: the clouds of a case, and the span of a sweep."""
+"""What changes to point clouds share: the sweeps of a case, their value range, and the directions of boxes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from swerve.core.transformation import ANYTHING, Transformation, params_of
 from swerve.core.values import Array, Calibration, Group, Image, PointCloud, Value
 
 V = TypeVar("V", bound=Value)
-WIDE = 256  # points side by side: the least of four columns is found thirty times faster over long rows
+ROW = 256  # points per row: minima of four columns are found thirty times faster over long rows
+TURN = 2 * np.pi
 
 
 def clouds_of(case: Case) -> Iterator[PointCloud]:
@@ -22,7 +23,7 @@ def clouds_of(case: Case) -> Iterator[PointCloud]:
 
 
 def has_camera(case: Case) -> bool:
-    """Whether a camera looks on."""
+    """Whether `case` has a camera image."""
     return next(_of_kind(Image, case.inputs.values()), None) is not None
 
 
@@ -40,7 +41,7 @@ def _of_kind(kind: type[V], values: Iterable[Value]) -> Iterator[V]:
 
 
 class Span(NamedTuple):
-    """The least and the greatest x, y, z and intensity, in float64 but exactly as the sweep has them."""
+    """The least and the greatest x, y, z and intensity of a sweep, as float64."""
 
     low: Array
     high: Array
@@ -51,8 +52,8 @@ def span(cloud: PointCloud) -> Span | None:
     xyzi = cloud.xyzi if np.isfinite(cloud.xyzi).all() else cloud.xyzi[np.isfinite(cloud.xyzi).all(axis=1)]
     if not len(xyzi):
         return None
-    rest = len(xyzi) % WIDE
-    rows, long = xyzi[:rest], xyzi[rest:].reshape(-1, 4 * WIDE)
+    rest = len(xyzi) % ROW
+    rows, long = xyzi[:rest], xyzi[rest:].reshape(-1, 4 * ROW)
     low, high = rows.min(axis=0, initial=np.inf), rows.max(axis=0, initial=-np.inf)
     if len(long):
         low = np.minimum(low, long.min(axis=0).reshape(-1, 4).min(axis=0))
@@ -62,8 +63,9 @@ def span(cloud: PointCloud) -> Span | None:
 
 @dataclass(frozen=True)
 class CloudChange(Transformation):
-    """A change to what the LiDAR sees: it needs a sweep, and leaves it untouched at its neutral numbers (R58)."""
+    """A change to a LiDAR sweep: it needs one, and returns it unchanged at its neutral parameter values."""
 
+    # R58
     preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
 
     def applies(self, case: Case) -> str | None:
@@ -72,10 +74,35 @@ class CloudChange(Transformation):
 
     def points(self, value: PointCloud) -> PointCloud:
         """The changed sweep."""
-        return value if self._idle() or not len(value.xyzi) else PointCloud(self._swept(value.xyzi))
+        return value if self._is_neutral() or not len(value.xyzi) else PointCloud(self._change_points(value.xyzi))
 
-    def _swept(self, xyzi: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} does not say how it changes points")
+    def _change_points(self, xyzi: Array) -> Array:
+        raise NotImplementedError(f"{type(self).__name__} must define _change_points")
 
-    def _idle(self) -> bool:
+    def _is_neutral(self) -> bool:
         return all(getattr(self, name) == facts.neutral for name, facts in params_of(type(self)).items())
+
+
+def wrap_angle(angles: Array) -> Array:
+    """Radians wrapped into [-π, π)."""
+    return np.asarray((angles + np.pi) % TURN - np.pi)
+
+
+def bearings(xyzlwhy: Array) -> tuple[Array, Array]:
+    """The least and the greatest azimuth of each box in radians, left positive from ahead; the greatest is below 3π.
+
+    A box around the sensor spans the full circle.
+    """
+    x, y, _, length, width, _, yaw = xyzlwhy.T
+    cos, sin = np.cos(yaw), np.sin(yaw)
+    along, across = (np.outer(sides, half) for sides, half in (((1, -1, -1, 1), length / 2), ((1, 1, -1, -1), width / 2)))
+    middle = np.arctan2(y, x)
+    off = wrap_angle(np.arctan2(y + along * sin + across * cos, x + along * cos - across * sin) - middle)
+    around = (np.abs(x * cos + y * sin) <= np.abs(length) / 2) & (np.abs(y * cos - x * sin) <= np.abs(width) / 2)
+    return np.where(around, -np.pi, middle + off.min(axis=0)), np.where(around, np.pi, middle + off.max(axis=0))
+
+
+def spans_overlap(least: Array, most: Array, low: float, high: float) -> Array:
+    """Whether each span of azimuths overlaps the span from `low` to `high`, modulo full turns."""
+    turns = np.ceil((low - most) / TURN)  # the fewest that bring the end to `low` or beyond
+    return np.asarray(least + turns * TURN <= high)

@@ -1,11 +1,11 @@
-"""Cars, walkers and cyclists made of a few simple shapes, to be met by the beams of a sweep.
+"""Cars, pedestrians and cyclists made of simple shapes that LiDAR beams can intersect.
 
 An object has its own frame: x ahead, y left, z up from the ground below its middle, in metres.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
@@ -18,18 +18,18 @@ Triple = tuple[float, float, float]
 
 
 class Shape(Protocol):
-    """A closed surface that beams can meet."""
+    """A closed surface that beams can intersect."""
 
     def bounds(self) -> tuple[Array, Array]:
         """The least and the greatest x, y and z."""
 
-    def met(self, eye: Array, ways: Array) -> Array:
-        """Metres from `eye`, which lies outside, along each unit vector of `ways` (n x 3) to the surface, or infinity."""
+    def intersect(self, eye: Array, directions: Array) -> Array:
+        """Metres from `eye`, outside the shape, along each unit vector of `directions` (n x 3) to it, or infinity."""
 
 
 @dataclass(frozen=True)
 class Ellipsoid:
-    """A ball stretched along the axes."""
+    """An ellipsoid along the axes."""
 
     centre: Triple
     radii: Triple
@@ -37,9 +37,9 @@ class Ellipsoid:
     def bounds(self) -> tuple[Array, Array]:
         return np.subtract(self.centre, self.radii), np.add(self.centre, self.radii)
 
-    def met(self, eye: Array, ways: Array) -> Array:
-        start, way = (eye - self.centre) / self.radii, ways / self.radii
-        a, b, c = (way * way).sum(axis=1), way @ start, start @ start - 1
+    def intersect(self, eye: Array, directions: Array) -> Array:
+        start, direction = (eye - self.centre) / self.radii, directions / self.radii
+        a, b, c = (direction * direction).sum(axis=1), direction @ start, start @ start - 1
         inner = b * b - a * c
         near = -b - np.sqrt(np.maximum(inner, 0))
         return np.where((inner >= 0) & (near > 0), near / a, np.inf)
@@ -47,9 +47,9 @@ class Ellipsoid:
 
 @dataclass(frozen=True)
 class Block:
-    """A block whose floor and top are level rectangles, each from a least to a greatest x and as wide to both sides."""
+    """A block between two horizontal rectangles, both symmetric about the x axis."""
 
-    floor: Triple  # least x, greatest x, half of the width
+    floor: Triple  # least x, greatest x, half the width
     top: Triple
     heights: tuple[float, float]
 
@@ -61,10 +61,10 @@ class Block:
             np.array([max(self.floor[1], self.top[1]), wide, high]),
         )
 
-    def met(self, eye: Array, ways: Array) -> Array:
-        """A beam is in the block from the last plane that it enters by until the first that it leaves by."""
+    def intersect(self, eye: Array, directions: Array) -> Array:
+        """A beam is inside between the last plane that it enters and the first that it leaves."""
         normals, offsets = self._planes()
-        towards, gap = ways @ normals.T, offsets - normals @ eye
+        towards, gap = directions @ normals.T, offsets - normals @ eye
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             at = gap / towards
         enters = np.where(towards < 0, at, -np.inf).max(axis=1)
@@ -89,15 +89,15 @@ class Block:
 
 @dataclass(frozen=True)
 class SolidPart:
-    """A shape and the intensity with which it shines back."""
+    """A shape and the intensity of its returns."""
 
     shape: Shape
-    shine: float
+    reflectivity: float
 
 
 @dataclass(frozen=True)
 class Object:
-    """Parts that belong together."""
+    """An object made of several parts."""
 
     kind: str
     parts: tuple[SolidPart, ...]
@@ -108,15 +108,15 @@ class Object:
         low, high = zip(*(part.shape.bounds() for part in self.parts), strict=True)
         return np.min(low, axis=0), np.max(high, axis=0)
 
-    def met(self, eye: Array, ways: Array) -> tuple[Array, Array]:
-        """Metres along each way to the nearest part, or infinity, and the shine of that part."""
-        metres = np.stack([part.shape.met(eye, ways) for part in self.parts])
+    def intersect(self, eye: Array, directions: Array) -> tuple[Array, Array]:
+        """Metres along each direction to the nearest part, or infinity, and that part's reflectivity."""
+        metres = np.stack([part.shape.intersect(eye, directions) for part in self.parts])
         nearest = metres.argmin(axis=0)
-        return metres[nearest, np.arange(len(ways))], np.array([part.shine for part in self.parts])[nearest]
+        return metres[nearest, np.arange(len(directions))], np.array([part.reflectivity for part in self.parts])[nearest]
 
 
 def car(rng: np.random.Generator) -> Object:
-    """A car: a body, a cabin of glass and four wheels."""
+    """A car: a body, a glass cabin and four wheels."""
     long, wide, tall, paint = rng.uniform((3.9, 1.7, 1.4, 0.15), (4.8, 1.9, 1.6, 0.6))
     end, side, waist = long / 2, wide / 2, 0.6 * tall
     body = Block((-end, end, side), (-0.96 * end, 0.94 * end, 0.96 * side), (0.22, waist))
@@ -128,10 +128,10 @@ def car(rng: np.random.Generator) -> Object:
 
 
 def pedestrian(rng: np.random.Generator) -> Object:
-    """A walker in mid-stride."""
+    """A pedestrian in mid-stride."""
     tall, stride, cloth = rng.uniform((1.55, 0.05, 0.15), (1.9, 0.22, 0.5))
-    legs = [Ellipsoid((way * stride, way * 0.1, 0.25 * tall), (0.11, 0.09, 0.25 * tall)) for way in (-1, 1)]
-    arms = [Ellipsoid((-way * stride, way * 0.25, 0.62 * tall), (0.07, 0.06, 0.19 * tall)) for way in (-1, 1)]
+    legs = [Ellipsoid((side * stride, side * 0.1, 0.25 * tall), (0.11, 0.09, 0.25 * tall)) for side in (-1, 1)]
+    arms = [Ellipsoid((-side * stride, side * 0.25, 0.62 * tall), (0.07, 0.06, 0.19 * tall)) for side in (-1, 1)]
     trunk = Ellipsoid((0.0, 0.0, 0.65 * tall), (0.14, 0.2, 0.2 * tall))
     head = Ellipsoid((0.0, 0.0, 0.93 * tall), (0.1, 0.09, 0.07 * tall))
     return Object("pedestrian", (*(SolidPart(limb, cloth) for limb in (*legs, *arms, trunk)), SolidPart(head, 0.3)))
@@ -142,8 +142,8 @@ def cyclist(rng: np.random.Generator) -> Object:
     tall, cloth = rng.uniform((1.65, 0.15), (1.85, 0.5))
     wheels = [Ellipsoid((x, 0.0, 0.34), (0.34, 0.03, 0.34)) for x in (-0.53, 0.53)]
     frame = Block((-0.5, 0.5, 0.03), (-0.3, 0.45, 0.03), (0.34, 0.9))
-    legs = [Ellipsoid((-0.05 + 0.1 * way, way * 0.12, 0.68), (0.15, 0.09, 0.4)) for way in (-1, 1)]
-    arms = [Ellipsoid((0.25, way * 0.2, 0.68 * tall), (0.24, 0.06, 0.14)) for way in (-1, 1)]
+    legs = [Ellipsoid((-0.05 + 0.1 * side, side * 0.12, 0.68), (0.15, 0.09, 0.4)) for side in (-1, 1)]
+    arms = [Ellipsoid((0.25, side * 0.2, 0.68 * tall), (0.24, 0.06, 0.14)) for side in (-1, 1)]
     trunk = Ellipsoid((-0.05, 0.0, 0.7 * tall), (0.24, 0.2, 0.2 * tall))
     head = Ellipsoid((0.12, 0.0, 0.93 * tall), (0.12, 0.09, 0.07 * tall))
     bicycle = (*(SolidPart(wheel, 0.1) for wheel in wheels), SolidPart(frame, 0.3))
@@ -153,8 +153,3 @@ def cyclist(rng: np.random.Generator) -> Object:
 LIBRARY: Mapping[str, Callable[[np.random.Generator], Object]] = MappingProxyType(
     {"car": car, "pedestrian": pedestrian, "cyclist": cyclist}
 )
-
-
-def kinds() -> Sequence[str]:
-    """What can be inserted."""
-    return tuple(LIBRARY)

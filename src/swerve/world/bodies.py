@@ -1,6 +1,6 @@
-"""Bodies on wheels: a shell with arches, a cabin of glass and pillars, and patches laid on the shell.
+"""Vehicle bodies: a shell with wheel arches, a cabin of glass and pillars, and patches on the shell.
 
-Places along a body are shares of its length, 0 at the nose and 1 at the tail. Seen from above, the shell is a
+Positions along a body are shares of its length, 0 at the nose and 1 at the tail. Seen from above, the shell is a
 superellipse; each height has its own inset, at the sides and at the ends.
 """
 
@@ -15,8 +15,8 @@ from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import box, grid, lathe, lying, net, recoloured
 
 ROUND = 3.0  # the superellipse's exponent across
-LEDGE = 0.002  # how far the cabin stands in from the shell's upper edge
-CROWN = 0.05  # how far a roof is higher in its middle
+LEDGE = 0.002  # metres between the cabin's foot and the shell's upper edge
+CROWN = 0.05  # metres by which a roof is higher in its middle
 GLASS = (0.018, 0.026, 0.036)
 BLACK = (0.012, 0.012, 0.013)
 WELL = (0.006, 0.006, 0.006)
@@ -27,19 +27,19 @@ ARCH_ANGLES = np.radians([0, 36, 72, 108, 144, 180])
 
 @dataclass(frozen=True)
 class Body:
-    """The measures of a body; lengths in metres.
+    """The dimensions of a body; lengths in metres.
 
     Args:
         size: length, width and height.
         belt: the shell's upper edge as (share, height), from nose to tail.
         cabin: the shares of the windscreen's foot and head and of the rear window's head and foot.
-        section: per height its insets at the sides, the nose and the tail; the first height is the sill's.
+        section: per height, the insets at the sides, the nose and the tail; the first height is the sill's.
         corners: how square nose and tail are, seen from above.
-        axles: their shares, with the wheels' radius last.
+        axles: their positions, followed by the wheel radius.
         roof: the roof's width as a share of the body's, ahead and behind.
-        windows: of each side, as ranges along the cabin; then their lower and upper edge as shares of its height.
+        windows: side windows as ranges along the cabin, then their lower and upper edge as shares of its height.
         back: the same for the rear window, ranges from -1 to 1.
-        dome: how far bonnet and boot are higher in their middle.
+        dome: metres by which bonnet and boot are higher in their middle.
     """
 
     size: tuple[float, float, float]
@@ -55,12 +55,12 @@ class Body:
     bows: tuple[float, float] = (0.16, 0.08)
 
     def x(self, share: float) -> float:
-        """Where a share of the length lies."""
+        """The x coordinate of a share of the length."""
         return self.size[0] * (0.5 - share)
 
     @property
     def wheels(self) -> tuple[float, ...]:
-        """Where the axles are."""
+        """The x coordinates of the axles."""
         return tuple(self.x(share) for share in self.axles[:-1])
 
     @property
@@ -96,7 +96,7 @@ class Body:
         return np.stack([x if front else -x, share * self.size[1] / 2], axis=-1)
 
     def skin(self, outline: Array, z: object, *, lift: float = 0.0) -> Array:
-        """Points of the shell: one row per point of the outline, one column per height; `lift` stands them off."""
+        """Points of the shell: one row per point of the outline, one column per height; `lift` moves them outwards."""
         levels_of = np.asarray(z, float)
         heights = np.broadcast_to(levels_of, (len(outline), levels_of.shape[-1]))
         levels, side, nose, tail = np.array(self.section).T
@@ -122,7 +122,7 @@ class Body:
         return np.concatenate([front, self.at_side(along[inside]), rear])
 
     def rim(self, x: object) -> Array:
-        """Points of the shell's upper edge on the left, where the cabin stands."""
+        """Points of the shell's upper edge on the left, at the cabin's foot."""
         outline = self.at_side(x)
         edge = self.skin(outline, self.top(outline[:, 0])[:, None])[:, 0]
         return np.asarray(edge - [0, LEDGE, 0])
@@ -135,7 +135,7 @@ class Body:
         return np.stack([x, edge[..., 1] * q, self.top(x) + (self.rise(x) - 0.015) * (1 - q**2)], axis=-1)
 
     def rise(self, x: Array) -> Array:
-        """How far bonnet or boot are higher in their middle: nothing at the very ends."""
+        """The rise of bonnet or boot in their middle; 0 at the ends."""
         return np.asarray(self.dome * np.clip((self.size[0] / 2 - 0.08 - np.abs(x)) / 0.35, 0, 1))
 
     def head(self, along: object, across: object) -> Array:
@@ -192,7 +192,7 @@ def cabin(body: Body, paint: object, *, roof: object, pillar: object) -> Mesh:
 
 def _side_windows(body: Body, paint: object, pillar: object) -> Mesh:
     panes, (low, high) = body.windows
-    # A long panel follows the shell and the roof at a few more points.
+    # A long panel needs more points to follow the shell and the roof.
     more = (0.3, 0.5, 0.7, 0.93) if np.max(panes) < 0.7 else ()
     along = np.unique(np.round([0.0, 1.0, *np.ravel(panes), *more], 4))
     up = np.array([0.0, low, high, 1.0])
@@ -248,7 +248,7 @@ def on_end(body: Body, across: object, heights: object, *, front: bool, lift: fl
 
 
 def _with_bends(body: Body, heights: object) -> Array:
-    """Heights together with those between where the shell bends, so that a patch does not cut into it."""
+    """The heights and the bends of the shell between them, so that a patch does not cut into it."""
     low, high = np.asarray(heights, float)
     levels = np.array([level for level, *_ in body.section])
     return np.array([low, *levels[(levels > low + 0.01) & (levels < high - 0.01)], high])
@@ -260,8 +260,8 @@ def on_side(body: Body, along: object, heights: object, *, lift: float = 0.004) 
     return net(body.skin(body.at_side(body.size[0] * (0.5 - shares)), _with_bends(body, heights), lift=lift))
 
 
-def both(corners: Array, colour: object, material: Material, *, smooth: bool = False) -> Mesh:
-    """A part of the left side, and its mirror image."""
+def mirrored_pair(corners: Array, colour: object, material: Material, *, smooth: bool = False) -> Mesh:
+    """A part of the left side and its mirror image."""
     left = mesh(corners, colour, material, smooth=smooth)
     return joined([left, left.mirrored()])
 

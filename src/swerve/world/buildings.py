@@ -1,4 +1,4 @@
-"""Houses and blocks: width along x, depth along y, and the front, which faces the road, on the -y side."""
+"""Houses and blocks: width along x, depth along y, with the front, which faces the road, on the -y side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from swerve.core.values import Array
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import box, fan
 
-STOREY = 3.0  # metres; the shader's windows repeat with it
+STOREY = 3.0  # metres; the period of the shader's windows
 WALLS = (
     *(
         (0.52, 0.47, 0.38),
@@ -42,7 +42,7 @@ AWNINGS = (
 SHOP_GLASS = (0.03, 0.036, 0.045)
 
 
-def _chosen(rng: np.random.Generator, table: tuple[tuple[float, float, float], ...]) -> Array:
+def _random_colour(rng: np.random.Generator, table: tuple[tuple[float, float, float], ...]) -> Array:
     return np.asarray(np.array(table[int(rng.integers(len(table)))]) * rng.uniform(0.88, 1.08))
 
 
@@ -50,13 +50,16 @@ def building(rng: np.random.Generator, width: float, depth: float, storeys: int,
     """A block of flats, shops or offices, its front on the -y side.
 
     Args:
-        rng: draws its looks.
+        rng: draws its appearance.
         width: along x, in metres.
         depth: along y.
         storeys: of 3 m each.
         urban: 0 in a village, 1 in a city: more flat roofs and shops.
     """
-    wall, trim = _chosen(rng, WALLS), _chosen(rng, ((0.60, 0.58, 0.54), (0.35, 0.34, 0.32), (0.20, 0.19, 0.18)))
+    wall, trim = (
+        _random_colour(rng, WALLS),
+        _random_colour(rng, ((0.60, 0.58, 0.54), (0.35, 0.34, 0.32), (0.20, 0.19, 0.18))),
+    )
     eaves = storeys * STOREY + rng.uniform(0.3, 0.8)
     flat = storeys > 4 or rng.random() < 0.15 + 0.4 * urban
     half = np.array([width, depth]) / 2
@@ -73,7 +76,7 @@ def building(rng: np.random.Generator, width: float, depth: float, storeys: int,
 def house(rng: np.random.Generator) -> Mesh:
     """A small detached house with a gable roof, its door on the -y side."""
     half = np.array([rng.uniform(4.0, 6.5), rng.uniform(3.5, 5.0)])
-    wall, eaves = _chosen(rng, WALLS), STOREY * rng.integers(1, 3) + rng.uniform(0.1, 0.4)
+    wall, eaves = _random_colour(rng, WALLS), STOREY * rng.integers(1, 3) + rng.uniform(0.1, 0.4)
     parts = [_walls(half, eaves, wall), _plinth(half, np.array([0.3, 0.29, 0.27])), *_gabled(rng, half, eaves, wall)]
     x = rng.uniform(-0.5, 0.5) * half[0]
     parts += [_door(rng, half, x=x), _porch(half, x)]
@@ -84,7 +87,7 @@ def house(rng: np.random.Generator) -> Mesh:
 
 
 def _wall(a: Array, b: Array, low: float, high: float) -> tuple[Array, Array]:
-    """A wall from `a` to `b` as its viewer sees it from left to right, and its uv."""
+    """A wall from `a` to `b`, left to right as seen from outside, and its uv coordinates."""
     long = float(np.linalg.norm(b - a))
     corners = np.array([(*a, low), (*b, low), (*b, high), (*a, high)])
     uv = np.array([(0, low), (long, low), (long, high), (0, high)])
@@ -148,7 +151,7 @@ def _hipped(rng: np.random.Generator, half: Array, eaves: float) -> list[Mesh]:
     planes = np.concatenate(
         [fan([a, b, right, left]), fan([c, d, left, right]), fan([b, c, right]), fan([d, a, left]), fan([a, d, c, b])]
     )
-    return [mesh(planes, _chosen(rng, TILES), Material.ROOF), _chimneys(rng, half, eaves + rise)]
+    return [mesh(planes, _random_colour(rng, TILES), Material.ROOF), _chimneys(rng, half, eaves + rise)]
 
 
 def _gabled(rng: np.random.Generator, half: Array, eaves: float, wall: Array) -> list[Mesh]:
@@ -160,7 +163,7 @@ def _gabled(rng: np.random.Generator, half: Array, eaves: float, wall: Array) ->
     planes = [_slab(profile[0], profile[1], x + 0.35, thick), _slab(profile[1], profile[2], x + 0.35, thick)]
     gables = [_gable(side * x, y, eaves, rise=rise) for side in (-1.0, 1.0)]
     corners, uv = (np.concatenate(part) for part in zip(*gables, strict=True))
-    roof = mesh(np.concatenate(planes), _chosen(rng, TILES), Material.ROOF)
+    roof = mesh(np.concatenate(planes), _random_colour(rng, TILES), Material.ROOF)
 
     return [roof, mesh(corners, wall, Material.FACADE, uv=uv), _chimneys(rng, half, eaves + rise)]
 
@@ -194,7 +197,7 @@ def _door(rng: np.random.Generator, half: Array, *, x: float) -> Mesh:
     return joined(
         [
             mesh(frame, (0.5, 0.49, 0.46), Material.WALL),
-            mesh(leaf, _chosen(rng, DOORS), Material.WALL),
+            mesh(leaf, _random_colour(rng, DOORS), Material.WALL),
             mesh(step, (0.3, 0.29, 0.28), Material.WALL),
         ]
     )
@@ -206,9 +209,9 @@ def _porch(half: Array, x: float) -> Mesh:
 
 
 def _shop(rng: np.random.Generator, half: Array) -> list[Mesh]:
-    """Glass between posts along the ground floor, a sign above and sometimes awnings."""
+    """A shop front: glass between posts, a sign above and sometimes an awning."""
     x, front = half[0] * 0.94, -half[1]
-    colour = _chosen(rng, AWNINGS)
+    colour = _random_colour(rng, AWNINGS)
     glass = box((-x, front - 0.08, 0.35), (x, front, 2.65))
     posts = [
         box((at - 0.12, front - 0.13, 0.0), (at + 0.12, front, 2.7)) for at in np.linspace(-x, x, max(int(x / 1.6), 2) + 1)
@@ -222,7 +225,7 @@ def _shop(rng: np.random.Generator, half: Array) -> list[Mesh]:
     if rng.random() < 0.5:
         at = rng.uniform(-0.6, 0.1) * x
         cloth = _slab((front - 1.2, 2.25), (front - 0.1, 2.75), 1.6, 0.03) + np.array([at, 0, 0])
-        parts.append(mesh(cloth, _chosen(rng, AWNINGS), Material.CLOTH))
+        parts.append(mesh(cloth, _random_colour(rng, AWNINGS), Material.CLOTH))
     return parts
 
 
@@ -247,7 +250,7 @@ def _garage(rng: np.random.Generator, half: Array, side: float, wall: Array) -> 
     return joined(
         [
             mesh(shed, wall, Material.WALL),
-            mesh(gate, _chosen(rng, DOORS), Material.WALL),
+            mesh(gate, _random_colour(rng, DOORS), Material.WALL),
             mesh(roof, (0.12, 0.12, 0.12), Material.ROOF),
         ]
     )

@@ -1,4 +1,4 @@
-"""The camera: which ray each pixel sees, and where a point of the world appears."""
+"""The camera: the ray of each pixel, and the projection of points of the world."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Camera:
 
     def __post_init__(self) -> None:
         if not (16 <= self.width <= LARGEST and 16 <= self.height <= LARGEST):
-            raise InputError(f"a frame has 16x16 to {LARGEST}x{LARGEST} pixels, got {self.width}x{self.height}")
+            raise InputError(f"width and height must be from 16 to {LARGEST} pixels, got {self.width}x{self.height}")
 
     @property
     def pixels(self) -> float:
@@ -41,7 +41,7 @@ class Camera:
         )
 
     def eye(self, pose: Pose) -> Array:
-        """Where the camera is."""
+        """The position of the camera."""
         ahead = np.array([np.cos(pose.yaw), np.sin(pose.yaw), 0.0])
         return np.array([pose.x, pose.y, self.above]) + ahead * self.forward
 
@@ -56,7 +56,7 @@ class Camera:
     def rays(self, pose: Pose, pixel: Array | None = None, shift: tuple[float, float] = (0.0, 0.0)) -> Array:
         """Unit directions in the world as rows x, y and z, one column per pixel (all, or those numbered `pixel`).
 
-        `shift` looks that many pixels off each pixel's middle.
+        `shift` moves the rays that many pixels off each pixel's centre.
         """
         number = np.arange(self.width * self.height, dtype=np.int32) if pixel is None else pixel.astype(np.int32)
         row, column = np.divmod(number, np.int32(self.width))
@@ -75,7 +75,7 @@ class Camera:
         return at, seen[:, 2]
 
     def calibration(self, pose: Pose) -> Calibration:
-        """The camera's matrix, where it stands, and how 3-D boxes (x ahead, y left, z up from its foot) come to it."""
+        """The camera's matrix, its pose, and the matrix from 3-D boxes (x ahead, y left, z up from its foot) to it."""
         foot = np.array([[0.0, -1, 0, 0], [0, 0, -1, self.above], [1, 0, 0, 0], [0, 0, 0, 1]])
         matrices = {"camera": self.matrix, "world_to_camera": self.pose_matrix(pose), "boxes_to_camera": foot}
         return Calibration(matrices, (self.width, self.height))

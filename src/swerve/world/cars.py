@@ -1,4 +1,4 @@
-"""Cars and vans, and what buses and trucks share with them: paint, plates, lamps and doors."""
+"""Cars and vans, and the paint, plates, lamps and doors that buses and trucks share with them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from swerve.core.values import Array
-from swerve.world.bodies import BLACK, Body, both, cabin, on_end, on_side, running_gear, shell
+from swerve.world.bodies import BLACK, Body, cabin, mirrored_pair, on_end, on_side, running_gear, shell
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import box
 
-# Linear reflectances with how often each is seen.
+# Linear reflectances with their frequencies.
 PAINTS = (
     ((0.72, 0.72, 0.70), 22),
     ((0.45, 0.46, 0.47), 12),
@@ -42,8 +42,8 @@ PLATES = ((0.75, 0.75, 0.74), (0.75, 0.55, 0.06))
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What sets one kind of car apart: measures in metres, places as shares of length or height."""
+class CarKind:
+    """A kind of car: dimensions in metres, positions as shares of length or height."""
 
     length: tuple[float, float]
     height: tuple[float, float]
@@ -53,19 +53,19 @@ class Kind:
     back: tuple[float, float] = (0.08, 0.90)
     wheel: float = 0.32
     cladding: float = 0.10
-    often: int = 1
+    frequency: int = 1
 
 
-SALOON = Kind(
+SALOON = CarKind(
     length=(4.4, 4.9),
     height=(1.41, 1.48),
     belt=((0, 0.50), (0.03, 0.535), (0.27, 0.645), (0.5, 0.66), (0.84, 0.70), (0.97, 0.695), (1, 0.66)),
     cabin=(0.27, 0.435, 0.70, 0.85),
     panes=((0.05, 0.42), (0.45, 0.74), (0.755, 0.87)),
     back=(0.05, 0.94),
-    often=6,
+    frequency=6,
 )
-HATCHBACK = Kind(
+HATCHBACK = CarKind(
     length=(3.7, 4.3),
     height=(1.43, 1.54),
     belt=((0, 0.50), (0.03, 0.545), (0.24, 0.64), (0.5, 0.66), (0.97, 0.69), (1, 0.67)),
@@ -73,18 +73,18 @@ HATCHBACK = Kind(
     panes=((0.05, 0.43), (0.46, 0.76)),
     back=(0.10, 0.86),
     wheel=0.31,
-    often=8,
+    frequency=8,
 )
-ESTATE = Kind(
+ESTATE = CarKind(
     length=(4.4, 4.85),
     height=(1.44, 1.52),
     belt=((0, 0.49), (0.03, 0.53), (0.26, 0.635), (0.5, 0.65), (0.97, 0.68), (1, 0.66)),
     cabin=(0.26, 0.42, 0.90, 0.97),
     panes=((0.04, 0.34), (0.365, 0.62), (0.645, 0.92)),
     back=(0.10, 0.88),
-    often=4,
+    frequency=4,
 )
-SUV = Kind(
+SUV = CarKind(
     length=(4.2, 4.85),
     height=(1.60, 1.75),
     belt=((0, 0.55), (0.025, 0.60), (0.24, 0.655), (0.5, 0.665), (0.97, 0.69), (1, 0.66)),
@@ -93,9 +93,9 @@ SUV = Kind(
     back=(0.12, 0.86),
     wheel=0.365,
     cladding=0.18,
-    often=7,
+    frequency=7,
 )
-MINI = Kind(
+MINI = CarKind(
     length=(3.6, 3.9),
     height=(1.45, 1.58),
     belt=((0, 0.50), (0.04, 0.56), (0.20, 0.635), (0.5, 0.65), (0.97, 0.68), (1, 0.64)),
@@ -103,9 +103,9 @@ MINI = Kind(
     panes=((0.05, 0.45), (0.48, 0.80)),
     back=(0.10, 0.86),
     wheel=0.29,
-    often=4,
+    frequency=4,
 )
-COUPE = Kind(
+COUPE = CarKind(
     length=(4.2, 4.6),
     height=(1.40, 1.43),
     belt=((0, 0.47), (0.03, 0.51), (0.31, 0.645), (0.5, 0.66), (0.88, 0.71), (0.97, 0.72), (1, 0.68)),
@@ -114,7 +114,7 @@ COUPE = Kind(
     back=(0.04, 0.95),
     wheel=0.335,
 )
-PICKUP = Kind(
+PICKUP = CarKind(
     length=(4.8, 4.9),
     height=(1.70, 1.75),
     belt=((0, 0.55), (0.025, 0.60), (0.25, 0.645), (0.56, 0.655), (0.62, 0.63), (0.98, 0.63), (1, 0.61)),
@@ -129,9 +129,9 @@ KINDS = (SALOON, HATCHBACK, ESTATE, SUV, MINI, COUPE, PICKUP)
 
 def car(rng: np.random.Generator) -> Mesh:
     """A car: saloon, hatchback, estate, off-roader, small car, coupé or pick-up; 3.6 to 4.9 m long."""
-    often = np.array([kind.often for kind in KINDS], float)
-    kind = KINDS[int(rng.choice(len(KINDS), p=often / often.sum()))]
-    paint = painted(rng)
+    frequency = np.array([kind.frequency for kind in KINDS], float)
+    kind = KINDS[int(rng.choice(len(KINDS), p=frequency / frequency.sum()))]
+    paint = random_paint(rng)
     body = _car_body(rng, kind)
     dark_roof, glossy_pillars, bright = rng.random() < 0.12, rng.random() < 0.6, rng.uniform(0.2, 0.55)
     trim = BLACK if rng.random() < 0.75 or kind.cladding > 0.12 else paint
@@ -146,14 +146,14 @@ def car(rng: np.random.Generator) -> Mesh:
     return joined(parts)
 
 
-def painted(rng: np.random.Generator) -> Array:
-    """A colour as often as it is seen on the road."""
-    colours, often = zip(*PAINTS, strict=True)
-    chosen = np.array(colours[int(rng.choice(len(often), p=np.array(often) / sum(often)))])
+def random_paint(rng: np.random.Generator) -> Array:
+    """A random paint, drawn by its frequency on the road."""
+    colours, frequency = zip(*PAINTS, strict=True)
+    chosen = np.array(colours[int(rng.choice(len(frequency), p=np.array(frequency) / sum(frequency)))])
     return np.clip(chosen * rng.uniform(0.85, 1.12), 0, 1)
 
 
-def _car_body(rng: np.random.Generator, kind: Kind) -> Body:
+def _car_body(rng: np.random.Generator, kind: CarKind) -> Body:
     length, height = rng.uniform(*kind.length), rng.uniform(*kind.height)
     width = float(np.clip(0.40 * length + rng.uniform(-0.03, 0.05), 1.70, 1.90))
     belt = tuple((share, z * height) for share, z in kind.belt)
@@ -190,7 +190,7 @@ def _face(rng: np.random.Generator, body: Body) -> Mesh:
     grille = on_end(body, (-half, half), (grille_low, nose - 0.05), front=True)
     intake = on_end(body, (-0.62, 0.62), (body.section[0][0] + 0.06, body.section[0][0] + 0.2), front=True)
     dark = mesh(np.concatenate([grille, intake]), BLACK, Material.PLASTIC)
-    return joined([both(lamp, WHITE_LAMP, Material.HEADLIGHT, smooth=True), dark, plate(rng, body, front=True)])
+    return joined([mirrored_pair(lamp, WHITE_LAMP, Material.HEADLIGHT, smooth=True), dark, plate(rng, body, front=True)])
 
 
 def plate(rng: np.random.Generator, body: Body, *, front: bool) -> Mesh:
@@ -201,7 +201,7 @@ def plate(rng: np.random.Generator, body: Body, *, front: bool) -> Mesh:
     return mesh(on_end(body, (-half, half), (z, z + 0.115), front=front, lift=0.014), colour, Material.SIGN)
 
 
-def _tail(rng: np.random.Generator, body: Body, kind: Kind) -> Mesh:
+def _tail(rng: np.random.Generator, body: Body, kind: CarKind) -> Mesh:
     """Tail lights, plate, and the dark lower bumper."""
     upright = kind.cabin[3] > 0.95
     top = _belt(body, 1.0) - 0.03
@@ -212,7 +212,7 @@ def _tail(rng: np.random.Generator, body: Body, kind: Kind) -> Mesh:
     bumper = on_end(body, (-0.76, 0.76), (low + 0.02, low + 0.16), front=False)
     return joined(
         [
-            both(lamp, RED_LAMP, Material.TAILLIGHT, smooth=True),
+            mirrored_pair(lamp, RED_LAMP, Material.TAILLIGHT, smooth=True),
             mesh(bumper, BLACK, Material.PLASTIC),
             plate(rng, body, front=False),
         ]
@@ -230,10 +230,10 @@ def doors(body: Body, first: float, second: float) -> Mesh:
     handle = on_side(body, (second - wide * 1.3, second - wide * 0.3), (belt - 0.1, belt - 0.07), lift=0.02)
     x, y, z = body.rim(np.array([body.x(first) - 0.28]))[0]
     mirror = box((x - 0.05, y + 0.03, z + 0.02), (x + 0.05, y + 0.18, z + 0.15))
-    return both(np.concatenate([*lines, handle, mirror]), BLACK, Material.PLASTIC)
+    return mirrored_pair(np.concatenate([*lines, handle, mirror]), BLACK, Material.PLASTIC)
 
 
-def _along(kind: Kind, share: float) -> float:
+def _along(kind: CarKind, share: float) -> float:
     """A share of the cabin as a share of the car."""
     return kind.cabin[0] + (kind.cabin[3] - kind.cabin[0]) * share
 
@@ -245,7 +245,7 @@ def _belt(body: Body, share: float) -> float:
 def van(rng: np.random.Generator) -> Mesh:
     """A panel van or a minibus, 5 to 6 m long."""
     length, height = rng.uniform(5.0, 6.0), rng.uniform(2.0, 2.65)
-    paint = np.array(LIVERIES[0]) if rng.random() < 0.55 else painted(rng)
+    paint = np.array(LIVERIES[0]) if rng.random() < 0.55 else random_paint(rng)
     panelled, clad = rng.random() < 0.65, rng.random() < 0.7
     panes = ((0.03, 0.19),) if panelled else ((0.03, 0.19), (0.215, 0.45), (0.475, 0.71), (0.735, 0.97))
     body = Body(
@@ -276,11 +276,11 @@ def _van_tail(rng: np.random.Generator, body: Body) -> Mesh:
     seam = on_end(body, (-0.008, 0.008), (0.45, 1.17), front=False)
     bumper = on_end(body, (-0.95, -0.5, 0, 0.5, 0.95), (0.28, 0.46), front=False, lift=0.02)
     dark = mesh(np.concatenate([seam, bumper]), BLACK, Material.PLASTIC)
-    return joined([both(lamp, RED_LAMP, Material.TAILLIGHT), dark, plate(rng, body, front=False)])
+    return joined([mirrored_pair(lamp, RED_LAMP, Material.TAILLIGHT), dark, plate(rng, body, front=False)])
 
 
 def _lettering(rng: np.random.Generator, body: Body, *, low: float = 0.7, high: float = 1.05) -> Mesh:
     """A bold stripe in a second colour along both sides."""
     colour = LIVERIES[int(rng.integers(1, len(LIVERIES)))]
     start, stop = rng.uniform(0.34, 0.45), rng.uniform(0.7, 0.92)
-    return both(on_side(body, (start, stop), (low, high), lift=0.008), colour, Material.PAINT)
+    return mirrored_pair(on_side(body, (start, stop), (low, high), lift=0.008), colour, Material.PAINT)

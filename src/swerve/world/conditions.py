@@ -1,4 +1,4 @@
-"""Weather and time of day, as numbers of the scene."""
+"""Weather and time of day as parameters of a scene."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
 
+from swerve.core.arguments import check_number
 from swerve.core.errors import InputError, did_you_mean
 
 CLEAR_AIR = 20_000.0  # metres
@@ -22,10 +23,10 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the air, the sky and the ground are like; everything else about a scene stays as it is."""
+    """The state of air, sky and ground; the geometry of a scene does not depend on it."""
 
     sun: float = 42.0  # degrees above the horizon; lamps are lit below 2
-    ahead: float = 0.0  # 1: the sun stands in front of the camera; 0: where the scene has it
+    ahead: float = 0.0  # 1: the sun is in front of the camera; 0: at the scene's own azimuth
     clouds: float = 0.3  # 0..1; above 0.9 nothing casts a shadow
     visibility: float = CLEAR_AIR  # metres
     rain: float = 0.0  # 0..1: streaks in the air, water on the road
@@ -34,13 +35,14 @@ class Conditions:
 
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise InputError(f"conditions: {name} must be a number from {low:g} to {high:g}, got {value!r}")
+            try:
+                check_number(name, getattr(self, name), low, high)
+            except ValueError as error:
+                raise InputError(f"conditions: {error}") from error
 
     @property
     def wet(self) -> float:
-        """How much of a mirror the road is."""
+        """How strongly the road reflects, 0..1."""
         return min(1.0, self.rain * 1.4)
 
     def numbers(self) -> Mapping[str, float]:
@@ -64,11 +66,11 @@ PRESETS: Mapping[str, Conditions] = MappingProxyType(
 
 
 def conditions(name: str = "clear", **changed: float) -> Conditions:
-    """The named conditions, with some numbers changed."""
+    """The named conditions, with some parameters changed."""
     if name not in PRESETS:
-        raise InputError(f"no conditions are named {name!r}: {did_you_mean(name, PRESETS)}")
+        raise InputError(f"unknown conditions {name!r}: {did_you_mean(name, PRESETS)}")
     known = {field.name for field in fields(Conditions)}
     for key in changed:
         if key not in known:
-            raise InputError(f"conditions have no {key!r}: {did_you_mean(key, known)}")
+            raise InputError(f"conditions have no parameter {key!r}: {did_you_mean(key, known)}")
     return replace(PRESETS[name], **changed)

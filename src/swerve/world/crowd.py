@@ -1,7 +1,7 @@
-"""Who else is on the road when a LiDAR looks: people, cyclists, cars and things left there, drawn anew for every frame.
+"""The objects on the road in LiDAR scenes: people, cyclists, vehicles and obstacles, drawn anew for every frame.
 
-The camera's scenes keep people on the pavement; a LiDAR detector is asked about the road. Nobody here moves: whoever
-stands in a frame is there for that frame alone, clear of our car and of everybody else.
+In camera scenes people stay on the pavement, but a LiDAR detector is judged by objects on the road. These objects do not
+move: each exists in one frame only, clear of our car and of all others.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from swerve.world.shapes import bevelled, box, lathe, tube
 
 Random = np.random.Generator
 NEAREST, FARTHEST = 3.5, 50.0  # metres from the middle of our car
-SHARES = {"pedestrian": 3.0, "cyclist": 2.4, "car": 1.6, "van": 0.3, "truck": 0.15, "obstacle": 1.6}  # of each, on average
-SPACE = 0.35  # metres between two of them
+SHARES = {"pedestrian": 3.0, "cyclist": 2.4, "car": 1.6, "van": 0.3, "truck": 0.15, "obstacle": 1.6}  # mean number of each
+SPACE = 0.35  # metres between two objects
 TRIES = 60
-LEFT_LYING = 24  # different obstacles
+OBSTACLE_MODELS = 24  # different models
 REFUGE = (2.2, 0.5)  # metres, half the length and half the width of a traffic island
 
 
 @dataclass(frozen=True, eq=False)
 class Crowded(Scene):
-    """A scene in which more things stand, without building the rest again."""
+    """A scene with more things, which shares the static part of its `base`."""
 
     base: Scene
 
@@ -45,43 +45,43 @@ class Crowded(Scene):
         return cls(**{**kept, "things": base.things + more}, base=base)
 
     @cached_property
-    def still(self) -> Solid:
-        """Everything that never moves, as it was."""
-        return self.base.still
+    def static(self) -> Solid:
+        """The base scene's static part."""
+        return self.base.static
 
     def at(self, time: float) -> Snapshot:
         """The scene `time` seconds into the drive."""
-        parts = [(thing.mesh.placed(x, y, yaw=yaw), number) for number, thing, (x, y, yaw) in moving(self, time)]
-        return Snapshot(self, time, (self.still, Solid.of(parts)) if parts else (self.still,))
+        parts = [(thing.mesh.placed(x, y, yaw=yaw), number) for number, thing, (x, y, yaw) in moving_things(self, time)]
+        return Snapshot(self, time, (self.static, Solid.of(parts)) if parts else (self.static,))
 
 
-def moving(scene: Scene, time: float) -> Iterator[tuple[int, Thing, tuple[float, float, float]]]:
-    """Number, thing and place (x, y, yaw) of all that a scene's `still` does not hold."""
+def moving_things(scene: Scene, time: float) -> Iterator[tuple[int, Thing, tuple[float, float, float]]]:
+    """Number, thing and pose (x, y, yaw) of everything that is not in a scene's `static` solid."""
     held = len(scene.base.things) if isinstance(scene, Crowded) else len(scene.things)
     for number, thing in enumerate(scene.things, 1):
         if number > held or (thing.track is not None and thing.on_road(time)):
             yield number, thing, thing.pose(scene.road, time)
 
 
-def crowded(scene: Scene, pose: Pose) -> Crowded:
-    """The scene at `pose` with traffic islands, and with a crowd that only this moment has."""
+def add_crowd(scene: Scene, pose: Pose) -> Crowded:
+    """The scene with traffic islands and with this frame's own crowd around `pose`."""
     rng = rng_for(0, scene.key, "crowd", round(pose.time * 1000))
     return Crowded.of(scene, (*islands(scene), *_crowd(scene, pose, rng)))
 
 
 def _crowd(scene: Scene, pose: Pose, rng: Random) -> Iterator[Thing]:
-    taken = _Taken.at(scene, pose)
+    occupied = _Occupied.at(scene, pose)
     for kind, share in SHARES.items():
         for _ in range(int(rng.poisson(share))):
-            body = _left_lying(int(rng.integers(LEFT_LYING))) if kind == "obstacle" else model(kind, rng)
-            placed = _placed(kind, body, scene, pose, taken, rng)
+            body = _road_obstacle(int(rng.integers(OBSTACLE_MODELS))) if kind == "obstacle" else model(kind, rng)
+            placed = _place_on_road(kind, body, scene, pose, occupied, rng)
             if placed is not None:
-                taken.add(placed)
+                occupied.add(placed)
                 yield placed
 
 
-def _placed(kind: str, body: Mesh, scene: Scene, pose: Pose, taken: _Taken, rng: Random) -> Thing | None:
-    """Somewhere free on the road, or nobody where there is no room."""
+def _place_on_road(kind: str, body: Mesh, scene: Scene, pose: Pose, occupied: _Occupied, rng: Random) -> Thing | None:
+    """A thing at a free place on the road, or None if no try finds one."""
     angle, away = rng.uniform(0, 2 * np.pi, TRIES), rng.uniform(NEAREST, FARTHEST, TRIES)
     x, y = pose.x + np.cos(angle) * away, pose.y + np.sin(angle) * away
     s, d, edge = scene.road.locate(x, y).T
@@ -90,61 +90,61 @@ def _placed(kind: str, body: Mesh, scene: Scene, pose: Pose, taken: _Taken, rng:
         along = float(scene.road.heading(s[row : row + 1])[0])
         aside = 0.0 if abs(d[row]) < scene.road.profile.half else np.pi / 2  # on a side road
         thing = Thing(kind, body, float(x[row]), float(y[row]), _heading(kind, along + aside, rng))
-        if taken.free(thing) and (scene.road.locate(*_around(thing)[:, :2].T)[:, 2] < 0).all():
+        if occupied.free(thing) and (scene.road.locate(*_thing_circles(thing)[:, :2].T)[:, 2] < 0).all():
             return thing
     return None
 
 
 def _heading(kind: str, along: float, rng: Random) -> float:
-    """Vehicles follow the road, some turn; people go anywhere."""
-    anyhow = {"pedestrian": 1.0, "obstacle": 1.0, "cyclist": 0.35}.get(kind, 0.12)
-    if rng.random() < anyhow:
+    """Vehicles follow the road, some turn; people face any direction."""
+    any_direction = {"pedestrian": 1.0, "obstacle": 1.0, "cyclist": 0.35}.get(kind, 0.12)
+    if rng.random() < any_direction:
         return float(rng.uniform(-np.pi, np.pi))
     return along + float(rng.choice([0.0, np.pi])) + float(rng.normal(0, 0.06))
 
 
 @dataclass(eq=False)
-class _Taken:
-    """Circles that cover everybody who is there already: x, y and radius."""
+class _Occupied:
+    """Circles that cover all occupied places: x, y and radius."""
 
     circles: Array
 
     @classmethod
-    def at(cls, scene: Scene, pose: Pose) -> _Taken:
+    def at(cls, scene: Scene, pose: Pose) -> _Occupied:
         ours = _circles(pose.x + 1.4 * np.cos(pose.yaw), pose.y + 1.4 * np.sin(pose.yaw), pose.yaw, (4.6, 2.2))
-        others = [_circles(*place, _size(thing.mesh)) for _, thing, place in moving(scene, pose.time)]
-        return cls(np.concatenate([ours, _standing(scene), *others]))
+        others = [_circles(*place, _size(thing.mesh)) for _, thing, place in moving_things(scene, pose.time)]
+        return cls(np.concatenate([ours, _static_circles(scene), *others]))
 
     def add(self, thing: Thing) -> None:
-        self.circles = np.concatenate([self.circles, _around(thing)])
+        self.circles = np.concatenate([self.circles, _thing_circles(thing)])
 
     def free(self, thing: Thing) -> bool:
-        mine = _around(thing)
+        mine = _thing_circles(thing)
         gap = np.hypot(*(mine[:, None, :2] - self.circles[None, :, :2]).transpose(2, 0, 1))
         return bool((gap > mine[:, None, 2] + self.circles[None, :, 2] + SPACE).all())
 
 
 @lru_cache(maxsize=4)
-def _standing(scene: Scene) -> Array:
-    """Circles around what never moves and may stand on a road: parked vehicles and islands."""
+def _static_circles(scene: Scene) -> Array:
+    """Circles around static things on a road: parked vehicles and islands."""
     parked = (thing for thing in scene.things if thing.track is None and thing.kind in LABELLED)
-    return np.concatenate([*map(_around, (*parked, *islands(scene))), np.zeros((0, 3))])
+    return np.concatenate([*map(_thing_circles, (*parked, *islands(scene))), np.zeros((0, 3))])
 
 
-def _around(thing: Thing) -> Array:
-    """Circles around a thing that does not move."""
+def _thing_circles(thing: Thing) -> Array:
+    """Circles around a static thing."""
     return _circles(thing.x, thing.y, thing.yaw, _size(thing.mesh))
 
 
 @lru_cache(maxsize=512)
 def _size(body: Mesh) -> tuple[float, float]:
-    """Metres along x and y of a rectangle around the origin that holds a mesh."""
+    """Metres along x and y of a rectangle, centred on the origin, around a mesh."""
     low, high = body.bounds()
     return float(2 * max(-low[0], high[0])), float(2 * max(-low[1], high[1]))
 
 
 def _circles(x: float, y: float, yaw: float, size: tuple[float, float]) -> Array:
-    """Circles along the longer side of a rectangle that leave none of it out."""
+    """Circles along the longer side of a rectangle that cover it."""
     length, width = max(size), min(size)
     turn = yaw if size[0] >= size[1] else yaw + np.pi / 2
     count = int(np.ceil(length / width)) if width else 1
@@ -154,7 +154,7 @@ def _circles(x: float, y: float, yaw: float, size: tuple[float, float]) -> Array
 
 
 def islands(scene: Scene) -> tuple[Thing, ...]:
-    """Refuges in the middle of a road of two lanes each way: in zebra crossings, and here and there between side roads."""
+    """Traffic islands in the middle of roads with two lanes each way: in zebra crossings and between side roads."""
     road = scene.road
     if road.profile.lanes < 2:
         return ()
@@ -167,7 +167,7 @@ def islands(scene: Scene) -> tuple[Thing, ...]:
 
 
 def outline(island: Thing) -> Array:
-    """The ring of an island in the world, clockwise."""
+    """The outline of an island in the world, clockwise."""
     (long, wide), turn = (
         REFUGE,
         np.array([[np.cos(island.yaw), np.sin(island.yaw)], [-np.sin(island.yaw), np.cos(island.yaw)]]),
@@ -188,7 +188,7 @@ def _refuge() -> Mesh:
 
 
 @cache
-def _left_lying(number: int) -> Mesh:
+def _road_obstacle(number: int) -> Mesh:
     rng = rng_for(0, "model", "obstacle", number)
     return (_cone, _crate, _barrier, _barrow, roadside.bin, _tyres)[number % 6](rng)
 

@@ -1,4 +1,4 @@
-"""A driver who keeps to the lane and goes around what stands in it: pure pursuit on a bicycle model."""
+"""A driver that keeps its lane and drives around obstacles: pure pursuit on a bicycle model."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from swerve.world.scene import Scene, Thing
 
 RATE = 20.0  # frames a second
 WHEELBASE = 2.7  # metres
-RATIO = 15.0  # degrees of the wheel for one of the road wheels (D-30)
-LARGEST = 450.0  # degrees of the wheel
+RATIO = 15.0  # degrees of the steering wheel per degree of the road wheels (D-30)
+LARGEST = 450.0  # degrees of the steering wheel
 WIDTH = 1.8  # metres, of our car
-PASSING = 0.75  # metres left to what we pass
-EASE, BESIDE = 15.0, 3.0  # metres to pull out over, and to stay out before and after
-MOST_OVER = 1.05  # metres that we move over: oncoming traffic keeps driving
-SLOW = 6.0  # metres a second: what is slower is overtaken
+PASSING = 0.75  # metres of clearance when passing
+EASE, BESIDE = 15.0, 3.0  # metres over which to pull out, and to stay out before and after
+MOST_OVER = 1.05  # metres that we move over at most, since oncoming traffic does not give way
+SLOW = 6.0  # metres per second: slower traffic is overtaken
 
 
 @dataclass(frozen=True)
 class Pose:
-    """Where our car is: its rear axle on the ground, its heading, and seconds since the drive began."""
+    """Our car's pose: its rear axle on the ground, its heading, and seconds since the start of the drive."""
 
     x: float
     y: float
@@ -36,7 +36,7 @@ class Pose:
 
 @dataclass(frozen=True, eq=False)
 class Driver:
-    """Drives through one scene, and says at any pose how far a good driver would turn the wheel."""
+    """Drives through one scene, and gives the steering angle of a good driver at any pose."""
 
     scene: Scene
     speed: float
@@ -47,17 +47,17 @@ class Driver:
         return 4.0 + 0.9 * self.speed
 
     def wheel(self, pose: Pose) -> float:
-        """Degrees of the steering wheel, left positive, that lead to the point `lookahead` metres down our path."""
+        """Degrees of the steering wheel, left positive, towards the point `lookahead` metres along our path."""
         road = self.scene.road
         s = float(road.locate(np.array([pose.x]), np.array([pose.y]))[0, 0])
         target = s + self.lookahead
         x, y, _ = road.at(target, self.offset(target, pose.time))
-        ahead, left = _seen_from(pose, float(x), float(y))
+        ahead, left = _relative_position(pose, float(x), float(y))
         angle = np.arctan(2 * WHEELBASE * left / (ahead**2 + left**2))
         return float(np.clip(np.degrees(angle) * RATIO, -LARGEST, LARGEST))
 
     def offset(self, s: float, time: float) -> float:
-        """`d` of our path: the lane's middle, moved over where somebody stands or cycles in it."""
+        """`d` of our path: the lane's middle, shifted to pass parked vehicles and cyclists."""
         side = self.scene.road.side
         shift = max((around.shift(s, time) for around in self._obstacles), default=0.0)
         return self.scene.road.lane_middle() - side * shift
@@ -68,18 +68,18 @@ class Driver:
         return tuple(each for each in found if each is not None)
 
     def drive(self, frames: int, *, shove: float = 1.0) -> list[Pose]:
-        """Poses of consecutive frames; the hand on the wheel trembles by `shove`, so that recoveries are seen too."""
+        """Poses of consecutive frames; steering noise scaled by `shove` makes the car leave its path and recover."""
         rng = rng_for(0, self.scene.key, "hand", 0)
-        tremble = _tremble(rng, frames) * shove * -self.scene.road.side
+        noise = _steering_noise(rng, frames) * shove * -self.scene.road.side
         pose = self._start(rng, shove)
         poses = []
-        for turn in tremble:
+        for turn in noise:
             poses.append(pose)
-            pose = _rolled(pose, self.wheel(pose) + float(turn) * self._ease(pose))
+            pose = _next_pose(pose, self.wheel(pose) + float(turn) * self._noise_scale(pose))
         return poses
 
-    def _ease(self, pose: Pose) -> float:
-        """How much the hand may tremble: nobody is careless beside what he passes."""
+    def _noise_scale(self, pose: Pose) -> float:
+        """The scale of the steering noise: smaller while passing something."""
         s = float(self.scene.road.locate(np.array([pose.x]), np.array([pose.y]))[0, 0])
         passing = any(abs(self.offset(s + ahead, pose.time) - self.scene.road.lane_middle()) > 0.1 for ahead in (0.0, 8.0))
         return 0.2 if passing else 1.0
@@ -98,7 +98,7 @@ def driver(scene: Scene) -> Driver:
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Something in our way: its middle when the drive begins, its speed and length, and how far to move over."""
+    """An obstacle on our path: its initial position, speed and length, and how far to move over."""
 
     s: float
     speed: float
@@ -122,7 +122,7 @@ def _obstacle(scene: Scene, thing: Thing) -> Obstacle | None:
         s, d, _ = road.locate(np.array([thing.x]), np.array([thing.y]))[0]
     else:
         s, d = thing.track.s, thing.track.d
-    inner = road.side * float(d) - float(high[1] - low[1]) / 2  # counted towards our side of the road
+    inner = road.side * float(d) - float(high[1] - low[1]) / 2  # positive towards our side of the road
     over = road.side * road.lane_middle() - (inner - PASSING - WIDTH / 2)
     if over <= 0 or road.side * d < 0:
         return None
@@ -130,13 +130,13 @@ def _obstacle(scene: Scene, thing: Thing) -> Obstacle | None:
     return Obstacle(float(s), speed, float(high[0] - low[0]), min(over, MOST_OVER))
 
 
-def _tremble(rng: np.random.Generator, frames: int) -> Array:
-    """Degrees that the hand is off: smooth, with now and then a strong pull."""
+def _steering_noise(rng: np.random.Generator, frames: int) -> Array:
+    """Smooth steering noise in degrees, with an occasional strong deviation."""
     noise = gaussian_filter1d(rng.standard_normal(frames + 60), 7.0)[30 : frames + 30]
     return noise / 0.19 * 9.0
 
 
-def _rolled(pose: Pose, wheel: float) -> Pose:
+def _next_pose(pose: Pose, wheel: float) -> Pose:
     """The pose one frame later."""
     turn = pose.speed / WHEELBASE * np.tan(np.radians(wheel / RATIO)) / RATE
     middle = pose.yaw + turn / 2
@@ -150,7 +150,7 @@ def _rolled(pose: Pose, wheel: float) -> Pose:
     )
 
 
-def _seen_from(pose: Pose, x: float, y: float) -> tuple[float, float]:
+def _relative_position(pose: Pose, x: float, y: float) -> tuple[float, float]:
     """Metres ahead of and left of the rear axle."""
     east, north = x - pose.x, y - pose.y
     cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)

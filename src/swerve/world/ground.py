@@ -1,4 +1,4 @@
-"""What lies on the ground: asphalt with its markings and wear, kerbs, pavements, verges."""
+"""The ground: asphalt with markings and wear, kerbs, pavements and verges."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from swerve.world.textures import coverage, hashed, look_up, tile
 WHITE, YELLOW = column(0.62, 0.62, 0.6), column(0.6, 0.42, 0.07)
 LINE = 0.13  # metres
 KERB_HEIGHT, KERB_WIDTH = 0.12, 0.28
-GAP = 3.0  # metres that a marking keeps from a side road
+GAP = 3.0  # metres between a marking and a side road
 
 
 @dataclass(frozen=True)
 class Floor:
-    """How one scene's ground looks."""
+    """The appearance of a scene's ground."""
 
     asphalt: float = 0.11  # reflectance
-    wear: float = 0.3  # how much of the markings is rubbed off
+    wear: float = 0.3  # share of the markings that is worn off
     cracks: float = 0.5
     verge: tuple[float, float, float] = (0.09, 0.13, 0.04)
     dry: tuple[float, float, float] = (0.2, 0.17, 0.09)
@@ -31,12 +31,12 @@ class Floor:
     town: float = 0.5  # paving instead of grass beyond the pavement
     edge_lines: bool = True
     dash: float = 9.0  # metres from one dash to the next
-    shift: tuple[float, float] = (0.0, 0.0)  # of the noise, so that no two scenes share their stains
+    shift: tuple[float, float] = (0.0, 0.0)  # of the noise, so that every scene has its own stains
 
 
 @dataclass(frozen=True, eq=False)
 class Footprint:
-    """What one pixel covers of the ground: metres across and along the line of sight, and that line's direction."""
+    """The ground area of a pixel: metres across and along the line of sight, and that line's direction."""
 
     across: Array
     along: Array
@@ -44,8 +44,8 @@ class Footprint:
 
 
 @dataclass(frozen=True, eq=False)
-class Painted:
-    """The ground under each point: reflectance, where it lies on the road, and how much of it is what."""
+class PaintedGround:
+    """The ground at each point: reflectance, position on the road, and shares of road and marking."""
 
     colour: Array  # 3 rows of n, as `place`
     place: Array  # s, d, metres beyond the edge
@@ -54,39 +54,39 @@ class Painted:
     grain: Array  # fine noise, for snow and puddles to follow
 
 
-def paint(road: Road, floor: Floor, x: Array, y: Array, seen: Footprint) -> Painted:
-    """The ground's own colour at each point, before any light or weather."""
+def paint(road: Road, floor: Floor, x: Array, y: Array, seen: Footprint) -> PaintedGround:
+    """The reflectance of the ground at each point, without light or weather."""
     place = np.ascontiguousarray(road.locate(x, y).T)
     s, d, edge = place
     wide_s, wide_d = _spread(road, s, seen)
     fine, coarse = _grain(floor, x, y, seen)
-    smear = np.minimum(seen.along, 6.0) * 0.35 + seen.across  # of the edge, whichever way it runs
+    smear = np.minimum(seen.along, 6.0) * 0.35 + seen.across  # of the edge, whatever its direction
     on_road = coverage(edge, -1e3, 0.0, smear)
     colour = np.zeros((3, len(s)), np.float32)
     off, on = np.flatnonzero(on_road < 1), np.flatnonzero(on_road > 0)
     size = smear[off], seen.across[off]
-    colour[:, off] = _beside(road, floor, (x[off], y[off], edge[off]), (fine[off], coarse[off]), size)
+    colour[:, off] = _roadside_colour(road, floor, (x[off], y[off], edge[off]), (fine[off], coarse[off]), size)
     stones, share = _asphalt(floor, s[on], d[on], fine[on], coarse[on], road), on_road[on]
     colour[:, on] = np.take(colour, on, axis=1) * (1 - share) + stones * share
     mark = np.zeros(len(s), np.float32)
     worn = np.clip(1.15 - floor.wear - floor.wear * 0.9 * np.maximum(coarse * 0.7 + fine * 0.5, 0), 0.05, 1)
-    for covered, tint in _markings(road, floor, (s[on], d[on], edge[on]), (wide_s[on], wide_d[on])):
+    for covered, tint in markings(road, floor, (s[on], d[on], edge[on]), (wide_s[on], wide_d[on])):
         rows = np.flatnonzero(covered)
-        _lay(colour, mark, on[rows], covered[rows] * worn[on[rows]] * on_road[on[rows]], tint)
+        _paint_over(colour, mark, on[rows], covered[rows] * worn[on[rows]] * on_road[on[rows]], tint)
     for junction in road.junctions:
         near = on[np.abs(s[on] - junction.s) < 60]
         covered = _side_markings(road, junction, (x[near], y[near]), seen.across[near] + 0.3 * seen.along[near])
-        _lay(colour, mark, near, covered * worn[near] * (edge[near] < 0), WHITE)
-    return Painted(colour, place, on_road, mark, coarse)
+        _paint_over(colour, mark, near, covered * worn[near] * (edge[near] < 0), WHITE)
+    return PaintedGround(colour, place, on_road, mark, coarse)
 
 
-def _lay(colour: Array, mark: Array, rows: Array, share: Array, tint: Array) -> None:
-    """Put a marking over what lies there already."""
+def _paint_over(colour: Array, mark: Array, rows: Array, share: Array, tint: Array) -> None:
+    """Paint a marking over the existing colour."""
     colour[:, rows] = np.take(colour, rows, axis=1) * (1 - share) + share * tint
     mark[rows] = np.maximum(mark[rows], share)
 
 
-def _beside(
+def _roadside_colour(
     road: Road,
     floor: Floor,
     place: tuple[Array, Array, Array],
@@ -117,7 +117,7 @@ def _spread(road: Road, s: Array, seen: Footprint) -> tuple[Array, Array]:
 
 
 def _grain(floor: Floor, x: Array, y: Array, seen: Footprint) -> tuple[Array, Array]:
-    """Noise of stones and of stains, faded where a pixel covers more than a patch of it."""
+    """Noise of stones and of stains, faded where a pixel covers more than its structures."""
     u, v = x + floor.shift[0], y + floor.shift[1]
     fine = look_up(tile("grain", 0.45), u, v, 9.0) * np.clip(0.03 / (seen.along + 1e-3), 0.0, 1)
     coarse = look_up(tile("stains", 1.25), u, v, 61.0) * np.clip(1.5 / (seen.along + 1e-3), 0.1, 1)
@@ -153,7 +153,7 @@ def _asphalt(floor: Floor, s: Array, d: Array, fine: Array, coarse: Array, road:
     return column(1.0, 1.0, 1.03) * (floor.asphalt * np.clip(shade, 0.25, 2))
 
 
-def _markings(
+def markings(
     road: Road, floor: Floor, place: tuple[Array, Array, Array], wide: tuple[Array, Array]
 ) -> list[tuple[Array, Array]]:
     """Every marking along the road as (share covered, colour)."""
@@ -192,14 +192,14 @@ def _side_markings(road: Road, junction: Junction, place: tuple[Array, Array], w
     along, across = (part.astype(np.float32) for part in road.side_place(junction, *place))
     out = np.abs(along) - road.profile.half
     arm = np.where(along > 0, junction.left, junction.right)
-    waiting = np.where(along > 0, across * road.side > 0, across * road.side < 0)  # the lane that comes to the junction
+    waiting = np.where(along > 0, across * road.side > 0, across * road.side < 0)  # the lane towards the junction
     stop = coverage(out, 2.2, 2.7, wide) * waiting
     middle = coverage(across, -LINE / 2, LINE / 2, wide) * coverage(np.mod(out, 6.0), 0.0, 3.0, wide) * (out > 2.7)
     return np.maximum(stop, middle) * arm * (np.abs(across) < junction.half - 0.15)
 
 
 def kerbs(road: Road, floor: Floor) -> Mesh:
-    """A low stone edge along every border of the carriageway; on a country road it is level with the ground."""
+    """A kerb along every border of the carriageway; on a country road it is almost level with the ground."""
     tall = KERB_HEIGHT if floor.paved else 0.02
     low, grid = road._map
     start, end, outward = _contour(grid[..., 2])
@@ -217,7 +217,7 @@ def kerbs(road: Road, floor: Floor) -> Mesh:
 
 
 def _contour(field: Array) -> tuple[Array, Array, Array]:
-    """Where `field` crosses zero, as line pieces (column, row) with the direction in which it grows."""
+    """The zero contour of `field` as segments (column, row), each with the direction in which it grows."""
     corners = np.stack([field[:-1, :-1], field[:-1, 1:], field[1:, 1:], field[1:, :-1]], -1).reshape(-1, 4)
     rows, columns = (part.ravel() for part in np.indices((field.shape[0] - 1, field.shape[1] - 1)))
     crossed = (corners < 0).any(1) & (corners >= 0).any(1)

@@ -1,4 +1,4 @@
-"""What is true of a frame: who is seen where, how much of them is hidden, and where they stand."""
+"""The labels of a frame: which objects are visible where, how much of each is hidden, and their 3-D boxes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from swerve.world.mesh import column
 from swerve.world.render import Rendered
 from swerve.world.scene import LABELLED, Scene, Thing
 
-REACH = 120.0  # metres beyond which nobody need be seen
+REACH = 120.0  # metres: farther objects need not be detected
 NEAREST = 0.3  # metres ahead of the camera
-SMALLEST = 12  # visible pixels below which nobody need be seen
-MOST_HIDDEN = 0.85  # share beyond which nobody need be seen
+SMALLEST = 12  # visible pixels: smaller objects need not be detected
+MAX_HIDDEN = 0.85  # share: objects hidden more need not be detected
 
 
 Place = tuple[float, float, float, float, float, float, float]
@@ -26,57 +26,61 @@ Spot = tuple[float, float, float]  # x, y and yaw
 
 @dataclass(frozen=True)
 class VisibleThing:
-    """One labelled thing in one frame: its box over visible and hidden parts, and the share that is hidden."""
+    """A labelled thing in one frame: its box around visible and hidden parts, and the hidden share."""
 
     number: int
     kind: str
     box: tuple[float, float, float, float]
     visible: int
     hidden: float
-    place: Place  # of the 3-D box, seen from the camera's foot
+    place: Place  # of the 3-D box, relative to the ground below the camera
 
     @property
     def care(self) -> bool:
         """Whether a detector must find it."""
         near = float(np.hypot(self.place[0], self.place[1])) <= REACH
-        return near and self.visible >= SMALLEST and self.hidden <= MOST_HIDDEN
+        return near and self.visible >= SMALLEST and self.hidden <= MAX_HIDDEN
 
 
-def seen(scene: Scene, pose: Pose, camera: Camera, frame: Rendered) -> list[VisibleThing]:
+def visible_things(scene: Scene, pose: Pose, camera: Camera, frame: Rendered) -> list[VisibleThing]:
     """Every labelled thing of which at least one pixel is visible, nearest first."""
     visible = np.bincount(frame.things.ravel(), minlength=len(scene.things) + 1)
     numbers = [int(number) for number in np.flatnonzero(visible[1:]) + 1]
     spans = find_objects(frame.things)
     found = [
-        _seen(scene, number, pose, camera, (frame.things, spans[number - 1]))
+        _visible_thing(scene, number, pose, camera, (frame.things, spans[number - 1]))
         for number in numbers
         if scene.things[number - 1].kind in LABELLED
     ]
     return sorted(found, key=lambda item: (item.place[0], item.number))
 
 
-def _seen(scene: Scene, number: int, pose: Pose, camera: Camera, visible: tuple[Array, tuple[slice, slice]]) -> VisibleThing:
-    """One thing; `visible` is the number of the thing in each pixel, and the rows and columns between which it is seen."""
+def _visible_thing(
+    scene: Scene, number: int, pose: Pose, camera: Camera, visible: tuple[Array, tuple[slice, slice]]
+) -> VisibleThing:
+    """One thing; `visible` is the number of the thing in each pixel, and the rows and columns that it spans."""
     thing = scene.things[number - 1]
     place = thing.pose(scene.road, pose.time)
     things, (rows, columns) = visible
     size = np.array([camera.width, camera.height])
     least, most = np.array([columns.start, rows.start]), np.array([columns.stop, rows.stop])
-    points = _outline(thing.mesh.placed(*place[:2], yaw=place[2]).corners.astype(np.float64), camera, pose)
-    low, high = (points.min(axis=0), points.max(axis=0)) if len(points) else (least, most)  # nearer than the camera can tell
+    points = _projected_corners(thing.mesh.placed(*place[:2], yaw=place[2]).corners.astype(np.float64), camera, pose)
+    low, high = (
+        (points.min(axis=0), points.max(axis=0)) if len(points) else (least, most)
+    )  # nearer than the camera's near plane
     left, top = np.minimum(np.clip(np.floor(low), 0, size), least).astype(int)
     right, bottom = np.maximum(np.clip(np.ceil(high), 0, size), most).astype(int)
     mine = things[top:bottom, left:right] == number
-    alone = mine | _alone(thing, place, (left, top, right, bottom), camera, pose)
-    # Partly out of frame, the corners outside say nothing about the part inside: its pixels do.
+    unoccluded = mine | _unoccluded_pixels(thing, place, (left, top, right, bottom), camera, pose)
+    # For a thing partly out of frame, its pixels bound the visible part; projected corners do not.
     inside = (low >= 0).all() and (high <= size).all()
-    box = (float(low[0]), float(low[1]), float(high[0]), float(high[1])) if inside else _span(alone, left, top)
+    box = (float(low[0]), float(low[1]), float(high[0]), float(high[1])) if inside else _pixel_bounds(unoccluded, left, top)
     return VisibleThing(
-        number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / alone.sum(), _place(thing, place, pose, camera)
+        number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / unoccluded.sum(), _box3d(thing, place, pose, camera)
     )
 
 
-def _place(thing: Thing, at: Spot, pose: Pose, camera: Camera) -> Place:
+def _box3d(thing: Thing, at: Spot, pose: Pose, camera: Camera) -> Place:
     """Centre, size and yaw of the 3-D box: x ahead, y left, z up from the ground below the camera."""
     low, high = (part.astype(float) for part in thing.mesh.bounds())
     x, y, yaw = at
@@ -97,20 +101,20 @@ def _place(thing: Thing, at: Spot, pose: Pose, camera: Camera) -> Place:
     )
 
 
-def _outline(corners: Array, camera: Camera, pose: Pose) -> Array:
-    """Where the corners of triangles appear, cut off at the nearest distance that the camera sees."""
+def _projected_corners(corners: Array, camera: Camera, pose: Pose) -> Array:
+    """The projected corners of triangles, clipped at the camera's near plane."""
     turned = camera.pose_matrix(pose)
     start = corners @ turned[:3, :3].T + turned[:3, 3]
     end = np.roll(start, -1, axis=1)
     ahead = start[..., 2] >= NEAREST
     crosses = ahead != (end[..., 2] >= NEAREST)
     share = (NEAREST - start[crosses][:, 2]) / (end[crosses] - start[crosses])[:, 2]
-    seen = np.concatenate([start[ahead], start[crosses] + (end - start)[crosses] * share[:, None]])
-    return seen[:, :2] / seen[:, 2:3] * camera.pixels + [camera.width / 2, camera.horizon * camera.height]
+    clipped = np.concatenate([start[ahead], start[crosses] + (end - start)[crosses] * share[:, None]])
+    return clipped[:, :2] / clipped[:, 2:3] * camera.pixels + [camera.width / 2, camera.horizon * camera.height]
 
 
-def _alone(thing: Thing, place: Spot, window: tuple[int, int, int, int], camera: Camera, pose: Pose) -> Array:
-    """Which pixels of a window of the frame would show a thing if nothing stood before it: seen from its own place."""
+def _unoccluded_pixels(thing: Thing, place: Spot, window: tuple[int, int, int, int], camera: Camera, pose: Pose) -> Array:
+    """Which pixels of a window of the frame would show a thing if nothing occluded it; cast in the thing's own frame."""
     left, top, right, bottom = window
     x, y, yaw = place
     east, north, up = camera.eye(pose) - [x, y, 0.0]
@@ -118,17 +122,17 @@ def _alone(thing: Thing, place: Spot, window: tuple[int, int, int, int], camera:
     eye = column(east * cos + north * sin, north * cos - east * sin, up)
     pixel = (np.arange(top, bottom)[:, None] * camera.width + np.arange(left, right)).ravel()
     rays = camera.rays(replace(pose, yaw=pose.yaw - yaw), pixel)
-    return thing.solid.met(eye, rays).reshape(bottom - top, right - left)
+    return thing.solid.is_hit(eye, rays).reshape(bottom - top, right - left)
 
 
-def _span(pixels: Array, left: int, top: int) -> tuple[float, float, float, float]:
+def _pixel_bounds(pixels: Array, left: int, top: int) -> tuple[float, float, float, float]:
     """The box around pixels of a window."""
     columns, rows = (np.flatnonzero(pixels.any(axis=axis)) for axis in (0, 1))
     return float(left + columns[0]), float(top + rows[0]), float(left + columns[-1] + 1), float(top + rows[-1] + 1)
 
 
 def boxes2d(items: list[VisibleThing], camera: Camera) -> Boxes2D:
-    """The boxes in the frame; those nobody need see are marked."""
+    """The boxes in the frame; those that need not be detected get `care` False."""
     return Boxes2D(
         np.array([item.box for item in items]).reshape(-1, 4),
         tuple(item.kind for item in items),

@@ -1,4 +1,4 @@
-"""Sweeps of the embedded world as a source of cases: a cloud, the region one may drive in, and a box around everyone."""
+"""Sweeps of the embedded world as a source of cases: a point cloud, the drivable region, and labelled boxes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from swerve.world.camera import Camera
 from swerve.world.conditions import conditions
 from swerve.world.crowd import outline
 from swerve.world.drivable import drivable
-from swerve.world.lidar import LaserScanner
+from swerve.world.laser_scanner import LaserScanner
 from swerve.world.lidar_sweep import boxes, sweep
-from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, code_digest, drive, frame, parsed
+from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, code_digest, drive, parse_frame_key, render_frame
 
-EVERY = 10  # twentieths of a second between two sweeps of a drive: half a second, so that no two look alike
+EVERY = 10  # frames of 1/20 s between two sweeps of a drive: half a second, so that no two look alike
 
 
 @dataclass(frozen=True)
 class LidarWorld:
-    """`drives` drives of `frames` sweeps, half a second apart, each with a crowd of its own; splits share no scene.
+    """`drives` drives of `frames` sweeps, half a second apart, each with its own crowd; splits share no scene.
 
-    Points, region and boxes are metres from the sensor, 1.73 m above the road: x ahead, y left, z up, as KITTI has them.
-    `camera` adds the frame that the camera takes at the same moment, and how points come to it.
+    Points, region and boxes are in metres from the sensor, 1.73 m above the road: x ahead, y left, z up, as in KITTI.
+    `camera` adds the camera image of the same moment and the calibration.
     """
 
     drives: int = 20
@@ -48,7 +48,7 @@ class LidarWorld:
         if self.drives < 1 or not 1 <= self.frames <= LONGEST // EVERY:
             most = LONGEST // EVERY
             raise InputError(
-                f"lidar-world: asks for {self.drives} drives of {self.frames} frames; at least 1 of 1 to {most}"
+                f"lidar-world: drives must be at least 1 and frames from 1 to {most}, got {self.drives} and {self.frames}"
             )
 
     @property
@@ -77,28 +77,28 @@ class LidarWorld:
         return digest_of("lidar-world", VERSION, code_digest(), self.camera)
 
     def samples(self) -> Iterator[tuple[PointCloud, Region, Boxes3D]]:
-        """Every sweep with its region and its boxes, made one after the other and not remembered: to train on."""
+        """Every sweep with its region and boxes, generated one by one without caching: training data."""
         for key in self._known:
-            yield self._seen(key)
+            yield self._sample(key)
 
-    def _seen(self, key: str) -> tuple[PointCloud, Region, Boxes3D]:
-        scene_key, number = parsed(key)
-        way = drive(scene_key)
-        pose, place = way.poses[number], way.scene_of(number)
+    def _sample(self, key: str) -> tuple[PointCloud, Region, Boxes3D]:
+        scene_key, number = parse_frame_key(key)
+        driven = drive(scene_key)
+        pose, place = driven.poses[number], driven.scene_of(number)
         found = sweep(place, pose, self.lidar)
         rings = tuple(outline(thing) for thing in place.things if thing.kind == "island")
         region = drivable(place.road, pose, self.lidar.forward, rings)
         return found.cloud, region, boxes(place, pose, self.lidar, found, region)
 
     def _case(self, key: str) -> Case:
-        cloud, region, truth = self._seen(key)
+        cloud, region, truth = self._sample(key)
         ref = SceneRef(key, conditions("clear").numbers())
         case = Case(key, {"lidar": cloud, "region": region}, (truth, ref), group=self.group(key))
-        return self._pictured(case, ref) if self.camera else case
+        return self._with_camera(case, ref) if self.camera else case
 
-    def _pictured(self, case: Case, ref: SceneRef) -> Case:
-        """The case with the camera's frame, and how points come to it."""
+    def _with_camera(self, case: Case, ref: SceneRef) -> Case:
+        """The case with the camera image and the calibration."""
         camera = Camera()
-        picture = Image(frame(ref, camera, conditions("clear")).pixels)
+        picture = Image(render_frame(ref, camera, conditions("clear")).pixels)
         truth = (*case.truth, self.lidar.calibration(camera))
         return Case(case.key, {**case.inputs, "camera": picture}, truth, group=case.group)

@@ -14,7 +14,7 @@ from swerve.world.textures import look_up, tile
 
 Colour = Array
 
-# By the sun's height in degrees: zenith, horizon, direct sun.
+# Colours of zenith, horizon and direct sun by the sun's elevation in degrees.
 _HEIGHTS = np.array([-30.0, -10.0, -4.0, 0.0, 6.0, 20.0, 60.0])
 _ZENITH = np.array([[0.0022, 0.003, 0.0062], [0.006, 0.009, 0.02], [0.035, 0.055, 0.13], [0.1, 0.15, 0.31],
                     [0.17, 0.27, 0.52], [0.2, 0.36, 0.72], [0.19, 0.37, 0.78]])  # fmt: skip
@@ -24,43 +24,43 @@ _SUN = np.array([[0, 0, 0], [0, 0, 0], [0, 0, 0], [0.45, 0.16, 0.05], [2.0, 1.25
                  [3.3, 3.08, 2.72]])  # fmt: skip
 
 
-def _at(table: Array, height: float) -> Colour:
+def _interpolate_colour(table: Array, height: float) -> Colour:
     return np.array([np.interp(height, _HEIGHTS, table[:, band]) for band in range(3)], np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Light:
-    """Where light comes from and what the air does to it."""
+    """The light sources of a scene, and the air."""
 
     sun: Array  # unit, towards the sun
     direct: Colour
     zenith: Colour
     horizon: Colour
-    air: Colour  # what distance fades to
+    air: Colour  # airlight
     extinction: float  # per metre
-    lamps: float  # 0..1: how much street lamps, windows and headlights count
+    lamps: float  # 0..1: brightness of street lamps, windows and headlights
     conditions: Conditions
     urban: float
 
     @property
     def above(self) -> Colour:
-        """What an upward surface gets from the whole sky."""
+        """The light on an upward surface from the whole sky."""
         return (self.zenith * 0.6 + self.horizon * 0.4) * 1.25
 
     @property
     def below(self) -> Colour:
-        """What a downward surface gets from the lit ground."""
+        """The light on a downward surface from the lit ground."""
         return 0.16 * (self.above + self.direct * max(float(self.sun[2]), 0.0)) * row(1.0, 0.96, 0.88)
 
 
 def light(scene: Scene, conditions: Conditions, *, yaw: float) -> Light:
-    """The light of a scene; `yaw` is the camera's, for a sun that stands ahead."""
+    """The light of a scene; `yaw` is the camera's, for a sun ahead of it."""
     height = conditions.sun
     azimuth = scene.azimuth * (1 - conditions.ahead) + (yaw - 0.18 * scene.road.side) * conditions.ahead
     up = np.radians(max(height, -5.0))
     sun = row(np.cos(azimuth) * np.cos(up), np.sin(azimuth) * np.cos(up), np.sin(up))
     through = float(np.clip((0.92 - conditions.clouds) / 0.5, 0, 1)) ** 1.5
-    zenith, horizon, direct = (_at(table, height) for table in (_ZENITH, _HORIZON, _SUN))
+    zenith, horizon, direct = (_interpolate_colour(table, height) for table in (_ZENITH, _HORIZON, _SUN))
     grey = (0.62 - 0.16 * conditions.rain) * (zenith + horizon) / 2 @ row(0.25, 0.6, 0.15) + 0.12 * direct.mean()
     dull = float(np.clip((conditions.clouds - 0.55) / 0.4, 0, 1))
     zenith = zenith * (1 - dull) + dull * grey * row(0.9, 0.96, 1.04) * (1 - 0.25 * conditions.rain)
@@ -74,7 +74,7 @@ def light(scene: Scene, conditions: Conditions, *, yaw: float) -> Light:
         zenith=zenith,
         horizon=horizon,
         air=(horizon * 0.94 + zenith * 0.06).astype(np.float32),
-        extinction=3.912 / conditions.visibility,  # Koschmieder: 2% of the contrast is left at that distance
+        extinction=3.912 / conditions.visibility,  # Koschmieder: 2% of the contrast is left at the visibility
         lamps=float(np.clip((2.0 - height) / 6.0, 0, 1)),
         conditions=conditions,
         urban=scene.urban,
@@ -82,18 +82,18 @@ def light(scene: Scene, conditions: Conditions, *, yaw: float) -> Light:
 
 
 def plain_sky(light: Light, rays: Array) -> Array:
-    """The sky without clouds or sun: what surfaces mirror."""
+    """The sky without clouds or sun, as reflected by surfaces."""
     share = 1 - np.exp(-4.6 * np.clip(rays[2], 0, 1))
     return light.horizon[:, None] + (light.zenith - light.horizon)[:, None] * share
 
 
 def sky(light: Light, rays: Array, shift: tuple[float, float]) -> Array:
-    """The sky as seen along each ray, with clouds, the sun and the haze before it."""
+    """The sky along each ray, with clouds, the sun and haze."""
     colour = plain_sky(light, rays)
     up = np.maximum(rays[2], 0)
     toward = light.sun @ rays
     low = float(np.exp(-((light.conditions.sun / 9.0) ** 2))) if light.conditions.sun > -10 else 0.0
-    warm = low * np.clip(toward, 0, 1) ** 4 * np.exp(-5 * up) * (1 - 0.8 * _dull(light))
+    warm = low * np.clip(toward, 0, 1) ** 4 * np.exp(-5 * up) * (1 - 0.8 * _overcast(light))
     colour += warm * column(0.75, 0.3, 0.07)
     density, shade = _clouds(light, rays, up, shift)
     lit = light.horizon * 0.5 + light.zenith * 0.35 + light.direct * 0.22
@@ -107,12 +107,12 @@ def sky(light: Light, rays: Array, shift: tuple[float, float]) -> Array:
     return colour * veil + light.air[:, None] * (1 - veil)
 
 
-def _dull(light: Light) -> float:
+def _overcast(light: Light) -> float:
     return float(np.clip((light.conditions.clouds - 0.55) / 0.4, 0, 1))
 
 
 def _clouds(light: Light, rays: Array, up: Array, shift: tuple[float, float]) -> tuple[Array, Array]:
-    """How thick the clouds are along each ray, and how brightly lit."""
+    """The density of the clouds along each ray, and their brightness."""
     u, v = (part / (up + 0.07) + move for part, move in zip(rays[:2], shift, strict=True))
     field = tile("clouds", 1.7)
     here = look_up(field, u, v, 23.0)

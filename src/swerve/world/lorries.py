@@ -7,12 +7,24 @@ import itertools
 import numpy as np
 
 from swerve.core.values import Array
-from swerve.world.bodies import BLACK, GLASS, Body, both, cabin, on_cabin, on_end, on_side, running_gear, shell, wheel
-from swerve.world.cars import LIVERIES, PLATES, RED_LAMP, WHITE_LAMP, doors, painted, plate
+from swerve.world.bodies import (
+    BLACK,
+    GLASS,
+    Body,
+    cabin,
+    mirrored_pair,
+    on_cabin,
+    on_end,
+    on_side,
+    running_gear,
+    shell,
+    wheel,
+)
+from swerve.world.cars import LIVERIES, PLATES, RED_LAMP, WHITE_LAMP, doors, plate, random_paint
 from swerve.world.mesh import Material, Mesh, joined, mesh
 from swerve.world.shapes import bevelled, box, fan, lathe, tube
 
-ALONG = np.array([[0, 0, -1.0], [0, 1.0, 0], [1.0, 0, 0]])  # what stood up now lies along x
+ALONG = np.array([[0, 0, -1.0], [0, 1.0, 0], [1.0, 0, 0]])  # turns the z axis to x
 
 
 def bus(rng: np.random.Generator) -> Mesh:
@@ -41,7 +53,7 @@ def bus(rng: np.random.Generator) -> Mesh:
         running_gear(body, width=0.3, rim=(0.35, 0.35, 0.36)),
         _bus_front(rng, body),
         _bus_back(rng, body),
-        both(on_side(body, (0.30, 0.40 if rng.random() < 0.5 else 0.64), (0.5, 0.9)), band, Material.PAINT),
+        mirrored_pair(on_side(body, (0.30, 0.40 if rng.random() < 0.5 else 0.64), (0.5, 0.9)), band, Material.PAINT),
         _bus_doors(body),
         _bus_roof(rng, body),
     ]
@@ -61,11 +73,11 @@ def _bus_front(rng: np.random.Generator, body: Body) -> Mesh:
     arms += [box((body.size[0] / 2 + 0.2, 1.25, 1.9), (body.size[0] / 2 + 0.28, 1.42, 2.3))]
     return joined(
         [
-            both(lamp, WHITE_LAMP, Material.HEADLIGHT),
+            mirrored_pair(lamp, WHITE_LAMP, Material.HEADLIGHT),
             mesh(lower, GLASS, Material.GLASS),
             mesh(np.concatenate([bumper, sign]), BLACK, Material.PLASTIC),
             mesh(np.concatenate(text), (0.75, 0.38, 0.03), Material.BOARD),
-            both(np.concatenate(arms), BLACK, Material.PLASTIC),
+            mirrored_pair(np.concatenate(arms), BLACK, Material.PLASTIC),
             plate(rng, body, front=True),
         ]
     )
@@ -75,7 +87,11 @@ def _bus_back(rng: np.random.Generator, body: Body) -> Mesh:
     lamp = on_end(body, (0.82, 0.95), (0.6, 1.0), front=False, lift=0.012)
     grille = on_end(body, (-0.6, 0, 0.6), (0.48, 0.95), front=False, lift=0.01)
     return joined(
-        [both(lamp, RED_LAMP, Material.TAILLIGHT), mesh(grille, BLACK, Material.PLASTIC), plate(rng, body, front=False)]
+        [
+            mirrored_pair(lamp, RED_LAMP, Material.TAILLIGHT),
+            mesh(grille, BLACK, Material.PLASTIC),
+            plate(rng, body, front=False),
+        ]
     )
 
 
@@ -85,12 +101,12 @@ def _bus_doors(body: Body) -> Mesh:
     for share in (0.05, 0.44):
         x = body.x(share)
         parts.append(mesh(box((x - 1.25, y - 0.15, 0.34), (x, y + 0.012, 2.42)), BLACK, Material.PLASTIC))
-        leaves = [_leaf(x - at, y + 0.02) for at in (0.08, 0.65)]
+        leaves = [_door_leaf(x - at, y + 0.02) for at in (0.08, 0.65)]
         parts.append(mesh(np.concatenate(leaves), GLASS, Material.GLASS))
     return joined(parts).mirrored()
 
 
-def _leaf(x: float, y: float) -> Array:
+def _door_leaf(x: float, y: float) -> Array:
     return fan([(x, y, 0.44), (x - 0.52, y, 0.44), (x - 0.52, y, 2.34), (x, y, 2.34)])
 
 
@@ -102,7 +118,7 @@ def _bus_roof(rng: np.random.Generator, body: Body) -> Mesh:
 def truck(rng: np.random.Generator) -> Mesh:
     """A lorry of cab and box, tank or flatbed, 7 to 11 m long."""
     length, top = rng.uniform(7.0, 11.0), rng.uniform(3.25, 3.75)
-    paint = painted(rng) if rng.random() < 0.5 else np.array(LIVERIES[int(rng.integers(len(LIVERIES)))])
+    paint = random_paint(rng) if rng.random() < 0.5 else np.array(LIVERIES[int(rng.integers(len(LIVERIES)))])
     load = (_box_load, _tank_load, _flatbed)[int(rng.choice(3, p=(0.6, 0.18, 0.22)))]
     cab_length = rng.uniform(1.9, 2.25)
     cab = _cab(rng, paint, cab_length).placed(length / 2 - cab_length / 2, 0)
@@ -148,8 +164,8 @@ def _cab_face(rng: np.random.Generator, body: Body) -> Mesh:
     return joined(
         [
             mesh(np.concatenate([*bars, bumper, visor]), BLACK, Material.PLASTIC),
-            both(lamp, WHITE_LAMP, Material.HEADLIGHT),
-            both(np.concatenate(mirror), BLACK, Material.PLASTIC),
+            mirrored_pair(lamp, WHITE_LAMP, Material.HEADLIGHT),
+            mirrored_pair(np.concatenate(mirror), BLACK, Material.PLASTIC),
             plate(rng, body, front=True),
         ]
     )

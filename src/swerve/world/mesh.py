@@ -1,4 +1,4 @@
-"""Triangles with a material and a colour each: what everything in the world is made of."""
+"""Triangle meshes, with a material and a colour per triangle."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def row(*numbers: float) -> Array:
 
 
 def column(*numbers: float) -> Array:
-    """A few numbers as float32, one below the other: to go with n points, directions or colours as 3 rows of n."""
+    """A few numbers as a float32 column, to combine with n points, directions or colours as 3 rows of n."""
     return row(*numbers)[:, None]
 
 
 class Material(IntEnum):
-    """What a triangle is made of; decides how light falls on it, and how a laser returns."""
+    """The material of a triangle: decides its shading and its LiDAR returns."""
 
     GROUND = 0  # road, verge and yards: coloured by the map, not by the mesh
     KERB = 1
@@ -93,7 +93,7 @@ class Mesh:
         return replace(self, colour=np.clip(self.colour * shade, 0, 1))
 
     def unlit(self) -> Mesh:
-        """With its lights switched off."""
+        """With its lights off."""
         off = self.material.copy()
         off[off == Material.HEADLIGHT], off[off == Material.TAILLIGHT] = Material.GLASS, Material.PLASTIC
         return replace(self, material=off)

@@ -1,4 +1,4 @@
-"""People on foot and on bicycles, looking ahead along x."""
+"""Pedestrians and cyclists, facing along x."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FRAMES = ((0.02, 0.02, 0.02), (0.40, 0.03, 0.03), (0.03, 0.12, 0.40), (0.50, 0.5
 
 @dataclass(frozen=True)
 class _Looks:
-    """What someone wears."""
+    """The colours of a person."""
 
     skin: Point
     hair: Point
@@ -61,7 +61,7 @@ def _looks(rng: np.random.Generator) -> _Looks:
 
 
 def _limb(points: Sequence[Point], radii: Sequence[float], *, sides: int = 7) -> Array:
-    """A chain of tubes with a round joint wherever it bends."""
+    """A chain of tubes from joint to joint."""
     ends = [np.asarray(point, float) for point in points]
     tubes = [
         tube(a, b, radii=(ra, rb), sides=sides, capped=last)
@@ -153,7 +153,7 @@ def _bag(rng: np.random.Generator, tall: float) -> Mesh:
 
 
 def _grounded(person: Mesh, tall: float) -> Mesh:
-    """On the ground and as tall as said, whatever the stride took off."""
+    """The person standing on the ground, rescaled to its full height, which the stride reduced."""
     low, high = person.bounds()
     factor = float(tall / (high[2] - low[2]))
     return person.placed(0, 0, z=-float(low[2])).scaled(factor, factor, factor)

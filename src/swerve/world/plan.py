@@ -1,4 +1,4 @@
-"""From a key to a scene: which road, and what stands and moves along it."""
+"""From a key to a scene: its road, and the things that stand and move along it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from swerve.core.seeding import rng_for
-from swerve.world import people, roadside, vehicles
+from swerve.world import cars, lorries, people, roadside
 from swerve.world.ground import KERB_WIDTH, Floor
 from swerve.world.mesh import Mesh
 from swerve.world.road import AHEAD, BEHIND, CrossSection, Junction, Road, winding
@@ -23,7 +23,7 @@ FIRST, LAST = -BEHIND + 12, AHEAD - 12
 
 @dataclass(frozen=True, eq=False)
 class ScenePlan:
-    """A road and its surroundings before anything is placed; remembers what ground is taken."""
+    """A road and its surroundings before anything is placed; keeps track of occupied ground."""
 
     style: str
     urban: float  # 0 fields, 1 a dense town
@@ -31,22 +31,22 @@ class ScenePlan:
     floor: Floor
     start: float  # where our drive begins
     speed: float
-    ahead: str  # who is in our way: nobody, somebody parked, a cyclist, or a vehicle that drives before us
+    ahead: str  # what is in our way: "none", "parked", "cyclist", or a "vehicle" driving ahead
     _taken: list[tuple[float, float, float]] = field(default_factory=list)
 
     def beside(self, s: float, side: int, out: float) -> tuple[float, float, float]:
-        """x, y and the yaw that turns a model's -y side to the road, `out` metres beyond the kerb."""
+        """x, y and yaw of a model `out` metres beyond the kerb, its -y side towards the road."""
         x, y, heading = self.road.at(s, side * (self.road.profile.half + KERB_WIDTH + out))
         return float(x), float(y), float(heading) + (0.0 if side > 0 else np.pi)
 
     def free(self, x: float, y: float, radius: float, *, off: float = 0.6) -> bool:
-        """Whether a circle keeps `off` metres from every carriageway and clear of what is already there."""
+        """Whether a circle is `off` metres clear of every carriageway, and of occupied ground."""
         if self.road.locate(np.array([x]), np.array([y]))[0, 2] < radius + off:
             return False
         return all(np.hypot(x - a, y - b) > 0.85 * (radius + r) for a, b, r in self._taken)
 
     def take(self, x: float, y: float, radius: float) -> None:
-        """Remember that a circle of ground is taken."""
+        """Mark a circle of ground as occupied."""
         self._taken.append((x, y, radius))
 
     @property
@@ -60,7 +60,7 @@ def scene(key: str) -> Scene:
     rng = rng_for(0, key, "plan", 0)
     plan = _plan(rng)
     things: list[Thing] = []
-    for furnish in FURNISHERS:  # each with its own generator: a new one leaves the others as they were
+    for furnish in FURNISHERS:  # each has its own generator, seeded by its name, so that adding one changes no other
         things += furnish(plan, rng_for(0, key, furnish.__name__, 0))
     lamps = [_lamp_light(thing) for thing in things if thing.kind == "lamp"]
     return Scene(
@@ -94,8 +94,8 @@ def _plan(rng: Random) -> ScenePlan:
         asphalt=float(rng.uniform(0.075, 0.15)),
         wear=float(rng.uniform(0.05, 0.6)),
         cracks=float(rng.uniform(0, 1)),
-        verge=_varied(rng, (0.075, 0.12, 0.035), 0.8, 1.25),
-        dry=_varied(rng, (0.2, 0.17, 0.085), 0.75, 1.15),
+        verge=_vary_colour(rng, (0.075, 0.12, 0.035), 0.8, 1.25),
+        dry=_vary_colour(rng, (0.2, 0.17, 0.085), 0.75, 1.15),
         paved=style != "country",
         town=urban,
         edge_lines=bool(style in ("country", "avenue") or rng.random() < 0.6),
@@ -103,11 +103,11 @@ def _plan(rng: Random) -> ScenePlan:
         shift=(float(rng.uniform(0, 500)), float(rng.uniform(0, 500))),
     )
     fast = {"city": 9.0, "suburb": 9.0, "avenue": 12.0, "country": 12.0}[style] + float(rng.uniform(-1.5, 1.0))
-    ahead = str(rng.choice(["nobody", "parked", "cyclist", "vehicle"], p=[0.2, 0.38, 0.2, 0.22]))
+    ahead = str(rng.choice(["none", "parked", "cyclist", "vehicle"], p=[0.2, 0.38, 0.2, 0.22]))
     return ScenePlan(style, urban, road, floor, float(rng.uniform(0, 60)), fast, ahead)
 
 
-def _varied(rng: Random, colour: Colour, least: float, most: float) -> Colour:
+def _vary_colour(rng: Random, colour: Colour, least: float, most: float) -> Colour:
     red, green, blue = (float(part * factor) for part, factor in zip(colour, rng.uniform(least, most, 3), strict=True))
     return red, green, blue
 
@@ -133,11 +133,13 @@ def _crossings(rng: Random, style: str, junctions: tuple[Junction, ...]) -> Iter
             yield at
 
 
-_MODELS: dict[str, tuple[Callable[[Random], Mesh], int]] = {  # how each is built, and how many there are to choose from
-    "car": (vehicles.car, 96),
-    "van": (vehicles.van, 24),
-    "bus": (vehicles.bus, 12),
-    "truck": (vehicles.truck, 24),
+_MODELS: dict[
+    str, tuple[Callable[[Random], Mesh], int]
+] = {  # the builder of each kind, and the number of models to choose from
+    "car": (cars.car, 96),
+    "van": (cars.van, 24),
+    "bus": (lorries.bus, 12),
+    "truck": (lorries.truck, 24),
     "cyclist": (people.cyclist, 32),
     "pedestrian": (people.pedestrian, 64),
     "house": (roadside.house, 48),
@@ -160,7 +162,7 @@ _MODELS: dict[str, tuple[Callable[[Random], Mesh], int]] = {  # how each is buil
 
 def model(kind: str, rng: Random) -> Mesh:
     """One of the models of a kind; each is built once."""
-    return _built(kind, int(rng.integers(_MODELS[kind][1])))
+    return _build_model(kind, int(rng.integers(_MODELS[kind][1])))
 
 
 def _building(rng: Random, storeys: tuple[int, int], urban: float) -> Mesh:
@@ -169,11 +171,11 @@ def _building(rng: Random, storeys: tuple[int, int], urban: float) -> Mesh:
 
 
 @cache
-def _built(kind: str, number: int) -> Mesh:
+def _build_model(kind: str, number: int) -> Mesh:
     return _MODELS[kind][0](rng_for(0, "model", kind, number))
 
 
-def _still(kind: str, mesh: Mesh, place: tuple[float, float, float], turn: float = 0.0) -> Thing:
+def _static_thing(kind: str, mesh: Mesh, place: tuple[float, float, float], turn: float = 0.0) -> Thing:
     return Thing(kind, mesh, place[0], place[1], place[2] + turn)
 
 
@@ -186,22 +188,22 @@ def buildings(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
         s = FIRST + float(rng.uniform(0, 10))
         setback = plan.walk + float(rng.uniform(0.2, 1.5) if plan.urban > 0.6 else rng.uniform(4, 9))
         while s < LAST:
-            width, depth, body = _body(plan, rng)
+            width, depth, body = _random_building(plan, rng)
             place = plan.beside(s + width / 2, side, setback + depth / 2 + float(rng.uniform(0, 1.5)))
             if _fits(plan, place, width, depth) and rng.random() < 0.25 + 0.75 * plan.urban:
-                yield _still("building", body, place)
+                yield _static_thing("building", body, place)
             s += width + float(rng.choice([0.2, rng.uniform(2, 9)], p=[plan.urban * 0.6, 1 - plan.urban * 0.6]))
     yield from _along_side_roads(plan, rng)
     yield from _skyline(plan, rng)
 
 
-def _body(plan: ScenePlan, rng: Random) -> tuple[float, float, Mesh]:
+def _random_building(plan: ScenePlan, rng: Random) -> tuple[float, float, Mesh]:
     small = rng.random() > plan.urban + 0.1
-    return _measured(model("house" if small else "block" if plan.urban > 0.6 else "villa", rng), rng)
+    return _tinted_and_measured(model("house" if small else "block" if plan.urban > 0.6 else "villa", rng), rng)
 
 
-def _measured(body: Mesh, rng: Random) -> tuple[float, float, Mesh]:
-    """Width, depth and a mesh in a tint of its own."""
+def _tinted_and_measured(body: Mesh, rng: Random) -> tuple[float, float, Mesh]:
+    """Width, depth and a randomly tinted mesh."""
     low, high = body.bounds()
     tint = rng.uniform(0.75, 1.12) * rng.uniform(0.95, 1.05, 3)
     return float(high[0] - low[0]), float(high[1] - low[1]), body.tinted(tint)
@@ -215,7 +217,7 @@ def _fits(plan: ScenePlan, place: tuple[float, float, float], width: float, dept
     if (plan.road.locate(corners[:, 0], corners[:, 1])[:, 2] < plan.walk).any():
         return False
     radius = min(width, depth) / 2
-    spots = [(x + np.cos(yaw) * shift, y + np.sin(yaw) * shift) for shift in _spots(width, depth)]
+    spots = [(x + np.cos(yaw) * shift, y + np.sin(yaw) * shift) for shift in _circle_offsets(width, depth)]
     if not all(plan.free(*spot, radius, off=0.0) for spot in spots):
         return False
     for spot in spots:
@@ -223,8 +225,8 @@ def _fits(plan: ScenePlan, place: tuple[float, float, float], width: float, dept
     return True
 
 
-def _spots(width: float, depth: float) -> list[float]:
-    """Middles of circles that fill a long footprint."""
+def _circle_offsets(width: float, depth: float) -> list[float]:
+    """The offsets of circles that cover a long footprint."""
     spare = max(0.0, width - depth) / 2
     return [0.0] if spare == 0 else [-spare, 0.0, spare]
 
@@ -237,31 +239,31 @@ def _along_side_roads(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
             for side in (1, -1):
                 out = plan.road.profile.half + 8.0
                 while arm and out < 95:
-                    width, depth, body = _body(plan, rng)
+                    width, depth, body = _random_building(plan, rng)
                     across = side * (junction.half + plan.walk + 1.0 + depth / 2)
                     along = out + width / 2
                     x = float(x0 + np.cos(turn) * along - np.sin(turn) * across)
                     y = float(y0 + np.sin(turn) * along + np.cos(turn) * across)
                     place = (x, y, turn + (0.0 if side > 0 else np.pi))
                     if _fits(plan, place, width, depth):
-                        yield _still("building", body, place)
+                        yield _static_thing("building", body, place)
                     out += width + float(rng.uniform(0.5, 8))
 
 
 def _skyline(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     for _ in range(int(26 * plan.urban)):
         s, side = float(rng.uniform(20, AHEAD + 40)), int(rng.choice([-1, 1]))
-        width, depth, body = _measured(model("tower" if plan.urban > 0.6 else "block", rng), rng)
+        width, depth, body = _tinted_and_measured(model("tower" if plan.urban > 0.6 else "block", rng), rng)
         place = plan.beside(s, side, float(rng.uniform(26, 58)) + depth / 2)
         if _fits(plan, place, width, depth):
-            yield _still("building", body, place)
+            yield _static_thing("building", body, place)
 
 
 def _farms(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     for _ in range(int(rng.integers(1, 6))):
         place = plan.beside(float(rng.uniform(0, LAST)), int(rng.choice([-1, 1])), float(rng.uniform(14, 45)))
         if _fits(plan, place, 12, 10):
-            yield _still("building", model("house", rng), place, float(rng.uniform(-0.6, 0.6)))
+            yield _static_thing("building", model("house", rng), place, float(rng.uniform(-0.6, 0.6)))
 
 
 def greenery(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
@@ -282,13 +284,17 @@ def greenery(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
         )
         if plan.free(place[0], place[1], 1.0, off=plan.walk * 0.9):
             hedge = rng.random() < 0.4 and plan.style == "suburb"
-            yield _still("bush", roadside.hedge(rng, float(rng.uniform(4, 9))) if hedge else model("bush", rng), place)
+            yield _static_thing(
+                "bush", roadside.hedge(rng, float(rng.uniform(4, 9))) if hedge else model("bush", rng), place
+            )
 
 
 def _tree(kinds: list[Mesh], place: tuple[float, float, float], rng: Random) -> Thing:
     grown = kinds[int(rng.integers(len(kinds)))]
     size = float(rng.uniform(0.75, 1.3))
-    return _still("tree", grown.scaled(size, size, size * float(rng.uniform(0.9, 1.15))), place, float(rng.uniform(0, 6.28)))
+    return _static_thing(
+        "tree", grown.scaled(size, size, size * float(rng.uniform(0.9, 1.15))), place, float(rng.uniform(0, 6.28))
+    )
 
 
 def _street_trees(plan: ScenePlan, rng: Random, kinds: list[Mesh]) -> Iterator[Thing]:
@@ -302,7 +308,7 @@ def _street_trees(plan: ScenePlan, rng: Random, kinds: list[Mesh]) -> Iterator[T
 
 
 def lamps(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
-    """Street lamps on one side, or in turns on both."""
+    """Street lamps on one side, or alternating on both."""
     if plan.style == "country" and rng.random() < 0.75:
         return
     step, both = float(rng.uniform(22, 34)), rng.random() < 0.5
@@ -311,7 +317,7 @@ def lamps(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     for number, s in enumerate(np.arange(FIRST + float(rng.uniform(0, step)), LAST, step)):
         here = side * (-1) ** number if both else side
         if not plan.road.near_junction(float(s), 4.0):
-            yield _still("lamp", lamp, plan.beside(float(s), here, 0.4))
+            yield _static_thing("lamp", lamp, plan.beside(float(s), here, 0.4))
 
 
 def _lamp_light(thing: Thing) -> tuple[float, float, float]:
@@ -343,7 +349,7 @@ def furniture(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
         for _ in range(int(rng.integers(0, count + 1))):
             place = plan.beside(float(rng.uniform(4, LAST)), int(rng.choice([-1, 1])), plan.walk - 0.5)
             if plan.free(place[0], place[1], 0.8, off=0.5):
-                yield _still("furniture", model(kind, rng), place)
+                yield _static_thing("furniture", model(kind, rng), place)
 
 
 def _country_furniture(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
@@ -351,17 +357,17 @@ def _country_furniture(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     for s in np.arange(FIRST, LAST, 34.0):
         place = plan.beside(float(s), side, out)
         if plan.free(place[0], place[1], 0.3):
-            yield _still("pole", model("power-pole", rng), place)
+            yield _static_thing("pole", model("power-pole", rng), place)
     if rng.random() < 0.55:
         start, side, rail = float(rng.uniform(0, 120)), int(rng.choice([-1, 1])), rng.random() < 0.5
         for s in np.arange(start, start + 80, 4.0):
             place = plan.beside(float(s), side, 0.5 if rail else 3.0)
             if plan.free(place[0], place[1], 0.2, off=0.2):
-                yield _still("fence", roadside.guard_rail(4.0) if rail else roadside.fence(rng, 4.0), place)
+                yield _static_thing("fence", roadside.guard_rail(4.0) if rail else roadside.fence(rng, 4.0), place)
 
 
 def parked(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
-    """Vehicles at the kerb: in bays where there are any, else half on our lane, so that a driver must go around them."""
+    """Vehicles at the kerb: in bays if there are any, else partly on our lane, so that a driver must pass them."""
     profile = plan.road.profile
     if profile.bay:
         for side in (1, -1):
@@ -374,7 +380,7 @@ def parked(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     s = plan.start + float(rng.uniform(9, 40))
     while s < LAST:
         ours = rng.random() < 0.65
-        out = float(rng.uniform(-0.7, -0.1)) if ours else float(rng.uniform(0.0, 0.4))  # nobody oncoming goes around them
+        out = float(rng.uniform(-0.7, -0.1)) if ours else float(rng.uniform(0.0, 0.4))  # oncoming traffic does not swerve
         wanted = plan.ahead == "parked" if ours else rng.random() < 0.5
         if wanted and not plan.road.near_junction(s, 10.0) and not _on_crossing(plan, s):
             yield _parked(plan, rng, s, plan.road.side if ours else -plan.road.side, profile.half + out)
@@ -399,17 +405,19 @@ def _vehicle(rng: Random, shares: tuple[float, float, float, float]) -> tuple[st
 
 
 def traffic(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
-    """Vehicles that drive ahead of us or come towards us, and cyclists near the kerb."""
+    """Vehicles ahead of us and oncoming, and cyclists near the kerb."""
     road = plan.road
     busy = rng.uniform(0.2, 1.0)
-    room = 0.3 if plan.ahead in ("parked", "cyclist") and road.profile.lanes == 1 else 0.0  # that oncoming vehicles leave us
+    room = (
+        0.3 if plan.ahead in ("parked", "cyclist") and road.profile.lanes == 1 else 0.0
+    )  # metres that oncoming vehicles leave us
     for lane in range(road.profile.lanes):
         middle = road.lane_middle(lane) + float(rng.normal(0, 0.12))
-        speed = plan.speed * float(rng.uniform(1.0, 1.2))  # all of a lane alike: nobody runs into anybody
+        speed = plan.speed * float(rng.uniform(1.0, 1.2))  # the same for a whole lane, so that vehicles keep their distance
         s = plan.start + float(rng.uniform(16, 50))
         ours = lane == road.profile.lanes - 1
-        # Nobody drives beside us where we must go around somebody parked or cycling.
-        while s < LAST and (plan.ahead == "vehicle" or (not ours and plan.ahead == "nobody")):
+        # No vehicle drives beside us where we must pass parked vehicles or cyclists.
+        while s < LAST and (plan.ahead == "vehicle" or (not ours and plan.ahead == "none")):
             yield _driving(rng, Track(s, middle, speed))
             s += float(rng.uniform(22, 60) / busy)
         speed = plan.speed * float(rng.uniform(0.8, 1.2))

@@ -23,7 +23,7 @@ BARKS = ((0.09, 0.065, 0.045), (0.13, 0.11, 0.09), (0.06, 0.045, 0.035), (0.35, 
 
 
 def _leafy(rng: np.random.Generator, corners: Array, colour: Array) -> Mesh:
-    """Leaves with a shade of their own per triangle, lighter towards the top."""
+    """Leaves with a random shade per triangle, lighter towards the top."""
     part = mesh(corners, colour, Material.LEAVES, smooth=True)
     height = corners[..., 2].mean(axis=1)
     low, high = height.min(), height.max()
@@ -56,12 +56,12 @@ def tree(rng: np.random.Generator) -> Mesh:
             wood.append(tube(fork, middle, radii=(thick * 0.55, thick * 0.15), sides=5))
     core = blob(rng, np.array([0.75, 0.75, 0.0]) * spread + np.array([0, 0, (tall - trunk) * 0.42]), level=1, rough=0.3)
     crown.append(core + np.array([0, 0, trunk + (tall - trunk) * 0.52]))
-    leaves = _ruffled(rng, _leafy(rng, np.concatenate(crown), _green(rng, GREENS)), 440, size=spread * 0.2)
+    leaves = _add_tufts(rng, _leafy(rng, np.concatenate(crown), _green(rng, GREENS)), 440, size=spread * 0.2)
     return joined([leaves, mesh(np.concatenate(wood), bark, Material.BARK, smooth=True)])
 
 
-def _ruffled(rng: np.random.Generator, crown: Mesh, count: int, *, size: float) -> Mesh:
-    """The crown with tufts standing off it, so that its outline is not that of balls."""
+def _add_tufts(rng: np.random.Generator, crown: Mesh, count: int, *, size: float) -> Mesh:
+    """The crown with tufts on its surface, which roughen its outline."""
     root = rng.integers(len(crown), size=count)
     outward = crown.normals[root].mean(axis=1)
     middle = crown.corners[root].mean(axis=1) + outward * size * rng.uniform(-0.1, 0.45, (count, 1))
@@ -114,12 +114,12 @@ def bush(rng: np.random.Generator) -> Mesh:
             blob(rng, size * rng.uniform(0.55, 0.9, 3), level=1, rough=0.3) + centre + [0, 0, size * rng.uniform(0.45, 0.8)]
         )
     leaves = np.concatenate(lumps)
-    whole = _ruffled(rng, _leafy(rng, leaves, _green(rng, GREENS)), 140, size=size * 0.2)
-    return _cut_off(whole.placed(0, 0, z=-0.15 * size))
+    whole = _add_tufts(rng, _leafy(rng, leaves, _green(rng, GREENS)), 140, size=size * 0.2)
+    return _above_ground(whole.placed(0, 0, z=-0.15 * size))
 
 
-def _cut_off(part: Mesh) -> Mesh:
-    """Without what is below the ground; what crosses it ends there."""
+def _above_ground(part: Mesh) -> Mesh:
+    """The part above the ground; triangles that cross it are flattened to it."""
     above = part.corners[..., 2].max(axis=1) > 0.02
     kept = Mesh(*(getattr(part, field.name)[above] for field in dataclasses.fields(Mesh)))
     return dataclasses.replace(kept, corners=np.maximum(kept.corners, np.array([-np.inf, -np.inf, 0], np.float32)))

@@ -1,4 +1,4 @@
-"""One frame: cast, shade, develop, and label from the very same rays."""
+"""Rendering a frame: ray casting, shading and development, with labels from the same rays."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from swerve.core.values import Array
 from swerve.world.camera import Camera
 from swerve.world.conditions import Conditions
 from swerve.world.driver import Pose
-from swerve.world.lens import developed
+from swerve.world.lens import develop
 from swerve.world.light import Light, light, plain_sky, sky
 from swerve.world.mesh import Material, column, row
 from swerve.world.scene import FAR, Hits, Scene, Snapshot
-from swerve.world.shade import OFF, shaded
-from swerve.world.surface import Surface, dot, surface, weathered
+from swerve.world.shade import OFF, shade_surfaces
+from swerve.world.surface import Surface, apply_weather, dot, surface
 from swerve.world.textures import look_up, tile
 
-REACH = 4.0  # metres within which surroundings keep the sky's light away
-_TILE = 4  # pixels: each looks another way for what is near, and neighbours share what they saw
-_WAYS = 8  # directions in which a tile looks: those of a chessboard's black squares
-_SAMPLES = ((-0.25, 0.33), (0.33, -0.25))  # more rays for pixels on an outline, beside the one in the middle
+REACH = 4.0  # metres within which surroundings occlude the sky's light
+_TILE = 4  # pixels: each tests another direction for occlusion, and neighbours share the results
+_DIRECTIONS = 8  # directions that a tile tests: one for each black square of a chessboard
+_SAMPLES = ((-0.25, 0.33), (0.33, -0.25))  # additional rays for pixels on an outline
 
 
 @dataclass(frozen=True, eq=False)
 class Rendered:
-    """A frame and what its rays met: pixels, the number of the thing in each pixel, and metres along the axis."""
+    """A frame: its pixels, the number of the thing in each pixel, and depth in metres along the viewing axis."""
 
     pixels: Array
     things: Array
@@ -37,29 +37,29 @@ class Rendered:
 
 
 def render(scene: Scene, pose: Pose, conditions: Conditions, camera: Camera) -> Rendered:
-    """The frame that the camera takes at `pose` under `conditions`; the same arguments give the same bytes."""
+    """The camera's frame at `pose` under `conditions`; the same arguments give the same bytes."""
     snapshot = scene.at(pose.time)
     shape = (camera.height, camera.width)
-    look = _Look(snapshot, camera, pose, conditions, light(scene, conditions, yaw=pose.yaw))
+    view = _View(snapshot, camera, pose, conditions, light(scene, conditions, yaw=pose.yaw))
     rays = camera.rays(pose)
-    hits = snapshot.cast(look.eye, rays)
-    found = surface(snapshot, hits, rays, look.eye, pixels=camera.pixels)
-    occlusion = _openness(found, snapshot, shape)
-    radiance = look.radiance(rays, found, occlusion[found.ray])
-    _refine(look, radiance, hits, found, occlusion)
+    hits = snapshot.cast(view.eye, rays)
+    found = surface(snapshot, hits, rays, view.eye, pixels=camera.pixels)
+    occlusion = _sky_openness(found, snapshot, shape)
+    radiance = view.radiance(rays, found, occlusion[found.ray])
+    _refine(view, radiance, hits, found, occlusion)
     things = np.zeros(rays.shape[1], np.int32)
     things[found.ray] = found.owner
     forward = row(np.cos(pose.yaw), np.sin(pose.yaw), 0.0) @ rays
     depth = np.where(hits.distance < FAR, hits.distance * forward, np.inf).astype(np.float32).reshape(shape)
-    wind = float(rng_for(0, scene.key, "wind", 0).uniform(-0.18, 0.18))  # the same all along a drive
+    wind = float(rng_for(0, scene.key, "wind", 0).uniform(-0.18, 0.18))  # constant during a drive
     rng = rng_for(0, scene.key, "sensor", round(pose.time * 1000))
-    pixels = developed(cv2.merge([part.reshape(shape) for part in radiance]), look.light, rng, depth=depth, wind=wind)
+    pixels = develop(cv2.merge([part.reshape(shape) for part in radiance]), view.light, rng, depth=depth, wind=wind)
     return Rendered(pixels, things.reshape(shape), depth)
 
 
 @dataclass(frozen=True, eq=False)
-class _Look:
-    """One glance at a snapshot."""
+class _View:
+    """A camera's view of a snapshot."""
 
     snapshot: Snapshot
     camera: Camera
@@ -72,14 +72,14 @@ class _Look:
         return self.camera.eye(self.pose).astype(np.float32)[:, None]
 
     def radiance(self, rays: Array, found: Surface, occlusion: Array) -> Array:
-        """The light along each ray."""
+        """The radiance along each ray."""
         out = np.empty(rays.shape, np.float32)
         met = np.zeros(rays.shape[1], bool)
         met[found.ray] = True
         empty = np.flatnonzero(~met)
         out[:, empty] = sky(self.light, np.take(rays, empty, axis=1), self.snapshot.scene.floor.shift)
-        weathered(found, self.snapshot, self.conditions, pixels=self.camera.pixels)
-        colour = shaded(found, self.snapshot, self.light, occlusion, eye=self.eye[:, 0], yaw=self.pose.yaw)
+        apply_weather(found, self.snapshot, self.conditions, pixels=self.camera.pixels)
+        colour = shade_surfaces(found, self.snapshot, self.light, occlusion, eye=self.eye[:, 0], yaw=self.pose.yaw)
         if self.conditions.wet > 0:
             self._reflect(found, colour)
         out[:, found.ray] = self._through_air(colour, found)
@@ -90,7 +90,7 @@ class _Look:
         return colour * clear + self.light.air[:, None] * (1 - clear)
 
     def _reflect(self, found: Surface, colour: Array) -> None:
-        """What a wet road mirrors: the real surroundings, roughly lit."""
+        """Add the reflections of a wet road: the actual surroundings, approximately lit."""
         rows = np.flatnonzero((found.wet > 0.08) & (found.distance < 130))
         point, toward = np.take(found.point, rows, axis=1), np.take(found.toward, rows, axis=1)
         out = toward * column(1, 1, -1)
@@ -100,20 +100,20 @@ class _Look:
         start = point + column(0, 0, OFF)
         met = surface(self.snapshot, self.snapshot.cast(start, out), out, start, pixels=self.camera.pixels)
         half_open = np.full(len(met.ray), 0.8, np.float32)
-        lit = shaded(met, self.snapshot, self.light, half_open, eye=self.eye[:, 0], yaw=self.pose.yaw)
+        lit = shade_surfaces(met, self.snapshot, self.light, half_open, eye=self.eye[:, 0], yaw=self.pose.yaw)
         seen = plain_sky(self.light, out)
         seen[:, met.ray] = self._through_air(lit, met)
         fresnel = (0.03 + 0.75 * (1 - np.clip(-toward[2], 0, 1)) ** 5) * found.wet[rows]
         colour[:, rows] = np.take(colour, rows, axis=1) * (1 - fresnel) + seen * fresnel
 
 
-def _openness(found: Surface, snapshot: Snapshot, shape: tuple[int, int]) -> Array:
-    """How open the sky is above each pixel: every other one casts a ray, in eight directions, shared among neighbours."""
+def _sky_openness(found: Surface, snapshot: Snapshot, shape: tuple[int, int]) -> Array:
+    """The share of open sky above each pixel: every other pixel casts one of eight rays, shared among neighbours."""
     line, place = np.divmod(found.ray.astype(np.int32), np.int32(shape[1]))
     near = np.flatnonzero((found.distance < 45) & ((line + place) % 2 == 0))
     number = (line[near] % _TILE) * (_TILE // 2) + place[near] % _TILE // 2
     normal = np.take(found.normal, near, axis=1)
-    upward = normal + np.take(_ways(), number, axis=1)
+    upward = normal + np.take(_hemisphere(), number, axis=1)
     upward /= np.maximum(np.sqrt(dot(upward, upward)), 1e-6)
     start = np.take(found.point, near, axis=1) + normal * OFF
     free = np.where(snapshot.blocked(start, upward, REACH), np.float32(0.15), np.float32(1.0))
@@ -130,27 +130,27 @@ def _openness(found: Surface, snapshot: Snapshot, shape: tuple[int, int]) -> Arr
 
 
 @cache
-def _ways() -> Array:
-    """Directions into a half sphere, evenly spread."""
-    number = np.arange(_WAYS)
-    turn, lift = number * 2.399963, (number + 0.5) / _WAYS
+def _hemisphere() -> Array:
+    """Evenly spread directions of a hemisphere."""
+    number = np.arange(_DIRECTIONS)
+    turn, lift = number * 2.399963, (number + 0.5) / _DIRECTIONS
     out = np.sqrt(lift)
     return np.stack([np.cos(turn) * out, np.sin(turn) * out, np.sqrt(1 - lift)]).astype(np.float32)
 
 
-def _refine(look: _Look, radiance: Array, hits: Hits, found: Surface, occlusion: Array) -> None:
-    """More rays where an outline runs through a pixel."""
-    camera = look.camera
+def _refine(view: _View, radiance: Array, hits: Hits, found: Surface, occlusion: Array) -> None:
+    """Cast more rays for pixels on an outline."""
+    camera = view.camera
     pixel = _outlines(hits, found, (camera.height, camera.width))
-    rays = np.concatenate([camera.rays(look.pose, pixel, shift) for shift in _SAMPLES], axis=1)
-    met = surface(look.snapshot, look.snapshot.cast(look.eye, rays), rays, look.eye, pixels=camera.pixels)
+    rays = np.concatenate([camera.rays(view.pose, pixel, shift) for shift in _SAMPLES], axis=1)
+    met = surface(view.snapshot, view.snapshot.cast(view.eye, rays), rays, view.eye, pixels=camera.pixels)
     open_sky = np.tile(occlusion[pixel], len(_SAMPLES))
-    more = np.minimum(look.radiance(rays, met, open_sky[met.ray]), 6.0).reshape(3, len(_SAMPLES), -1)
+    more = np.minimum(view.radiance(rays, met, open_sky[met.ray]), 6.0).reshape(3, len(_SAMPLES), -1)
     radiance[:, pixel] = (np.take(radiance, pixel, axis=1) + more.sum(axis=1)) / (len(_SAMPLES) + 1)
 
 
 def _outlines(hits: Hits, found: Surface, shape: tuple[int, int]) -> Array:
-    """Pixels whose neighbour shows another thing, another material or another distance."""
+    """Pixels whose neighbour shows another thing, material, orientation or distance."""
     label = np.full(shape, -1, np.int32)
     label.flat[found.ray] = found.owner * 32 + found.material
     near = 1 / np.clip(hits.distance, 0.1, 1e4).reshape(shape)

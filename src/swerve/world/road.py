@@ -1,4 +1,4 @@
-"""The road: a curved centre line, its lanes, side roads and crossings, and a map that says where any point lies on it."""
+"""The road: a curved centre line with lanes, side roads and crossings, and a map from any point to its road coordinates."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from scipy.spatial import cKDTree
 from swerve.core.values import Array
 from swerve.world.textures import sample
 
-BEHIND, AHEAD = 60.0, 330.0  # metres of road before and after the place where the drive begins
+BEHIND, AHEAD = 60.0, 330.0  # metres of road before and after the start of the drive
 CELL = 1.5  # metres of the map; coordinates interpolated in it are exact to a centimetre
 MARGIN = 70.0
 FILLET = 7.0  # metres over which kerbs bend into side roads
-LARGEST_TURN = 1.15  # radians away from the first heading: a road never meets itself
+LARGEST_TURN = 1.15  # radians away from the first heading, so that a road never crosses itself
 
 
 @dataclass(frozen=True)
 class Junction:
-    """A side road at `s`, to the left, to the right or both; `angle` is that of its left arm against the road."""
+    """A side road at `s`, to the left, to the right or both; `angle` is between its left arm and the road."""
 
     s: float
     angle: float
@@ -81,7 +81,7 @@ class Road:
         return self.side * ((self.profile.lanes - 1 if lane is None else lane) + 0.5) * self.profile.lane
 
     def heading(self, s: Array) -> Array:
-        """The heading of the centre line, to the metre: all that the look of the ground needs of it."""
+        """The heading of the centre line to the nearest metre, which is enough for the ground's texture."""
         table = self._line[1].astype(np.float32)
         return table[np.clip(s + np.float32(BEHIND), 0, len(table) - 1).astype(np.intp)]
 
@@ -135,13 +135,13 @@ class Road:
 
 
 def _smooth_union(one: Array, other: Array) -> Array:
-    """The smaller distance, rounded where both are alike: the fillet of a kerb."""
+    """The smaller distance, smoothed where both are similar: the fillet of a kerb."""
     alike = np.maximum(FILLET - np.abs(one - other), 0) / FILLET
     return np.minimum(one, other) - alike**2 * FILLET / 4
 
 
 def winding(rng: np.random.Generator, tightest: float) -> Array:
-    """Curvature per metre: straights and arcs of at least `tightest` metres radius, eased into each other."""
+    """Curvature per metre: straights and arcs of at least `tightest` metres radius, with smooth transitions."""
     count = int(BEHIND + AHEAD) + 1
     bend = np.zeros(count)
     place, heading = 0, 0.0

@@ -1,7 +1,6 @@
-"""What stands beside a road: buildings and plants (of their own modules) and street furniture.
+"""Roadside objects: street furniture, and the buildings, plants and signs of other modules.
 
-Things along a road run along x; what has a front for the road turns it to -y; what a driver going along +x reads
-looks back at that driver, to -x.
+Things along a road extend along x; fronts face the road at -y; signs face -x, towards a driver going along +x.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ CLEAR = (0.10, 0.13, 0.15)
 
 
 def street_lamp(rng: np.random.Generator) -> Mesh:
-    """A street lamp, 6 to 9 m tall, its arm reaching out to -y; `lamp_light` says where its light is."""
+    """A street lamp, 6 to 9 m tall, with its arm towards -y; `lamp_light` gives the position of its light."""
     tall, arm = rng.uniform(6.0, 8.8), rng.uniform(1.0, 2.2)
     colour = (STEEL, DARK_STEEL)[int(rng.random() < 0.4)]
     pole = [lathe([(0.13, 0.0), (0.13, 0.9), (0.085, 1.0), (0.055, tall - 0.5), (0.0, tall - 0.48)], 8)]
@@ -61,7 +60,7 @@ def street_lamp(rng: np.random.Generator) -> Mesh:
 
 
 def lamp_light(lamp: Mesh) -> Array:
-    """Where the light of a street lamp is, wherever the lamp has been placed."""
+    """The position of a street lamp's light, in the frame of its mesh."""
     glowing = lamp.corners[lamp.material == Material.LAMP]
     return np.asarray(glowing.reshape(-1, 3).mean(axis=0))
 
@@ -107,7 +106,7 @@ def _wheeled_bin(colour: Array) -> Mesh:
 
 
 def bench(rng: np.random.Generator) -> Mesh:
-    """A bench of wooden slats, seen from the road on the -y side."""
+    """A bench of wooden slats that faces -y."""
     half = rng.uniform(0.7, 1.0)
     slats = [box((-half, y, 0.42), (half, y + 0.10, 0.46)) for y in (-0.25, -0.12, 0.01)]
     slats += [box((-half, 0.16 + lean, z), (half, 0.19 + lean, z + 0.1)) for z, lean in ((0.56, 0.0), (0.70, 0.04))]
@@ -147,7 +146,7 @@ def bus_stop(rng: np.random.Generator) -> Mesh:
 
 
 def _stop_flag(centre: Point) -> Mesh:
-    """A yellow disc with a green ring, to be read from both sides."""
+    """A yellow disc with a green ring, on both sides."""
     face = facing_back(disc(0.16, sides=14) + np.array([0, 0, 0.045]))
     ring = facing_back(disc(0.23, sides=14, inner=0.16) + np.array([0, 0, 0.045]))
     front = joined([mesh(face, (0.70, 0.50, 0.04), Material.SIGN), mesh(ring, (0.02, 0.20, 0.07), Material.SIGN)])

@@ -1,4 +1,4 @@
-"""A scene: a road, its ground and everything that stands or moves beside and on it, ready to be seen at any time."""
+"""A scene: a road, its ground and all static and moving things, into which rays can be cast at any time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from swerve.world.mesh import Material, Mesh, joined, mesh, row
 from swerve.world.road import AHEAD, BEHIND, Road
 
 LABELLED = ("car", "van", "bus", "truck", "cyclist", "pedestrian")
-NEAR = 1e-3  # metres that a ray keeps from the surface it starts on
+NEAR = 1e-3  # metres between a ray's start and its surface
 FAR = 700.0
 
 
 @dataclass(frozen=True)
 class Track:
-    """Along the road from `s`, `d` left of its middle, at `speed` metres a second; below 0 it comes towards us."""
+    """Motion along the road from `s`, `d` left of its middle, at `speed` metres per second; negative is oncoming."""
 
     s: float
     d: float
@@ -33,7 +33,7 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class Thing:
-    """One object: where its mesh stands when the drive begins, and how it moves. Kinds in `LABELLED` have boxes."""
+    """One object: its mesh, its initial pose and its motion. Kinds in `LABELLED` have boxes."""
 
     kind: str
     mesh: Mesh
@@ -55,7 +55,7 @@ class Thing:
         return float(x), float(y), float(heading) + (np.pi if self.track.speed < 0 else 0.0)
 
     def on_road(self, time: float) -> bool:
-        """Whether the road reaches as far as it has got; nobody is seen beyond its ends."""
+        """Whether it is between the ends of the road; outside, it is not shown."""
         return self.track is None or -BEHIND < self.track.s + self.track.speed * time < AHEAD
 
     def mirrored(self) -> Thing:
@@ -66,7 +66,7 @@ class Thing:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """What each ray met: metres, the triangle (-1: the sky) and the place in it."""
+    """The first hit of each ray: metres, the triangle (-1: the sky) and the position in it."""
 
     distance: Array
     triangle: Array
@@ -76,21 +76,21 @@ class Hits:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Everything about a place that weather and time of day do not change."""
+    """Everything about a scene that does not depend on weather and time of day."""
 
     key: str
     road: Road
     floor: Floor
     things: tuple[Thing, ...]
-    lamps: Array  # n x 3: where street lamps shine from
+    lamps: Array  # n x 3: positions of street lamps
     azimuth: float  # of the sun
     urban: float  # 0 fields, 1 a dense town
-    start: float  # metres along the road where our drive begins
-    speed: float  # metres a second that we drive
+    start: float  # metres along the road at which our drive begins
+    speed: float  # our speed in metres per second
 
     @cached_property
-    def still(self) -> Solid:
-        """Everything that never moves."""
+    def static(self) -> Solid:
+        """Everything that does not move."""
         parts = [
             (mesh(_PLANE, (0.1, 0.1, 0.1), Material.GROUND), 0),
             (kerbs(self.road, self.floor), 0),
@@ -108,7 +108,7 @@ class Scene:
             if thing.track is not None and thing.on_road(time):
                 x, y, yaw = thing.pose(self.road, time)
                 moving.append((thing.mesh.placed(x, y, yaw=yaw), number))
-        return Snapshot(self, time, (self.still, Solid.of(moving)) if moving else (self.still,))
+        return Snapshot(self, time, (self.static, Solid.of(moving)) if moving else (self.static,))
 
     def mirrored(self) -> Scene:
         """Left and right exchanged."""
@@ -137,28 +137,30 @@ class Solid:
         owner = np.repeat([number for _, number in parts], [len(part) for part, _ in parts]).astype(np.int32)
         tree = rtcore_scene.EmbreeScene()
         TriangleMesh(tree, np.ascontiguousarray(whole.corners))
-        made = cls(whole, owner, tree)
-        made.met(np.zeros((3, 1), np.float32), np.ones((3, 1), np.float32))  # builds the tree now, before threads share it
-        return made
+        solid = cls(whole, owner, tree)
+        solid.is_hit(
+            np.zeros((3, 1), np.float32), np.ones((3, 1), np.float32)
+        )  # builds the tree now, before threads share it
+        return solid
 
-    def met(self, origins: Array, directions: Array, within: float | None = None) -> Array:
-        """Whether each ray meets any of it."""
+    def is_hit(self, origins: Array, directions: Array, within: float | None = None) -> Array:
+        """Whether each ray hits it."""
         starts, ways = _for_embree(origins, directions)
         limits = None if within is None else np.full(len(ways), within, np.float32)
         return np.asarray(self.tree.run(starts, ways, dists=limits, query="OCCLUDED")) >= 0
 
 
 def _for_embree(origins: Array, directions: Array) -> tuple[Array, Array]:
-    """One row per ray, as Embree reads them; all may start in one place."""
+    """One row per ray, as Embree expects; a single origin may serve all."""
     starts = np.broadcast_to(origins, directions.shape)
     return np.ascontiguousarray(starts.T, np.float32), np.ascontiguousarray(directions.T, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A scene at one moment: rays can be cast into it, from a camera or a laser.
+    """A scene at one moment, into which rays of a camera or a laser can be cast.
 
-    Rays are given as rows x, y and z of where they start (or one place for all) and of their directions of length 1.
+    Rays are given as rows x, y and z of their origins (or one origin for all) and of their unit directions.
     """
 
     scene: Scene
@@ -166,19 +168,19 @@ class Snapshot:
     solids: tuple[Solid, ...]
 
     def of(self, trait: str, triangle: Array) -> Array:
-        """The `corners`, `colour`, ... or `owner` (its thing's number, 0 for the ground) of triangles that hits name."""
-        still, *moving = [solid.owner if trait == "owner" else getattr(solid.mesh, trait) for solid in self.solids]
-        found = np.take(still, triangle, axis=0, mode="clip")
+        """The `corners`, `colour`, ... or `owner` (its thing's number, 0 for the ground) of the given triangles."""
+        static, *moving = [solid.owner if trait == "owner" else getattr(solid.mesh, trait) for solid in self.solids]
+        found = np.take(static, triangle, axis=0, mode="clip")
         for part in moving:
-            rows = np.flatnonzero(triangle >= len(still))
-            found[rows] = part[triangle[rows] - len(still)]
+            rows = np.flatnonzero(triangle >= len(static))
+            found[rows] = part[triangle[rows] - len(static)]
         return found
 
     def cast(self, origins: Array, directions: Array) -> Hits:
-        """The first thing each ray meets."""
+        """The first hit of each ray."""
         starts, ways = _for_embree(origins, directions)
-        still, *moving = (solid.tree.run(starts, ways, query="INTERSECT", output=True) for solid in self.solids)
-        best = Hits(still["tfar"], still["primID"], still["u"], still["v"])
+        static, *moving = (solid.tree.run(starts, ways, query="INTERSECT", output=True) for solid in self.solids)
+        best = Hits(static["tfar"], static["primID"], static["u"], static["v"])
         best.distance[best.triangle < 0] = np.inf
         for found in moving:
             nearer = np.flatnonzero((found["primID"] >= 0) & (found["tfar"] < best.distance))
@@ -187,12 +189,12 @@ class Snapshot:
         return best
 
     def blocked(self, origins: Array, directions: Array, within: float | None = None) -> Array:
-        """Whether anything lies in each ray's way."""
-        still, *moving = self.solids
-        blocked = still.met(origins, directions, within)
+        """Whether each ray hits anything."""
+        static, *moving = self.solids
+        blocked = static.is_hit(origins, directions, within)
         for solid in moving:
             free = np.flatnonzero(~blocked)
-            blocked[free] = solid.met(np.take(origins, free, axis=1), np.take(directions, free, axis=1), within)
+            blocked[free] = solid.is_hit(np.take(origins, free, axis=1), np.take(directions, free, axis=1), within)
         return blocked
 
 
@@ -204,7 +206,7 @@ _PLANE = [
 
 
 def hills(key: str, side: int = -1) -> Mesh:
-    """A ring of far hills, so that the world does not end in a line."""
+    """A ring of distant hills, which hides the edge of the ground plane."""
     rng = rng_for(0, key, "hills", 0)
     angle = np.linspace(0, -2 * np.pi * side, 181)  # a mirrored world has mirrored hills
     waves = [(rng.uniform(3, 16) / (k**0.7), k, rng.uniform(0, 6.28)) for k in (2, 3, 5, 8, 13, 21)]

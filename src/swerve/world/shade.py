@@ -1,4 +1,4 @@
-"""How light falls on surfaces: sun with shadows, sky, mirrors, lamps, and the air between."""
+"""Shading: sun with shadows, sky light, reflections, and lamps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from swerve.world.mesh import Material, column
 from swerve.world.scene import NEAR, Snapshot
 from swerve.world.surface import Surface, dot
 
-OFF = 0.02  # metres that a shadow ray starts above its surface
+OFF = 0.02  # metres between a shadow ray's start and its surface
 LAMP_REACH = 26.0  # metres
 STREET = column(1.0, 0.72, 0.4)
 BEAM = column(1.0, 0.95, 0.85)
-_SHINE = np.zeros(32, np.float32)  # how much of a mirror each material is, head on
-_SHINE[[Material.PAINT, Material.GLASS, Material.METAL, Material.PLASTIC, Material.BOARD, Material.HEADLIGHT]] = (
+_SPECULAR = np.zeros(32, np.float32)  # specular reflectivity of each material at normal incidence
+_SPECULAR[[Material.PAINT, Material.GLASS, Material.METAL, Material.PLASTIC, Material.BOARD, Material.HEADLIGHT]] = (
     0.05, 0.09, 0.04, 0.03, 0.03, 0.1)  # fmt: skip
-_GLOW: dict[Material, tuple[tuple[float, float, float], float, float]] = {  # colour, by day, at night
+_EMISSION: dict[Material, tuple[tuple[float, float, float], float, float]] = {  # colour, by day, at night
     Material.HEADLIGHT: ((1.0, 0.95, 0.85), 0.25, 2.6),
     Material.TAILLIGHT: ((1.0, 0.04, 0.02), 0.1, 0.9),
     Material.LAMP: ((1.0, 0.75, 0.45), 0.0, 3.2),
@@ -26,12 +26,12 @@ _GLOW: dict[Material, tuple[tuple[float, float, float], float, float]] = {  # co
 }
 
 
-def shaded(found: Surface, snapshot: Snapshot, light: Light, occlusion: Array, *, eye: Array, yaw: float) -> Array:
-    """The light that each surface sends to the eye, before the air dims it. `occlusion` is 1 where the sky is open."""
+def shade_surfaces(found: Surface, snapshot: Snapshot, light: Light, occlusion: Array, *, eye: Array, yaw: float) -> Array:
+    """The radiance of each surface towards the eye, without the air. `occlusion` is 1 under open sky."""
     normal = found.normal
     cosine = light.sun @ normal
     leaf = found.material == Material.LEAVES
-    cosine = np.where(leaf, 0.35 + 0.65 * cosine, cosine)  # leaves let light through
+    cosine = np.where(leaf, 0.35 + 0.65 * cosine, cosine)  # leaves transmit light
     sunny = _sunlit(found, snapshot, light, cosine)
     open_sky = (0.5 + 0.5 * normal[2]) * occlusion
     bounce = (0.5 - 0.5 * normal[2]) * np.sqrt(occlusion)
@@ -40,13 +40,13 @@ def shaded(found: Surface, snapshot: Snapshot, light: Light, occlusion: Array, *
     if light.lamps > 0:
         falling += light.lamps * _lamp_light(found, snapshot, eye, yaw)
     colour = found.colour * falling
-    _mirror(found, colour, light, sunny, occlusion)
-    _glow(found, colour, light)
+    _add_reflections(found, colour, light, sunny, occlusion)
+    _add_emission(found, colour, light)
     return colour
 
 
 def _sunlit(found: Surface, snapshot: Snapshot, light: Light, cosine: Array) -> Array:
-    """The sun's share of each surface: its slope, or nothing in shadow."""
+    """The cosine of the sun's incidence on each surface, or 0 in shadow."""
     lit = np.maximum(cosine, 0).astype(np.float32)
     if light.direct.max() <= 0.02:
         return lit
@@ -57,14 +57,14 @@ def _sunlit(found: Surface, snapshot: Snapshot, light: Light, cosine: Array) -> 
     return lit
 
 
-def _mirror(found: Surface, colour: Array, light: Light, sunny: Array, occlusion: Array) -> None:
-    """Paint, glass and panes mirror the sky, more so at a grazing angle (Schlick)."""
-    shine = _SHINE[found.material] + 0.07 * found.window
-    rows = np.flatnonzero(shine > 0)
+def _add_reflections(found: Surface, colour: Array, light: Light, sunny: Array, occlusion: Array) -> None:
+    """Add the reflection of the sky in paint, glass and windows, stronger at grazing angles (Schlick)."""
+    specular = _SPECULAR[found.material] + 0.07 * found.window
+    rows = np.flatnonzero(specular > 0)
     normal, toward = np.take(found.normal, rows, axis=1), np.take(found.toward, rows, axis=1)
     facing = np.clip(-dot(normal, toward), 0, 1)
     out = toward + 2 * facing * normal
-    head_on = shine[rows]
+    head_on = specular[rows]
     fresnel = head_on + np.minimum(head_on * 8, 0.75) * (1 - facing) ** 5
     around = plain_sky(light, out) * (np.clip(0.35 + 1.3 * out[2], 0.08, 1) * occlusion[rows])
     spark = np.clip(light.sun @ out, 0, 1) ** 90 * (sunny[rows] > 0) * 6
@@ -86,7 +86,7 @@ def _lamp_light(found: Surface, snapshot: Snapshot, eye: Array, yaw: float) -> A
 
 
 def _from_lamp(x: Array, y: Array, z: Array, normal: Array) -> Array:
-    """What a lamp that shines downwards gives to surfaces from which it is seen in direction (x, y, z)."""
+    """The light of a downward lamp on surfaces that see it in direction (x, y, z)."""
     squared = x * x + y * y + z * z + np.float32(1.0)
     away = np.sqrt(squared)
     slope = np.maximum((normal[0] * x + normal[1] * y + normal[2] * z) / away, np.float32(0.08))
@@ -96,7 +96,7 @@ def _from_lamp(x: Array, y: Array, z: Array, normal: Array) -> Array:
 
 
 def _headlights(found: Surface, eye: Array, yaw: float) -> Array:
-    """Two dipped beams: wide, cut off above the horizon, and thrown back by markings and signs."""
+    """Dipped headlights: wide, cut off above the horizon, and reflected by markings and signs."""
     cos, sin = float(np.cos(yaw)), float(np.sin(yaw))
     x, y, up = found.point[0] - eye[0], found.point[1] - eye[1], found.point[2] - 0.65
     ahead, left = x * cos + y * sin - 0.6, y * cos - x * sin
@@ -110,9 +110,9 @@ def _headlights(found: Surface, eye: Array, yaw: float) -> Array:
     return beam * flat * back
 
 
-def _glow(found: Surface, colour: Array, light: Light) -> None:
-    """Add what shines by itself: lamps, lights, lit windows."""
-    for material, (tint, by_day, at_night) in _GLOW.items():
+def _add_emission(found: Surface, colour: Array, light: Light) -> None:
+    """Add emitted light: lamps, vehicle lights and lit windows."""
+    for material, (tint, by_day, at_night) in _EMISSION.items():
         rows = np.flatnonzero(found.material == material)
         own = found.colour[:, rows] if material in (Material.BOARD, Material.SIGNAL_ON) else column(*tint)
         colour[:, rows] += own * (by_day * (1 - light.lamps) + at_night * light.lamps)

@@ -1,4 +1,4 @@
-"""Simple shapes as corner arrays, n x 3 x 3, all faces outwards: what the models of the world are put together from."""
+"""Simple shapes as corner arrays, n x 3 x 3, all facing outwards, from which the models are built."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from swerve.core.values import Array
 from swerve.world.mesh import Material, Mesh
 
 Point = Sequence[float] | Array
-LEAST_AREA = 1e-7  # square metres; a net may close to a point, and what is left of a triangle there is dropped
+LEAST_AREA = 1e-7  # square metres; smaller triangles, where a net closes to a point, are dropped
 
 
 def grid(points: object) -> Array:
@@ -22,7 +22,7 @@ def grid(points: object) -> Array:
     return np.stack([np.stack([a, b, c], axis=2), np.stack([a, c, d], axis=2)], axis=2).reshape(-1, 3, 3)
 
 
-def kept(corners: Array) -> Array:
+def has_area(corners: Array) -> Array:
     """Which triangles have an area."""
     across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     return np.asarray(np.linalg.norm(across, axis=1) > 2 * LEAST_AREA)
@@ -31,7 +31,7 @@ def kept(corners: Array) -> Array:
 def net(points: object) -> Array:
     """A `grid` without the triangles that have no area."""
     corners = grid(points)
-    return corners[kept(corners)]
+    return corners[has_area(corners)]
 
 
 def fan(points: object) -> Array:
@@ -76,7 +76,7 @@ def lathe(profile: object, segments: int) -> Array:
     """A profile of (radius, height), going upwards, turned around z."""
     radius, height = np.asarray(profile, np.float64).T
     angle = np.linspace(0, 2 * np.pi, segments + 1)
-    angle[-1] = 0.0  # the seam shares its corners exactly, so that smooth normals meet there
+    angle[-1] = 0.0  # the seam shares its corners exactly, so that normals are smooth there
     across = [np.cos(angle)[:, None] * radius, np.sin(angle)[:, None] * radius]
     return net(np.stack([*across, np.broadcast_to(height, across[0].shape)], axis=2))
 
@@ -99,12 +99,12 @@ def _axes(up: Array) -> Array:
 
 
 def lying(corners: Array) -> Array:
-    """What was turned around z, now turned around y, its upper side to the left."""
+    """A shape around the z axis, turned to lie around the y axis, its upper side to the left."""
     return np.asarray(corners @ np.array([[1.0, 0, 0], [0, 0, -1.0], [0, 1.0, 0]]))
 
 
 def facing_back(corners: Array) -> Array:
-    """What lay in x and y and looked up, now upright (y up, x to the right of who sees it) and looking along -x."""
+    """A shape in x and y that faces up, turned to face -x (y up, x to the right of its viewer)."""
     return np.asarray(corners @ np.array([[0, -1.0, 0], [0, 0, 1.0], [-1.0, 0, 0]]))
 
 

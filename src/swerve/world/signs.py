@@ -1,4 +1,4 @@
-"""Traffic signs and billboards of coloured triangles, all looking to -x, at a driver who goes along +x."""
+"""Traffic signs and billboards of coloured triangles, all facing -x, towards a driver going along +x."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _ink(rng: np.random.Generator) -> Array:
 
 
 def _figure(rng: np.random.Generator, wide: float, tall: float) -> Array:
-    """A disc, a triangle, a wedge or a band that stays on the board."""
+    """A disc, a polygon, a wedge or a band within the board."""
     kind, size = int(rng.integers(4)), tall * rng.uniform(0.35, 0.85)
     middle = np.array([rng.uniform(-1, 1) * (wide - size), rng.uniform(-1, 1) * (tall - size), 0])
     if kind == 0:

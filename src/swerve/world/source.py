@@ -1,4 +1,4 @@
-"""Drives through the embedded world as a source of cases: rendered when asked for, labelled from the same triangles."""
+"""Drives through the embedded world as a source of cases, rendered on demand and labelled from the same triangles."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from swerve.core.values import Depth, Image, SceneRef, Steering, Value
 from swerve.world import labels
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, Conditions, conditions
-from swerve.world.crowd import crowded
+from swerve.world.crowd import add_crowd
 from swerve.world.driver import RATIO, Driver, Pose, driver
 from swerve.world.plan import scene
 from swerve.world.render import Rendered, render
 from swerve.world.scene import Scene
 
-VERSION = 3  # of everything that decides a frame's bytes: a change to the world's looks or labels raises it
+VERSION = 3  # raise it whenever the bytes of frames or labels change
 SPLITS = ("train", "val", "test")
 LABELS = ("steering", "boxes2d", "boxes3d", "masks", "depth", "calibration")
-LONGEST = 300  # frames of a drive, before its road ends
-DAY = "day"  # another daylight for every drive
-CROWDED = "lidar-"  # how the keys of scenes begin that have a crowd of their own in every frame
+LONGEST = 300  # frames of a drive, limited by the length of its road
+DAY = "day"  # different daylight for every drive
+CROWDED = "lidar-"  # prefix of the keys of scenes with a crowd in every frame
 
 
 @cache
 def code_digest() -> str:
-    """A hash of the modules that make the world: whoever edits them has other frames."""
+    """A hash of the modules of the world, whose edits may change frames."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return digest_of([(file.name, file.read_text()) for file in files])
 
@@ -43,7 +43,7 @@ _DRIVES = SizedLRU(4)
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """A scene and our way through it."""
+    """A scene and its driver."""
 
     scene: Scene
     driver: Driver
@@ -54,43 +54,43 @@ class Drive:
         return self.driver.drive(LONGEST)
 
     def scene_of(self, number: int) -> Scene:
-        """The scene of a frame: the drive's, or one with that frame's crowd where its key asks for crowds."""
-        return crowded(self.scene, self.poses[number]) if self.scene.key.startswith(CROWDED) else self.scene
+        """The scene of a frame: the drive's own, with that frame's crowd if its key has the prefix `CROWDED`."""
+        return add_crowd(self.scene, self.poses[number]) if self.scene.key.startswith(CROWDED) else self.scene
 
 
 def drive(key: str) -> Drive:
-    """The drive of a scene's key; the last few are remembered."""
+    """The drive of a scene's key; the last few are cached."""
     return _DRIVES.get(key, lambda: _drive(key))
 
 
 def _drive(key: str) -> Drive:
     place = scene(key)
-    made = Drive(place, driver(place))
-    _ = place.still, made.poses  # now, while one thread is here; others share them
-    return made
+    built = Drive(place, driver(place))
+    _ = place.static, built.poses  # computed now, before threads share them
+    return built
 
 
-def frame(ref: SceneRef, camera: Camera, weather: Conditions) -> Rendered:
-    """The frame that a scene reference names, under any weather."""
-    key, number = parsed(ref.scene)
-    way = drive(key)
-    return render(way.scene_of(number), way.poses[number], weather, camera)
+def render_frame(ref: SceneRef, camera: Camera, weather: Conditions) -> Rendered:
+    """The frame of a scene reference, in any weather."""
+    key, number = parse_frame_key(ref.scene)
+    driven = drive(key)
+    return render(driven.scene_of(number), driven.poses[number], weather, camera)
 
 
-def parsed(name: str) -> tuple[str, int]:
+def parse_frame_key(name: str) -> tuple[str, int]:
     """Scene key and frame number of a reference such as `test/0/12#3`."""
     key, _, number = name.rpartition("#")
     if not key or not number.isdecimal() or int(number) >= LONGEST:
-        raise InputError(f"{name!r} is no frame of the world: expected something like 'test/0/12#3'")
+        raise InputError(f"{name!r} is not a frame of the world: expected a key such as 'test/0/12#3'")
     return key, int(number)
 
 
 @dataclass(frozen=True)
 class World:
-    """`drives` drives of `frames` frames, 20 a second; splits share no scene.
+    """`drives` drives of `frames` frames, 20 per second; splits share no scene.
 
-    `conditions` may be `day`: another daylight for each drive.
-    `labels` adds to the steering angle: any of boxes2d, boxes3d, masks, depth, calibration.
+    `conditions` may be `day`: different daylight for each drive.
+    `labels` may add boxes2d, boxes3d, masks, depth and calibration to the steering angle.
     """
 
     drives: int = 20
@@ -120,8 +120,10 @@ class World:
             if value not in allowed:
                 raise InputError(f"world: {name} cannot be {value!r}: {did_you_mean(str(value), allowed)}")
         if self.drives < 1 or not 1 <= self.frames <= LONGEST:
-            raise InputError(f"world: asks for {self.drives} drives of {self.frames} frames; at least 1 of 1 to {LONGEST}")
-        _ = self.camera  # refuses a size that is too small
+            raise InputError(
+                f"world: drives must be at least 1 and frames from 1 to {LONGEST}, got {self.drives} and {self.frames}"
+            )
+        _ = self.camera  # checks the size
 
     @cached_property
     def camera(self) -> Camera:
@@ -157,25 +159,25 @@ class World:
         return conditions("clear", sun=float(rng.uniform(12, 60)), clouds=float(rng.uniform(0.05, 1.0)))
 
     def _case(self, key: str) -> Case:
-        scene_key, number = parsed(key)
+        scene_key, number = parse_frame_key(key)
         weather = self.weather(scene_key)
-        way = drive(scene_key)
-        pose = way.poses[number]
+        driven = drive(scene_key)
+        pose = driven.poses[number]
         ref = SceneRef(key, weather.numbers())
-        seen = render(way.scene, pose, weather, self.camera)
-        truth = (Steering(way.driver.wheel(pose)), ref, *self._labels(way, pose, seen))
+        seen = render(driven.scene, pose, weather, self.camera)
+        truth = (Steering(driven.driver.wheel(pose)), ref, *self._labels(driven, pose, seen))
         return Case(key, {"camera": Image(seen.pixels)}, truth, group=scene_key)
 
-    def _labels(self, way: Drive, pose: Pose, seen: Rendered) -> list[Value]:
+    def _labels(self, driven: Drive, pose: Pose, seen: Rendered) -> list[Value]:
         wanted = [label for label in self.labels if label != "steering"]
         if not wanted:
             return []
-        items = labels.seen(way.scene, pose, self.camera, seen)
-        made: dict[str, Callable[[], Value]] = {
+        items = labels.visible_things(driven.scene, pose, self.camera, seen)
+        builders: dict[str, Callable[[], Value]] = {
             "boxes2d": lambda: labels.boxes2d(items, self.camera),
             "boxes3d": lambda: labels.boxes3d(items),
             "masks": lambda: labels.masks(items, seen),
             "depth": lambda: Depth(seen.depth),
             "calibration": lambda: self.camera.calibration(pose),
         }
-        return [made[label]() for label in wanted]
+        return [builders[label]() for label in wanted]

@@ -1,4 +1,4 @@
-"""What rays met: positions, normals, colours and patterns of the surfaces, before any light falls on them."""
+"""Surfaces hit by rays: positions, normals, colours and textures, without light."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from swerve.core.values import Array
 from swerve.world.conditions import Conditions
-from swerve.world.ground import Footprint, Painted, paint
+from swerve.world.ground import Footprint, PaintedGround, paint
 from swerve.world.mesh import Material, column
 from swerve.world.road import Road
 from swerve.world.scene import Hits, Snapshot
@@ -16,16 +16,16 @@ from swerve.world.textures import coverage, hashed, look_up, tile
 
 SNOW = column(0.78, 0.8, 0.84)
 STOREY = 3.0  # metres
-_ROUGH, _KEPT_CLEAR = np.zeros((2, 32), bool)  # materials with stains, and those on which little snow stays
+_ROUGH, _SHEDS_SNOW = np.zeros((2, 32), bool)  # materials with stains, and materials that keep little snow
 _ROUGH[[Material.BARK, Material.ROOF, Material.WALL, Material.HILL, Material.KERB]] = True
-_KEPT_CLEAR[[Material.PAINT, Material.GLASS, Material.TYRE, Material.CLOTH, Material.SKIN]] = True
+_SHEDS_SNOW[[Material.PAINT, Material.GLASS, Material.TYRE, Material.CLOTH, Material.SKIN]] = True
 
 
 @dataclass(eq=False)
 class Surface:
-    """What n rays met that met something. Places, directions and colours are 3 rows of n: numpy is fast along rows."""
+    """The surfaces hit by n rays. Positions, directions and colours are 3 rows of n: numpy is fast along rows."""
 
-    ray: Array  # their numbers
+    ray: Array  # indices of the rays
     point: Array
     toward: Array  # the ray's direction
     distance: Array
@@ -33,14 +33,14 @@ class Surface:
     colour: Array
     material: Array
     owner: Array
-    wet: Array  # 0..1: how much of a mirror
-    mark: Array  # 0..1: road marking, which shines back at headlights
+    wet: Array  # 0..1: how strongly it reflects
+    mark: Array  # 0..1: road marking, which reflects headlights
     window: Array  # 0..1: window pane
-    lit: Array  # 0..1: drawn for each window, to light some of them
+    lit: Array  # 0..1: random per window, to light some of them
 
 
 def surface(snapshot: Snapshot, hits: Hits, rays: Array, eye: Array, *, pixels: float) -> Surface:
-    """The bare surfaces that `hits` met; `pixels` is the focal length that decides how much detail can be seen."""
+    """The surfaces of `hits` without weather; `pixels` is the focal length, which decides the visible detail."""
     ray = np.flatnonzero(hits.triangle >= 0)
     triangle = hits.triangle[ray]
     toward, distance = np.take(rays, ray, axis=1), hits.distance[ray]
@@ -51,7 +51,7 @@ def surface(snapshot: Snapshot, hits: Hits, rays: Array, eye: Array, *, pixels: 
     weights = _weights(hits, ray[above])
     normal, colour = np.zeros((2, 3, len(ray)), np.float32)
     normal[2] = 1.0
-    normal[:, above] = _facing(_between(snapshot.of("normals", raised), weights), np.take(toward, above, axis=1))
+    normal[:, above] = _face_eye(_interpolate(snapshot.of("normals", raised), weights), np.take(toward, above, axis=1))
     colour[:, above] = snapshot.of("colour", raised).T
     owner = np.zeros(len(ray), np.int32)
     owner[above] = snapshot.of("owner", raised)
@@ -70,20 +70,20 @@ def surface(snapshot: Snapshot, hits: Hits, rays: Array, eye: Array, *, pixels: 
         window=blank.copy(),
         lit=blank.copy(),
     )
-    _leaf_out(found)
+    _texture_leaves(found)
     walls = np.flatnonzero(material == Material.FACADE)
-    _glaze(found, walls, _between(snapshot.of("uv", triangle[walls]), _weights(hits, ray[walls])), pixels)
+    _texture_facades(found, walls, _interpolate(snapshot.of("uv", triangle[walls]), _weights(hits, ray[walls])), pixels)
     return found
 
 
 def _weights(hits: Hits, ray: Array) -> tuple[Array, Array, Array]:
-    """How much each corner of a triangle counts in the point that was hit."""
+    """The barycentric weights of the hit point."""
     u, v = hits.u[ray], hits.v[ray]
     return 1 - u - v, u, v
 
 
-def _between(corner: Array, weights: tuple[Array, Array, Array]) -> Array:
-    """n x 3 x k numbers of triangles' corners, mixed into k rows of n."""
+def _interpolate(corner: Array, weights: tuple[Array, Array, Array]) -> Array:
+    """n x 3 x k values at triangle corners, interpolated into k rows of n."""
     first, second, third = weights
     mixed = [
         corner[:, 0, part] * first + corner[:, 1, part] * second + corner[:, 2, part] * third
@@ -92,19 +92,19 @@ def _between(corner: Array, weights: tuple[Array, Array, Array]) -> Array:
     return np.stack(mixed)
 
 
-def _facing(normal: Array, toward: Array) -> Array:
-    """Of length 1, and turned to the eye."""
+def _face_eye(normal: Array, toward: Array) -> Array:
+    """Unit normals that face the eye."""
     long = np.maximum(np.sqrt(dot(normal, normal)), np.float32(1e-6))
     return normal / np.where(dot(normal, toward) > 0, -long, long)
 
 
 def dot(one: Array, other: Array) -> Array:
-    """The products of n directions, each given as 3 rows of n."""
+    """The dot products of n pairs of vectors, each given as 3 rows of n."""
     return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]
 
 
-def weathered(found: Surface, snapshot: Snapshot, conditions: Conditions, *, pixels: float) -> None:
-    """Paint the ground, and let rain or snow lie on everything."""
+def apply_weather(found: Surface, snapshot: Snapshot, conditions: Conditions, *, pixels: float) -> None:
+    """Colour the ground, and apply rain and snow to all surfaces."""
     ground = np.flatnonzero(found.material == Material.GROUND)
     scene = snapshot.scene
     x, y, _ = np.take(found.point, ground, axis=1)
@@ -119,11 +119,11 @@ def weathered(found: Surface, snapshot: Snapshot, conditions: Conditions, *, pix
     found.wet[ground] = conditions.wet * np.maximum(puddle, 0.12)
     found.colour[:, ground] = painted.colour * (1 - 0.5 * conditions.wet * np.maximum(painted.road, 0.4))
     if conditions.snow > 0:
-        _snowed_in(found, ground, painted, scene.road, conditions.snow)
+        _cover_with_snow(found, ground, painted, scene.road, conditions.snow)
 
 
-def _snowed_in(found: Surface, ground: Array, painted: Painted, road: Road, amount: float) -> None:
-    """White where surfaces look up; on the road, wheels leave dark tracks."""
+def _cover_with_snow(found: Surface, ground: Array, painted: PaintedGround, road: Road, amount: float) -> None:
+    """Snow on upward surfaces; on the road, wheels leave dark tracks."""
     grain = painted.grain
     lying = np.clip((found.normal[2] - 0.35) / 0.35, 0, 1) * min(1.0, amount * 1.25)
     lying = np.where(found.material == Material.LEAVES, lying * 0.85, lying)
@@ -134,13 +134,13 @@ def _snowed_in(found: Surface, ground: Array, painted: Painted, road: Road, amou
     beside = np.clip(amount * 1.2 + 0.25 * grain, 0, 1)
     blend = np.clip(edge / 0.8 + 0.5, 0, 1)
     lying[ground] = on_road * (1 - blend) + beside * blend
-    lying = np.where(_KEPT_CLEAR[found.material], lying * 0.45, lying).astype(np.float32)
+    lying = np.where(_SHEDS_SNOW[found.material], lying * 0.45, lying).astype(np.float32)
     found.colour = found.colour * (1 - lying) + lying * SNOW
     found.mark *= 1 - lying
 
 
-def _leaf_out(found: Surface) -> None:
-    """Leaves: light and dark clumps, and a normal that differs from leaf to leaf."""
+def _texture_leaves(found: Surface) -> None:
+    """Texture leaves with light and dark clumps and varying normals, and stain rough materials."""
     here = np.flatnonzero(found.material == Material.LEAVES)
     x, y, z = np.take(found.point, here, axis=1)
     near = np.clip(14 / found.distance[here], 0.15, 1)
@@ -156,8 +156,8 @@ def _leaf_out(found: Surface) -> None:
     found.colour[:, rough] *= np.clip(1 + 0.18 * noise, 0.5, 1.6)
 
 
-def _glaze(found: Surface, here: Array, place: Array, pixels: float) -> None:
-    """Walls, `here` among the surfaces, hit at `place` along and up: stains and courses, and rows of windows with frames."""
+def _texture_facades(found: Surface, here: Array, place: Array, pixels: float) -> None:
+    """Texture the walls `here`, hit at `place` (along, up), with stains, courses and rows of framed windows."""
     if not len(here):
         return
     along, up = place

@@ -1,4 +1,4 @@
-"""Noise that tiles: one seamless field per seed, looked up at any number of points at once."""
+"""Noise textures that tile seamlessly, sampled at many points at once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 
 SIZE = 1024
-_ROW = 512  # points are looked up as an image of this width: OpenCV refuses sides of 32767 and more
+_ROW = 512  # points are sampled as an image of this width, since OpenCV refuses sides of 32767 and more
 
 
 @cache
 def tile(name: str, slope: float = 1.0) -> Array:
-    """A periodic field of mean 0 and spread 1; a steeper `slope` has larger patches."""
+    """A periodic field of mean 0 and standard deviation 1; a steeper `slope` has larger structures."""
     white = rng_for(0, "texture", name, 0).standard_normal((SIZE, SIZE)).astype(np.float32)
     frequency = np.hypot(np.fft.fftfreq(SIZE)[:, None], np.fft.rfftfreq(SIZE)[None]) * SIZE
     frequency[0, 0] = np.inf  # no mean
@@ -30,13 +30,13 @@ def look_up(field: Array, u: Array, v: Array, metres: float) -> Array:
 
 
 def _wrapped(place: Array, metres: float) -> Array:
-    """The cell of a field that repeats every `metres`."""
+    """The position in a field that repeats every `metres`."""
     turns = place / np.float32(metres)
-    return (turns - np.floor(turns)) * np.float32(SIZE)  # several times as fast as a remainder
+    return (turns - np.floor(turns)) * np.float32(SIZE)  # several times faster than a remainder
 
 
 def sample(field: Array, column: Array, row: Array, border: int = cv2.BORDER_REPLICATE) -> Array:
-    """`field` between its cells, at any number of places; extra channels come along."""
+    """`field` interpolated at any number of positions, with all its channels."""
     count = len(column)
     if not count:
         return np.empty((0, *field.shape[2:]), field.dtype)
@@ -47,12 +47,12 @@ def sample(field: Array, column: Array, row: Array, border: int = cv2.BORDER_REP
 
 
 def coverage(place: Array, low: float | Array, high: float | Array, width: Array) -> Array:
-    """The share of a window of `width` around `place` that lies between `low` and `high`: a line without jagged edges."""
+    """The share of a window of `width` around `place` that lies between `low` and `high`: an anti-aliased line."""
     return np.clip((np.minimum(high, place + width / 2) - np.maximum(low, place - width / 2)) / width, 0, 1)
 
 
 def hashed(*parts: Array) -> Array:
-    """A number from 0 to 1 for each row of whole numbers, the same every time."""
+    """A deterministic pseudo-random number from 0 to 1 for each row of whole numbers."""
     mixed = np.zeros(parts[0].shape, np.uint32)
     for part in parts:
         mixed = (mixed ^ part.astype(np.int64).astype(np.uint32)) * np.uint32(0x9E3779B1)

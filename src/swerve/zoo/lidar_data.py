@@ -13,7 +13,7 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.values import Array, Boxes3D, PointCloud, find
-from swerve.run.engine import NoProgress, Progress
+from swerve.execution.engine import NoProgress, Progress
 from swerve.train.rendered import Arrays, RenderedCache
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.source import VERSION, code_digest

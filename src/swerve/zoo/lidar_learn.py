@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
-from swerve.run.engine import Progress
+from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Recipe, Task, fit, shuffled
 from swerve.zoo.grid import FILLED, Grid
 from swerve.zoo.lidar_network import HEADS, BirdNet

@@ -14,7 +14,7 @@ import numpy as np
 from swerve.core.errors import InputError
 from swerve.core.system import Answer
 from swerve.core.values import Array, Image, Steering, find
-from swerve.run.engine import NoProgress, Progress
+from swerve.execution.engine import NoProgress, Progress
 from swerve.train.rendered import Arrays, RenderedCache
 from swerve.world.source import VERSION, World, code_digest
 

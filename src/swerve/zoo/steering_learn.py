@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from swerve.core.errors import InputError
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
-from swerve.run.engine import Progress
+from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Recipe, Task, fit, shuffled
 from swerve.zoo.networks import FEATURES, ChauffeurNet, folded, normalised
 from swerve.zoo.steering import AT_ONCE, DEGREES, CameraCrop, steering_named

@@ -15,7 +15,7 @@ from swerve.core.case import Case
 from swerve.core.seeding import digest_of
 from swerve.core.values import Group, Image
 from swerve.coverage.layers import COUNTINGS, layout_of
-from swerve.run.engine import Progress
+from swerve.execution.engine import Progress
 from swerve.train.card import card_page, read_cards, recipe_row, versions, write_card
 from swerve.train.loop import Checkpoint, save_weights
 from swerve.world.source import VERSION, World, code_digest

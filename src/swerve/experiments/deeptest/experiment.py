@@ -17,6 +17,7 @@ from swerve.core.case import Source
 from swerve.core.errors import InputError
 from swerve.core.system import System, WhiteBox
 from swerve.coverage.layers import COUNTINGS, layout_of
+from swerve.execution.launch import HEALTH
 from swerve.experiments.deeptest import correlation, diversity, examples, guidance, retraining, reviewed, violations
 from swerve.experiments.deeptest.retraining import Retraining
 from swerve.experiments.deeptest.subject_runs import DeepTestRuns, Guidance
@@ -26,7 +27,6 @@ from swerve.experiments.subjects import SCENE_FRAMES, SCENES, TRAINING, FrameCou
 from swerve.methods.deeptest import COUNTING_OF, GUIDED, PLAIN, RANDOM, WEATHER, deeptest
 from swerve.report.experiment_page import Page, write_page
 from swerve.retrain.finetune import torch_of
-from swerve.run.launch import HEALTH
 from swerve.search.greedy import SCRIPT, Greedy
 from swerve.sources.subset import Subset
 from swerve.sources.windows import frames_of

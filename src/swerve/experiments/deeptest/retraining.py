@@ -32,7 +32,7 @@ from swerve.retrain.dataset import DrawnFollowups, Examples, Joined, by_rule, pr
 from swerve.retrain.finetune import finetune
 from swerve.retrain.split import GROUPS, RANDOM, SIDES, TRAIN, Cut, Split, split_source
 from swerve.sources.subset import Subset
-from swerve.sources.written_case import slug
+from swerve.sources.writing import slug
 from swerve.store.files import json_bytes, make_folder, write_whole
 from swerve.store.fingerprint import identity_of
 from swerve.train.loop import Checkpoint, Recipe

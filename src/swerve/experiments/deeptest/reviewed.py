@@ -19,7 +19,7 @@ from swerve.report.cells import Row
 from swerve.report.experiment_page import Section, TablePanel
 from swerve.review.agreement import verdicts
 from swerve.review.marks import Mark
-from swerve.sources.written_case import slug
+from swerve.sources.writing import slug
 from swerve.store.files import make_folder, write_whole
 from swerve.store.view import Run
 

@@ -27,8 +27,9 @@ def section(all_tested: Sequence[LidarRuns]) -> Section:
 
 TEXT = (
     "Left: the frame with the detected obstacles; right: the same with the added points in yellow. The region is shaded; no "
-    "added point lies in it. Cars are green, pedestrians pink, cyclists blue, all others purple; lost obstacles are dashed "
-    "in red, also in the camera image, which is left out if it shows none of them. Ahead is up, the triangle is the sensor."
+    "added point lies in it. Cars are green, pedestrians pink, cyclists blue, all others purple. Lost obstacles are dashed "
+    "in red, moved ones in light blue, those of another type in white, also in the camera image, which is left out if it "
+    "shows none of them. Ahead is up, the triangle is the sensor."
 )
 
 
@@ -68,4 +69,5 @@ def _picture(tested: LidarRuns, row: Trial) -> Array:
     case = tested.subject.source[record.trial.case]
     region = tested.regions[record.trial.case]
     before, after = (in_region(boxes_of(decode_values(row[end])), region) for end in ("before", "after"))
-    return before_after(case, record.change(case), before, after, pictured=pictured(tested.subject, case))
+    camera = pictured(tested.subject, case)
+    return before_after(case, record.change(case), before, after, facts=record.facts, pictured=camera)

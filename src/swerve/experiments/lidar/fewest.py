@@ -15,6 +15,9 @@ from swerve.core.errors import StoreError
 from swerve.core.region import region_of
 from swerve.core.relation import Verdict
 from swerve.core.values import Array, Boxes3D, Region, find
+from swerve.execution.answers import answer_all
+from swerve.execution.executors.in_process import InProcess
+from swerve.execution.shrink import shrink
 from swerve.experiments.lidar.subject_runs import NEAR, boxes_of
 from swerve.experiments.setting import Setting
 from swerve.experiments.subjects import Subject
@@ -23,17 +26,13 @@ from swerve.relations.obstacles import Changes, changes, in_region, labelled
 from swerve.report.birdseye import around, before_after
 from swerve.report.cells import Row
 from swerve.report.experiment_page import PicturePanel, Section, TablePanel
-from swerve.run.evaluator import answer_all
-from swerve.run.executors.in_process import InProcess
-from swerve.run.shrink import shrink
-from swerve.search.fuzz import Fuzz, FuzzSession, Siege
+from swerve.search.fuzz import Attack, Fuzz, FuzzSession
 from swerve.sources.subset import Subset
 from swerve.store.artifacts import Shrunk, shrunk_of
 from swerve.store.folder import locked
 from swerve.store.record_json import Finding, finding_of, record_of
 from swerve.store.view import Run
-from swerve.transformations.offer import OfferPoints
-from swerve.transformations.scatter import PlacePoints
+from swerve.transformations.scatter import OfferPoints, PlacePoints
 
 RUN = "fewest"
 SHOWN = 6
@@ -48,7 +47,7 @@ SUMMARY = (
 
 
 @dataclass(frozen=True, eq=False)
-class AnsweredPair:
+class RepeatedAnswers:
     """A case and its follow-up with their answers, each computed alone."""
 
     case: Case
@@ -66,11 +65,11 @@ class AnsweredPair:
 class Besieged:
     """An obstacle that a search tried to hide; if it did, the points after shrinking and the answers with them."""
 
-    siege: Siege
+    siege: Attack
     kind: str
     shrunk: Shrunk | None = None
     points: PlacePoints | None = None
-    seen: AnsweredPair | None = None
+    seen: RepeatedAnswers | None = None
     real: bool | None = None  # whether it is labelled; None without labels
 
     @property
@@ -125,18 +124,18 @@ def hunt(setting: Setting, subject: Subject, frames: int, search: Fuzz) -> Hunt:
     rows = {row["draw"]: finding_of(row) for row in run.trials() if row["status"] == "violated"}
     executor = InProcess(campaign)
     executor.begin({seen.case: seen for seen in run.baseline()})
-    required = _required(campaign, run, session.scouted)
-    besieged = [siege for siege in session.besieged if (siege.case, siege.row) in required]
+    required = _required(campaign, run, session.candidates)
+    besieged = [siege for siege in session.targets if (siege.case, siege.row) in required]
     setting.progress.begin("fewest points", len(besieged))
     found = []
     for siege in besieged:
         found.append(_besieged(campaign, run, siege, rows[siege.hidden] if siege.hidden is not None else None, executor))
         setting.progress.advance(1, int(siege.hidden is not None))
-    tries = sum(siege.tries for siege in session.scouted)
+    tries = sum(siege.tries for siege in session.candidates)
     return Hunt(subject, len(some.keys()), len(required), tries, tuple(found))
 
 
-def _required(campaign: Campaign, run: Run, sieges: Sequence[Siege]) -> frozenset[tuple[str, int]]:
+def _required(campaign: Campaign, run: Run, sieges: Sequence[Attack]) -> frozenset[tuple[str, int]]:
     """The cases and rows of obstacles in the region: MR1 requires no others."""
     wanted = {siege.case for siege in sieges}
     care = {
@@ -164,7 +163,7 @@ def replayed(campaign: Campaign, run: Run) -> FuzzSession:
     return session
 
 
-def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | None, executor: InProcess) -> Besieged:
+def _besieged(campaign: Campaign, run: Run, siege: Attack, finding: Finding | None, executor: InProcess) -> Besieged:
     seen = next(seen for seen in run.baseline() if seen.case == siege.case)
     kind, truth = boxes_of(seen.said).kinds[siege.row], find(seen.truth, Boxes3D.slot)
     real = bool(labelled(boxes_of(seen.said), truth)[siege.row]) if truth else None
@@ -174,7 +173,7 @@ def _besieged(campaign: Campaign, run: Run, siege: Siege, finding: Finding | Non
     shrunk = shrunk_of(run, finding.id) or _shrink(run, finding, siege.row, region_of(case), executor)
     change = build_change((shrunk.finding if shrunk else finding).change)
     assert isinstance(change, OfferPoints)
-    points = change.placed(case)
+    points = change.to_place_points(case)
     return Besieged(siege, kind, shrunk, points, _answer_pair(campaign, case, points(case)), real)
 
 
@@ -192,11 +191,11 @@ def _shrink(run: Run, finding: Finding, row: int, region: Region | None, executo
     return shrunk
 
 
-def _answer_pair(campaign: Campaign, case: Case, followup: Case) -> AnsweredPair | None:
+def _answer_pair(campaign: Campaign, case: Case, followup: Case) -> RepeatedAnswers | None:
     before, after = (answer_all(campaign.system, [one])[0] for one in (case, followup))
     if isinstance(before, Verdict) or isinstance(after, Verdict):
         return None
-    return AnsweredPair(case, followup, boxes_of(before), boxes_of(after))
+    return RepeatedAnswers(case, followup, boxes_of(before), boxes_of(after))
 
 
 def section(setting: Setting, hunts: Sequence[Hunt]) -> Section:

@@ -16,7 +16,7 @@ from swerve.core.system import Answer, System
 from swerve.core.values import Boxes3D, Region, Value, find
 from swerve.experiments.subjects import Subject
 from swerve.methods.lidar import SERIES, rule_name
-from swerve.relations.obstacles import Changes, ObstacleCount, changes, counted, in_region, labelled
+from swerve.relations.obstacles import Changes, ObstacleCount, changes, count_obstacles, in_region, labelled
 from swerve.store.view import Run
 
 NEAR = 5.0  # metres from the border
@@ -54,7 +54,7 @@ class Frame:
     @cached_property
     def counts(self) -> Mapping[str, ObstacleCount]:
         """The numbers of all obstacles and of each type."""  # LM-6, LM-8
-        return counted(self.before, self.after)
+        return count_obstacles(self.before, self.after)
 
     @cached_property
     def changes(self) -> Changes:

@@ -55,7 +55,7 @@ if (grid) {
     control.group.value = link.dataset.g;
     filter();
   });
-  // A browser that remembers the form across a reload must not show another state than the page.
+  // Apply form values that a browser restores on reload.
   sort();
   filter();
 }

@@ -7,10 +7,10 @@ const rules = [...new Set(items.map((item) => item.key))];
 const marks = new Map(Object.entries(data.marks));
 const others = new Map(Object.entries(data.others));
 const SVG = "http://www.w3.org/2000/svg";
-const IDLE = 300000; // a pause longer than this says nothing about how long a finding takes
+const IDLE = 300000; // longer pauses are not counted as time spent on a finding
 const KEYS = ["true positive", "false positive", "unnatural"];
 const KEYS_HELD = ["natural", null, "unnatural"];
-const SLOW = 300; // pictures that take longer are being made
+const SLOW = 300; // after this delay the page says that pictures are being made
 let list = items;
 let index = 0;
 let pending = 0;
@@ -18,7 +18,7 @@ let saving = Promise.resolve();
 let undone = [];
 let lastMarked = performance.now();
 let paces = [];
-let fresh = false; // marks that were not downloaded yet, on a page without a server
+let fresh = false; // whether there are marks not yet downloaded, on a page without a server
 
 const markOf = (id) => marks.get(id)?.mark ?? null;
 const commentOf = (id) => marks.get(id)?.comment ?? "";
@@ -62,7 +62,7 @@ function draw(pane, item, sides, size) {
       svg.append(box);
     }
   }
-  const scale = (height * 0.56) / 64; // the report's arrows, slimmer: this picture is large
+  const scale = (height * 0.56) / 64; // slimmer than the report's arrows, since this picture is large
   for (const [name, kind] of sides) {
     if (item.turns[name] === "") continue;
     const arrow = document.createElementNS(SVG, "use");
@@ -76,14 +76,14 @@ const SIDES = {
   source: [["label", "l"], ["before", "k"]],
   followup: [["truth", "l"], ["before", "k"], ["after", "r"]],
 };
-function tell(why) {
+function explain(why) {
   at("missing").textContent = why;
   at("missing").hidden = why === "";
 }
 function awaitPictures(item) {
   if (current() !== item) return;
-  tell("The pictures are being made…");
-  // What is still there belongs to the finding before.
+  explain("The pictures are being made…");
+  // What is still shown belongs to the previous finding.
   for (const drawn of document.querySelectorAll(".frame svg")) drawn.replaceChildren();
   for (const image of document.querySelectorAll(".frame img")) image.hidden = true;
 }
@@ -93,11 +93,11 @@ async function showPictures(item) {
   try {
     found = await picturesOf(item);
   } catch {
-    found = { shots: [], why: "No pictures: swerve review does not answer any more." };
+    found = { shots: [], why: "No pictures: the swerve review server does not answer." };
   }
   clearTimeout(slow);
   if (current() !== item) return;
-  tell(found.why);
+  explain(found.why);
   const shot = found.shots[0];
   await Promise.all(["source", "followup"].map(async (side) => {
     const next = new Image();
@@ -134,7 +134,7 @@ function show() {
   showProgress();
   if (!item) return;
   at("words").textContent = item.words;
-  at("expects").textContent = item.expects || "not told";
+  at("expects").textContent = item.expects || "not recorded";
   at("why").textContent = item.why;
   at("rule-name").textContent = item.rule;
   at("case").textContent = item.case;
@@ -153,9 +153,9 @@ function show() {
   showPictures(item);
 }
 function caption(side, said, label) {
-  const told = at(side).querySelector("figcaption");
-  told.querySelector("bdi").textContent = said;
-  told.querySelector("i").textContent = label ? `label ${label}` : "";
+  const line = at(side).querySelector("figcaption");
+  line.querySelector("bdi").textContent = said;
+  line.querySelector("i").textContent = label ? `label ${label}` : "";
 }
 function showMarks() {
   const item = current();
@@ -234,7 +234,7 @@ async function send(finding, mark, comment) {
   try {
     reply = await fetch("mark", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ finding, mark, comment }) });
   } catch {
-    throw new Error("swerve review does not answer any more. Start it again and reload this page.");
+    throw new Error("the swerve review server does not answer. Start it again and reload this page.");
   }
   if (!reply.ok) throw new Error(await reply.text());
   return reply.json();
@@ -316,7 +316,7 @@ function keep() {
   try {
     localStorage.setItem(`swerve review ${data.key}`, JSON.stringify([...marks]));
   } catch {
-    warn("This browser keeps nothing of a local file: download the marks before you close the page.");
+    warn("This browser stores nothing for local files: download the marks before you close the page.");
   }
 }
 function remembered() {
@@ -326,18 +326,18 @@ function remembered() {
       if (item) put(id, keysOf(item).includes(one.mark) ? one.mark : null, String(one.comment));
     }
   } catch {
-    /* nothing to remember */
+    /* nothing stored */
   }
 }
 function cell(text) {
-  // A spreadsheet takes such a start for a formula; `swerve review --import` takes the quote away again.
+  // A spreadsheet would take such a cell for a formula; `swerve review --import` removes the quote.
   const safe = /^'*[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 function download() {
   const name = at("reviewer").value.trim();
   if (name === "") {
-    warn("Give your name first: it says whose marks these are.");
+    warn("Enter your name first: the file of marks needs it.");
     at("reviewer").focus();
     return;
   }
@@ -377,7 +377,7 @@ document.addEventListener("keydown", (event) => {
   if (event.target.matches("button") && (key === " " || key === "Enter")) return;
   if (!(key in actions)) return;
   event.preventDefault();
-  // A key held down may leaf through findings; it must not mark them.
+  // A key held down may move through findings but must not mark them.
   if (event.repeat && !key.startsWith("Arrow")) return;
   if (current()) actions[key]();
 });
@@ -396,7 +396,7 @@ if (data.offline) {
 addEventListener("beforeunload", (event) => {
   if (pending || fresh) event.preventDefault();
 });
-// A browser that remembers the form across a reload must not show another state than the page.
+// Reset form values that a browser restores on reload.
 at("rule").value = "";
 at("state").value = "all";
 index = Math.max(items.findIndex(fits.todo), 0);

@@ -1,0 +1,29 @@
+"""`swerve demo`: the built-in campaign on the embedded world."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from swerve.cli.options import HELD, add_verb
+from swerve.execution.executors.cores import cores
+
+
+def add_parser(verbs: Any) -> None:
+    """Add `demo` to the verbs of the command line."""
+    verb = add_verb(verbs, "demo", demo, "run the built-in campaign on the embedded world and write its report")
+    folder = "run folder (default: %(default)s)"
+    verb.add_argument("--into", type=Path, default=Path("runs/demo"), metavar="DIR", help=folder)
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Run the demo; it is meant to have findings, so its exit code is 0."""
+    from swerve.cli.run import run_and_report
+    from swerve.config.toml import ANYWHERE, Loaded
+    from swerve.methods.demo import demo as campaign
+
+    again = shlex.join(["swerve", "demo", "--into", str(options.into)])
+    run_and_report(Loaded(campaign(), ANYWHERE), options.into, again, workers=cores())
+    return HELD

@@ -1,0 +1,56 @@
+"""`swerve export`: the findings of a run in other formats."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swerve.cli.options import HELD, add_folder, add_trust, add_verb
+
+if TYPE_CHECKING:
+    from swerve.report.sharing import Sharing
+
+REPORTS = {"junit": "junit.xml", "sarif": "findings.sarif", "csv": "findings.csv"}
+DATA_SETS = ("coco", "yolo", "voc", "kitti", "udacity")
+EXPORTS = "export"  # folder of a run
+
+
+def add_parser(verbs: Any) -> None:
+    """Add `export` to the verbs of the command line."""
+    verb = add_verb(verbs, "export", export, "write the findings of a run in the format of another tool")
+    add_folder(verb)
+    forms = f"{', '.join(REPORTS)}; or the follow-ups of findings as a data set: {', '.join(DATA_SETS)}"
+    verb.add_argument("--as", dest="form", required=True, choices=(*REPORTS, *DATA_SETS), metavar="FORMAT", help=forms)
+    verb.add_argument("--out", type=Path, metavar="FILE", help=f"output file or new folder (default: in DIR/{EXPORTS})")
+    kept = "do not remove home folders, user name and host name from the output"
+    verb.add_argument("--keep-paths", action="store_true", help=kept)
+    add_trust(verb)
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write one format and print its path."""
+    from swerve.report.followups import write_followups
+    from swerve.report.sharing import Sharing
+    from swerve.store.files import make_folder
+    from swerve.store.view import Run
+
+    run = Run(options.folder)
+    if options.out is None:
+        make_folder(run.folder / EXPORTS)
+    path = options.out or run.folder / EXPORTS / REPORTS.get(options.form, options.form)
+    if options.form in DATA_SETS:
+        write_followups(run, path, options.form, options.trust)
+    else:
+        _writer(options.form)(Sharing(run, options.keep_paths), path)
+    print(path)
+    return HELD
+
+
+def _writer(form: str) -> Callable[[Sharing, Path], None]:
+    from swerve.report.junit import write_junit
+    from swerve.report.sarif import write_sarif
+    from swerve.report.sharing import write_findings
+
+    return {"junit": write_junit, "sarif": write_sarif, "csv": write_findings}[form]

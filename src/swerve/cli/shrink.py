@@ -1,0 +1,80 @@
+"""`swerve shrink`: the smallest change that still fails."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from swerve.cli.options import FOUND, HELD, add_execution, add_folder, add_trust, add_verb, allowance, count
+from swerve.core.errors import InputError
+
+if TYPE_CHECKING:
+    from swerve.store.record_json import Finding
+    from swerve.store.view import Run
+
+
+def add_parser(verbs: Any) -> None:
+    """Add `shrink` to the verbs of the command line."""
+    verb = add_verb(verbs, "shrink", shrink, "find the smallest change that still fails, for one finding or all")
+    add_folder(verb)
+    verb.add_argument("id", nargs="?", metavar="ID", help="the id of a finding, or its first characters")
+    verb.add_argument("--all", action="store_true", help="every finding of the run")
+    verb.add_argument("--most", type=count, metavar="N", help="with --all: only the N findings with the largest margins")
+    add_execution(verb)
+    add_trust(verb)
+
+
+def shrink(options: argparse.Namespace) -> int:
+    """Shrink the selected findings and print each; returns 1 if one of them did not fail again."""
+    from rich.console import Console
+
+    from swerve.analysis.groups import same_fault
+    from swerve.analysis.tables import write_groups
+    from swerve.config.toml import Loaded
+    from swerve.execution.executors.cores import refuse_crowd, settle_threads
+    from swerve.execution.launch import executor_for
+    from swerve.execution.replay import rebuild, refuse_changed
+    from swerve.execution.shrink import shrink as shrink_all
+    from swerve.report.html import write_report
+    from swerve.report.numbers import PAGE
+    from swerve.report.terminal import RichProgress, print_shrunk
+    from swerve.store.folder import locked
+    from swerve.store.view import Run
+
+    refuse_crowd(options.workers, options.on)
+    run = Run(options.folder)
+    findings = _selected(run, options)
+    campaign = rebuild(run, options.trust)
+    refuse_changed(run, campaign)
+    settle_threads()
+    console = Console()
+    how = {"trusted": options.trust, "allowance": allowance(options), "on": options.on}
+    pool = executor_for(Loaded(campaign, run.base), run.folder, workers=min(options.workers, len(findings)), **how)
+    flaky = 0
+    with locked(run.folder), pool as executor:
+        executor.begin({seen.case: seen for seen in run.baseline()})
+        with RichProgress(Console(stderr=True)) as progress:
+            found = shrink_all(run, findings, executor, same=same_fault(run), trusted=options.trust, progress=progress)
+            for shrunk in found:
+                print_shrunk(shrunk, run, console)
+                flaky += shrunk.flaky
+        write_groups(run)
+        if (run.folder / PAGE).is_file():
+            write_report(run)
+    return FOUND if flaky else HELD
+
+
+def _selected(run: Run, options: argparse.Namespace) -> Sequence[Finding]:
+    from swerve.store.record_json import finding_of
+
+    if options.id and options.most:
+        raise InputError("swerve shrink --most needs --all instead of the id of one finding")
+    if options.id and not options.all:
+        return [finding_of(run.row(options.id))]
+    if options.all and not options.id:
+        findings = sorted(run.findings(), key=lambda finding: (-finding.margin, finding.id))[: options.most]
+        if not findings:
+            raise InputError(f"{run.folder}: there is no finding to shrink")
+        return findings
+    raise InputError("swerve shrink needs the id of one finding, or --all")

@@ -1,0 +1,128 @@
+"""The verb `swerve zoo`: list the reference systems, render what they are trained on, or train one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from swerve.core.errors import EnvironmentFault
+from swerve.execution.engine import Progress
+from swerve.report.terminal import RichProgress
+from swerve.zoo.lidar import LIDAR
+from swerve.zoo.lidar_data import SweepParts
+from swerve.zoo.lidar_train import Sweeps, describe_score, lidar_cards, train_lidar
+from swerve.zoo.steering import STEERING, steering_named
+from swerve.zoo.steering_data import FrameParts, default_folder
+from swerve.zoo.steering_learn import TrainingFrames
+from swerve.zoo.steering_train import cards, train_steering
+
+THREADS = 2  # of the steering recipes
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out `swerve zoo`."""
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    cv2.setNumThreads(1)
+    return int(options.act(options))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `swerve zoo`."""
+    top = argparse.ArgumentParser(prog="swerve zoo", description="Reference systems and the recipes that trained them.")
+    acts = top.add_subparsers(metavar="ACT", required=True)
+    listing = acts.add_parser("list", help="list the networks with their held-out scores")
+    listing.set_defaults(act=_list)
+    render = acts.add_parser("render", help="render the frames of all steering recipes; resumes where it was stopped")
+    train = acts.add_parser("train", help="train one network, rendering its data first; resumes where it was stopped")
+    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *LIDAR)))
+    for act, function in ((render, _render), (train, _train)):
+        act.set_defaults(act=function)
+        act.add_argument("--data", type=Path, default=default_folder(), metavar="DIR", help="cache of rendered data")
+        act.add_argument("--share", type=_share, default=1.0, metavar="S", help="share of the drives, for a quick try")
+        act.add_argument("--workers", type=int, default=2, metavar="N", help="rendering processes (default: %(default)s)")
+    train.add_argument("--out", type=Path, default=Path("zoo"), metavar="DIR", help="for weights and card (default: zoo)")
+    train.add_argument(
+        "--seed", type=int, default=7, help="of initial weights, order and augmentation (default: %(default)s)"
+    )
+    return top
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number above 0 and at most 1, got '{text}'")
+    return share
+
+
+def _list(options: argparse.Namespace) -> int:
+    del options
+    console, steering, lidar = Console(), cards(), lidar_cards()
+    table = Table("name", "about", "held-out RMSE", "of always 0")
+    for name, kind in STEERING.items():
+        score = steering[name]["held_out"] if name in steering else None
+        cells = (f"{score['rmse_degrees']:.2f}°", f"{score['ratio']:.0%}") if score else ("not trained yet", "")
+        table.add_row(name, (kind.__doc__ or "").split(":")[0].rstrip("."), *cells)
+    console.print(table)
+    table = Table("name", "about", "measured")
+    for name, system in LIDAR.items():
+        about = (system.__doc__ or "").split("\n")[0].rstrip(".")
+        table.add_row(name, about, describe_score(lidar[name]["held_out"]) if name in lidar else "not trained yet")
+    console.print(table)
+    return 0
+
+
+def _frames(options: argparse.Namespace, progress: Progress) -> TrainingFrames:
+    return TrainingFrames.under(options.data, FrameParts().scaled(options.share), workers=options.workers, progress=progress)
+
+
+def _render(options: argparse.Namespace) -> int:
+    with RichProgress(Console(stderr=True)) as progress:
+        frames = _frames(options, progress)
+    print(f"{options.data}: {frames.minutes:.1f} CPU minutes of rendering in total")
+    return 0
+
+
+def _train(options: argparse.Namespace) -> int:
+    train = _train_lidar if options.name in LIDAR else _train_steering
+    if train is _train_steering:
+        steering_named(options.name)  # refuses an unknown name before anything is written
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault(f"--out {options.out}: cannot be created: {error.strerror}") from error
+    with RichProgress(Console(stderr=True)) as progress:
+        line = train(options, progress)
+    print(line)
+    return 0
+
+
+def _train_lidar(options: argparse.Namespace, progress: Progress) -> str:
+    parts = SweepParts().scaled(options.share)
+    sweeps = Sweeps.under(options.data, parts, workers=options.workers, progress=progress)
+    torch.set_num_threads(1)  # sums in one order
+    card = train_lidar(options.name, options.out, sweeps=sweeps, seed=options.seed, progress=progress)
+    return describe_score(card["held_out"])
+
+
+def _train_steering(options: argparse.Namespace, progress: Progress) -> str:
+    frames = _frames(options, progress)
+    torch.set_num_threads(THREADS)
+    score = train_steering(options.name, options.out, frames=frames, seed=options.seed, progress=progress)["held_out"]
+    return f"held-out RMSE {score['rmse_degrees']:.2f} degrees, {score['ratio']:.0%} of always answering 0"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""A campaign from its description to a finished run folder."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import platform
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from swerve.analysis.groups import worth_keeping
+from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
+from swerve.config.toml import Loaded
+from swerve.core.campaign import Campaign, Observation
+from swerve.core.errors import InputError, ModelError
+from swerve.execution.check import examine
+from swerve.execution.data_guard import keep_file_list, name_changed_files
+from swerve.execution.engine import NothingAnswered, NothingUsable, Progress, run
+from swerve.execution.executors.cores import cores, refuse_crowd, settle_threads
+from swerve.execution.executors.in_process import Executor, InProcess
+from swerve.execution.executors.processes import Allowance, process_workers
+from swerve.execution.finding_pictures import keep_pictures
+from swerve.execution.summary import Summary
+from swerve.store.artifacts import FINDINGS
+from swerve.store.files import json_bytes, write_whole
+from swerve.store.fingerprint import identity_of
+from swerve.store.folder import DifferentCampaign, Store
+from swerve.store.view import Run
+
+SUMMARY, TIMINGS, HEALTH = "summary.json", "timings.json", "health.json"
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run folder open for writing, and the executor that works for it."""
+
+    store: Store
+    executor: Executor
+
+
+@contextlib.contextmanager
+def open_run(
+    loaded: Loaded,
+    folder: Path,
+    *,
+    executor: Executor | None = None,
+    trusted: Collection[str | Path] = (),
+    repair: bool = False,
+    **how: Any,
+) -> Iterator[OpenRun]:
+    """The run folder of a campaign with an executor: the one given, or what `executor_for` makes of `how`."""
+    with open_store(loaded, folder, trusted=trusted, repair=repair) as store:
+        own = executor_for(loaded, folder, trusted=trusted, **how) if executor is None else contextlib.nullcontext(executor)
+        with own as busy:
+            yield OpenRun(store, busy)
+
+
+@contextlib.contextmanager
+def open_store(
+    loaded: Loaded, folder: Path, *, trusted: Collection[str | Path] = (), repair: bool = False
+) -> Iterator[Store]:
+    """The run folder of a campaign, open for writing; refused with the names of the files that differ, where data do."""
+    campaign = loaded.campaign
+    identity = identity_of(campaign, loaded.base, loaded.factory)
+    try:
+        store = Store(folder, identity, loaded.base, trusted=trusted, repair=repair)
+    except DifferentCampaign as error:
+        then = Run(folder).identity
+        changed = name_changed_files(folder, campaign.source, error.changed, then, identity)
+        raise DifferentCampaign(folder, changed) from error
+    with store:
+        keep_file_list(folder, campaign.source)
+        yield store
+
+
+def run_into(
+    loaded: Loaded,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    trusted: Collection[str | Path] = (),
+    force: bool = False,
+    workers: int = 0,
+    allowance: Allowance | None = None,
+    on: str | None = None,
+    repair: bool = False,
+    pictures: bool = True,
+    tell: Callable[[str], object] = str,
+) -> Summary:
+    """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report.
+
+    Before the first trial the campaign is checked; one that cannot find anything is refused unless `force`.
+    A damaged journal is refused unless `repair`, which cuts it back to its last good batch and says so through `tell`.
+    `pictures` of the worst findings are kept. The work is done by `workers` processes, each held to its `allowance`,
+    `on` a Ray cluster where one is named, or in this process.
+    """
+    refuse_crowd(workers, on)
+    settle_threads()
+    folder = folder.absolute()  # a model may change the working folder under us
+    campaign = loaded.campaign
+    started, cpu = time.time(), time.process_time()
+    with less_garbage_collection(), open_store(loaded, folder, trusted=trusted, repair=repair) as store:
+        if store.repaired:
+            tell(str(store.repaired))
+        try:
+            executor = executor_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on)
+            summary = _run_trials(campaign, store, executor, progress, force)
+            del executor
+        except InputError as error:
+            write_skipped(folder / TABLES, Run(folder).untouched())
+            if isinstance(error, NothingUsable):
+                raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
+            raise
+        except NothingAnswered as error:  # the journal has the failures: a longer time or more memory would not be tried
+            raise ModelError(f"{error}; as recorded in {folder}: choose another --into to ask again") from error
+        finished = Run(folder)
+        if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
+            best = worth_keeping(finished)
+            keep_pictures(finished, campaign, best, trusted=trusted, progress=progress, threads=min(workers, cores()))
+        write_tables(finished, summary.as_dict())
+        write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
+        times = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "host": platform.platform()}
+        write_whole(folder / TIMINGS, json_bytes(times))
+    return summary
+
+
+def _run_trials(
+    campaign: Campaign,
+    store: Store,
+    executor: contextlib.AbstractContextManager[Executor],
+    progress: Progress | None,
+    force: bool,
+) -> Summary:
+    """Run all trials. The executor is closed after them, which frees the baseline that it holds."""
+    with executor as busy:
+        inspect = partial(_inspect, campaign, store.folder, force, busy)
+        return run(campaign, store, progress=progress, inspect=inspect, executor=busy)
+
+
+def executor_for(
+    loaded: Loaded,
+    folder: Path,
+    *,
+    workers: int = 0,
+    trusted: Collection[str | Path] = (),
+    allowance: Allowance | None = None,
+    on: str | None = None,
+) -> contextlib.AbstractContextManager[Executor]:
+    """Worker processes, here or `on` Ray, if `workers` are wanted and can rebuild the campaign; otherwise this process."""
+    rebuildable = Run(folder).identity["rebuildable"]
+    if on and not rebuildable:
+        raise InputError("this campaign holds objects that no file can rebuild, so it runs in this process only, not on Ray")
+    if on:
+        from swerve.execution.executors.ray import ray_workers
+
+        return ray_workers(
+            *(loaded.campaign, folder, loaded.base), address=on, workers=workers or 1, trusted=trusted, allowance=allowance
+        )
+    if workers and rebuildable:
+        return process_workers(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
+    return contextlib.nullcontext(InProcess(loaded.campaign))
+
+
+def _inspect(campaign: Campaign, folder: Path, force: bool, executor: Executor, baseline: Mapping[str, Observation]) -> None:
+    under_way = next(Run(folder).trials(), None) is not None
+    if under_way and (folder / HEALTH).exists():
+        return
+    health = examine(campaign, baseline, executor, folder)
+    content = health.as_dict()
+    write_whole(folder / HEALTH, json_bytes({key: content[key] for key in ("baseline", "concerns", "healthy")}))
+    if not (force or under_way):
+        health.refuse()
+
+
+@contextlib.contextmanager
+def less_garbage_collection() -> Iterator[None]:
+    """Keep the garbage collector off what exists already: walking torch's objects again and again costs a tenth of a run."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -1,0 +1,450 @@
+"""Run folders that somebody else wrote: no verb runs what they name, nor writes or deletes outside of them (R68, R69)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swerve.cli.main import main
+from swerve.store.journal import Journal, seal
+from swerve.store.view import Run
+from tests.quality.children import environment
+
+CAMPAIGN = """
+[source]
+use = "swerve.testing:FakeSource"
+count = 2
+[system]
+use = "swerve.testing:FakeSystem"
+bias = 0.2
+[[rule]]
+name = "turned"
+change = { use = "rotate", degrees = [3, 30] }
+expect = { use = "same-angle", within = 1 }
+[search]
+use = "sweep"
+per_case = 3
+"""
+CANARY = "swerve_canary"
+MODULE = """
+import os, pathlib
+def touch(*args, **kwargs):
+    pathlib.Path(os.environ["SWERVE_CANARY"], "called").touch()
+touch_on_import = pathlib.Path(os.environ["SWERVE_CANARY"], "imported").touch()
+"""
+VERBS: Mapping[str, Callable[[str, str], list[str]]] = {
+    "report": lambda run, _: ["report", run],
+    "show": lambda run, _: ["show", run],
+    "show one": lambda run, finding: ["show", run, finding],
+    "show --pack": lambda run, finding: ["show", run, finding, "--pack"],
+    "review --export-page": lambda run, _: ["review", run, "--export-page", "page.html", "--reviewer", "me"],
+    "export csv": lambda run, _: ["export", run, "--as", "csv"],
+    "export junit": lambda run, _: ["export", run, "--as", "junit"],
+    "export sarif": lambda run, _: ["export", run, "--as", "sarif"],
+    "export udacity": lambda run, _: ["export", run, "--as", "udacity"],
+    "export coco": lambda run, _: ["export", run, "--as", "coco"],
+    "retrain": lambda run, _: ["retrain", run, "--into", "retrained", "--export", "udacity", "--split", "random"],
+    "replay": lambda run, finding: ["replay", run, finding],
+    "replay --here": lambda run, finding: ["replay", run, finding, "--here"],
+    "replay --shrunk": lambda run, finding: ["replay", run, finding, "--shrunk", "--here"],
+    "shrink": lambda run, finding: ["shrink", run, finding, "--workers", "0"],
+    "compare": lambda run, _: ["compare", run, run],
+}
+READ_ONLY = ("show", "show one", "export csv", "export junit", "export sarif", "compare", "report")
+OUTPUT = {"page.html", "retrained"}  # what the verbs above are told to write beside the run
+
+
+def payloads(marker: Path) -> dict[str, Any]:
+    """Tables that would leave a mark: on import, on being called, or through a program."""
+    return {
+        "os:system": {"use": "os:system", "command": f"touch {marker / 'system'}"},
+        "subprocess": {"use": "subprocess:run", "args": ["touch", str(marker / "run")]},
+        "runpy": {"use": "runpy:run_path", "path_name": str(marker.parent / "payload.py")},
+        "module": {"use": f"{CANARY}:touch"},
+        "file": {"use": f"{marker.parent / 'payload.py'}:touch"},
+        "installed": {"use": "numpy:savetxt", "fname": str(marker / "saved"), "X": [1.0]},
+        "re-exported": {"use": "swerve.retrain.command:subprocess.run", "args": ["touch", str(marker / "swerve")]},
+        "of no kind": {"use": "swerve.store.files:write_whole", "path": str(marker / "whole"), "data": "x"},
+        "a verb": {"use": "swerve.cli.main:main", "arguments": ["world", "--out", str(marker / "world"), "--count", "1"]},
+        "method": {"use": "pathlib:Path.touch", "self": str(marker / "path")},
+        "program": {"use": "process", "command": ["touch", str(marker / "process")]},
+        "nested": {"use": "windows", "length": 1, "source": {"use": "os:system", "command": f"touch {marker / 'nested'}"}},
+        "string": f"{CANARY}:touch",
+    }
+
+
+def _put(place: str, payload: Any, identity: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Put a payload into a campaign and a journal; returns the shrunk file, where that is the place."""
+    campaign = identity["campaign"]
+    rule, text = campaign["rule"][0], payload if isinstance(payload, str) else payload["use"]
+    finding = next(row for row in rows if row.get("status") == "violated")
+    if place in ("source", "system", "search", "gate"):
+        campaign[place] = payload
+    elif place == "coverage":
+        campaign["coverage"] = payload if isinstance(payload, dict) else {"use": payload}
+    elif place == "rule change":
+        rule["change"] = payload
+    elif place == "rule expect":
+        rule["expect"] = payload
+    elif place == "compare":
+        rule["expect"] = {"use": "equivariant", "compare": payload}
+    elif place == "compare by name":
+        rule["expect"] = {"use": "equivariant", "compare": text}
+    elif place == "relations":
+        rule["expect"] = {"use": "both", "relations": [payload, payload]}
+    elif place == "condition":
+        rule["expect"] = {"use": "swerve.core.relation:OnlyIf", "condition": text, "relation": rule["expect"]}
+    elif place == "function":
+        campaign["system"] = {"use": "function", "function": text}
+    elif place == "members":
+        campaign["system"] = {"use": "ensemble", "members": [payload]}
+    elif place == "net":
+        campaign["system"] = {"use": "torch", "net": text, "weights": "w.safetensors", "read": [], "say": ["steering"]}
+    elif place == "keras net":
+        campaign["system"] = {"use": "keras", "net": text, "read": [], "say": ["steering"]}
+    elif place in ("steps", "decoders"):
+        steps = {"steps": "read", "decoders": "say"}
+        campaign["system"] = {
+            "use": "onnx",
+            "model": "m.onnx",
+            "read": [],
+            "say": ["steering"],
+            steps[place]: [text, payload],
+        }
+    elif place == "inner source":
+        campaign["source"] = {"use": "subset", "source": payload, "keys": ["fake-00000"]}
+    elif place == "space":
+        rule["change"] = {"use": "one-of", "spaces": [payload]}
+    elif place == "factory":
+        identity["factory"] = text
+    elif place == "toml factory":
+        identity["factory"] = "mine.toml"
+    elif place == "journal change":
+        for row in rows:
+            row.update({"change": payload} if row["kind"] == "trial" else {})
+    elif place == "journal chain":
+        for row in rows:
+            step = payload if isinstance(payload, dict) else {"use": payload}
+            row.update({"change": {"use": "chain", "steps": [step]}} if row["kind"] == "trial" else {})
+    else:
+        assert place == "shrunk"
+        row = {**finding, "change": payload}
+        return {"of": finding["id"], "words": "w", "edges": [], "tries": 1, "flaky": False, "row": row}
+    return None
+
+
+PLACES = (
+    *("source", "system", "search", "gate", "coverage", "rule change", "rule expect", "compare", "compare by name"),
+    *("relations", "condition", "function", "members", "net", "keras net", "steps", "decoders", "inner source", "space"),
+    *("factory", "toml factory", "journal change", "journal chain", "shrunk"),
+)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of parts that need no consent."""
+    home = tmp_path_factory.mktemp("honest")
+    (home / "mine.toml").write_text(CAMPAIGN)
+    assert main(["run", str(home / "mine.toml"), "--into", str(home / "run"), "--no-report", "--workers", "0"]) == 1
+    return home / "run"
+
+
+@pytest.fixture
+def scene(tmp_path: Path, honest: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working folder with a foreign run, canaries that could be run, and a folder where they would leave their mark."""
+    for name in ("marks", "config", "work", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / f"{CANARY}.py").write_text(MODULE)
+    (tmp_path / "payload.py").write_text(MODULE)
+    shutil.copytree(honest, tmp_path / "work" / "run")
+    toml = CAMPAIGN.replace('"swerve.testing:FakeSource"\ncount = 2', f'"{CANARY}:touch"')
+    (tmp_path / "work" / "mine.toml").write_text(toml)
+    monkeypatch.setenv("SWERVE_CANARY", str(tmp_path / "marks"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop(CANARY, None)
+
+
+def rewrite(run: Path, identity: Mapping[str, Any], rows: list[dict[str, Any]], shrunk: Mapping[str, Any] | None) -> None:
+    (run / "campaign.json").write_text(json.dumps(identity))
+    (run / "journal.jsonl").unlink()
+    journal = Journal(run / "journal.jsonl")
+    for kind in ("baseline", "trial"):
+        journal.append([row for row in rows if row["kind"] == kind])
+    if shrunk:
+        (run / "shrunk").mkdir()
+        (run / "shrunk" / f"{shrunk['of']}.json").write_text(json.dumps(shrunk))
+    shutil.rmtree(run / "findings")  # or `report` would have no reason to make pictures
+
+
+def tree(folder: Path) -> dict[str, object]:
+    """What lies in a folder: content, links, times of change."""
+    return {
+        str(path.relative_to(folder)): (os.readlink(path) if path.is_symlink() else path.lstat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def outside(scene: Path) -> dict[str, object]:
+    """All that no verb may touch."""
+    return {
+        name: item
+        for name, item in tree(scene).items()
+        if not name.startswith(("work/run", "config", "work/retrained")) and "__pycache__" not in name
+        if name != "work" and not name.startswith("work/page.html") and not (name.endswith(".zip") and name.count("/") == 1)
+    }
+
+
+def attacked(scene: Path, place: str, payload: str) -> str:
+    """Put a payload into the run folder; returns the id of a finding."""
+    run = scene / "work" / "run"
+    rows = list(Run(run).rows())
+    identity = json.loads((run / "campaign.json").read_bytes())
+    shrunk = _put(place, payloads(scene / "marks")[payload], identity, rows)
+    rewrite(run, identity, rows, shrunk)
+    return next(str(row["id"]) for row in rows if row.get("status") == "violated")
+
+
+def assert_harmless(scene: Path, finding: str, verbs: Iterable[str], capsys: pytest.CaptureFixture[str]) -> None:
+    before = outside(scene)
+    for name in verbs:
+        code = main(VERBS[name]("run", finding))
+        said = capsys.readouterr()
+        assert code in (0, 1, 2), (name, said.err)
+        assert code == 0 or name not in READ_ONLY, (name, said.err)
+        assert "Traceback" not in said.err
+        assert not list((scene / "marks").iterdir()), (name, said.err)
+        assert CANARY not in sys.modules, name
+        assert outside(scene) == before, name
+    assert not list((scene / "config").iterdir())
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_verb_runs_what_a_folder_names(scene: Path, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert_harmless(scene, attacked(scene, place, "module"), VERBS, capsys)
+
+
+@pytest.mark.parametrize("payload", [name for name in payloads(Path("/marks")) if name != "module"])
+@pytest.mark.parametrize("place", PLACES)
+def test_no_payload_is_run(scene: Path, place: str, payload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    verbs = ("replay --here", "replay --shrunk", "show --pack", "export udacity")
+    assert_harmless(scene, attacked(scene, place, payload), verbs, capsys)
+
+
+LINKS = (
+    *(".lock", "report", "report/index.html", "report/pictures", "export", "export/findings.csv", "shrunk", "findings"),
+    *("findings.partial", "tables", "review", "review/me.jsonl", "journal.jsonl", "campaign.json", "origin.json"),
+    *("summary.json", "health.json", ".summary.json.partial", ".journal.jsonl.partial", "unknown"),
+)
+VERBS_OF_FILE = {
+    "run": lambda run: ["run", "mine.toml", "--into", run, "--workers", "0"],
+    "run --repair": lambda run: ["run", "mine.toml", "--into", run, "--workers", "0", "--repair"],
+}
+
+
+def every_verb(finding: str) -> Iterator[tuple[str, list[str]]]:
+    yield from ((name, words("run", finding)) for name, words in VERBS.items() if name != "replay")
+    yield from ((name, words("run")) for name, words in VERBS_OF_FILE.items())
+
+
+def assert_refused(scene: Path, code: int, said: str) -> None:
+    """One line and a code of the usual ones, soon."""
+    assert code in (2, 4), said
+    assert "unexpected" not in said
+    assert "Traceback" not in said
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """What hangs on a pipe or an endless file is ended."""
+    signal.alarm(300)
+    yield
+    signal.alarm(0)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
+@pytest.mark.parametrize("name", LINKS)
+def test_links_are_not_followed(scene: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a link leads to is not written, emptied or deleted; a file that the verb does need is refused as well."""
+    precious, run = scene / "precious", scene / "work" / "run"
+    (precious / "deep").mkdir(parents=True)
+    (precious / "deep" / "letter.txt").write_text("dear")
+    (precious / "letter.txt").write_text("dear")
+    (scene / "work" / "mine.toml").write_text(CAMPAIGN)
+    finding = Run(run).best(1)[0].id
+    place = run / name
+    place.parent.mkdir(exist_ok=True)
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    place.symlink_to({"file": precious / "letter.txt", "folder": precious, "nothing": scene / "new"}[kind])
+    before = outside(scene)
+    for verb, words in every_verb(finding):
+        code = main(words)
+        said = capsys.readouterr().err
+        assert outside(scene) == before, (verb, said)
+        assert_refused(scene, code, said)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("name", ["journal.jsonl", "campaign.json", "origin.json", ".lock", "findings", "summary.json"])
+def test_pipes_and_devices_are_refused_at_once(
+    scene: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = scene / "work" / "run"
+    (scene / "work" / "mine.toml").write_text(CAMPAIGN)
+    finding = Run(run).best(1)[0].id
+    place = run / name
+    shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(os.path.relpath(place))
+    else:
+        try:
+            os.mknod(place, 0o666 | stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero: it never ends
+        except PermissionError:
+            pytest.skip("only root makes devices")
+    for _, words in every_verb(finding):
+        code = main(words)
+        assert_refused(scene, code, capsys.readouterr().err)
+
+
+def nested(depth: int, inner: str = "1") -> str:
+    return '{"a":' * depth + inner + "}" * depth
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("depth", [150, 900, 200_000])
+@pytest.mark.parametrize("where", ["campaign", "list", "origin", "row", "change", "shrunk"])
+def test_deep_json_is_refused(scene: Path, where: str, depth: int, capsys: pytest.CaptureFixture[str]) -> None:
+    run = scene / "work" / "run"
+    (scene / "work" / "mine.toml").write_text(CAMPAIGN)
+    rows = list(Run(run).rows())
+    finding = next(str(row["id"]) for row in rows if row.get("status") == "violated")
+    text = (run / "campaign.json").read_text()
+    if where == "campaign":
+        (run / "campaign.json").write_text(text.replace('"campaign": {', f'"campaign": {{"deep": {nested(depth)},', 1))
+    elif where == "list":
+        (run / "campaign.json").write_text("[" * depth + "]" * depth)
+    elif where == "origin":
+        (run / "origin.json").write_text(f'{{"base": {nested(depth)}}}')
+    elif where == "shrunk":
+        (run / "shrunk").mkdir()
+        (run / "shrunk" / f"{finding}.json").write_text(nested(depth))
+    else:
+        _seal_deep(run / "journal.jsonl", rows, where, depth)
+    for verb, words in every_verb(finding):
+        code = main(words)
+        said = capsys.readouterr().err
+        assert code in (0, 1, 2), (verb, said)
+        assert "unexpected" not in said
+        assert "Traceback" not in said
+
+
+def _seal_deep(path: Path, rows: list[dict[str, Any]], where: str, depth: int) -> None:
+    """A journal with one deep row that carries the right checksum."""
+    kinds = [[row for row in rows if row["kind"] == kind] for kind in ("baseline", "trial")]
+    lines = []
+    for number, batch in enumerate(kinds):
+        for row in batch:
+            line = seal(row)
+            if row.get("status") == "violated":
+                deep = nested(depth) if where == "row" else '{"use":"chain","steps":[' * depth + "]}" * depth
+                name = "facts" if where == "row" else "change"
+                key = f'"{name}":{json.dumps(row[name], separators=(",", ":"))}'.encode()
+                assert key in line
+                body = line[: line.rindex(b',"crc":"')].replace(key, key.split(b":")[0] + b":" + deep.encode())
+                line = body + b',"crc":"' + f"{zlib.crc32(body):08x}".encode() + b'"}\n'
+            lines.append(line)
+        lines.append(seal({"kind": "commit", "batch": number, "rows": len(batch)}))
+    path.write_bytes(b"".join(lines))
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("how", ["one line", "no line", "no commit"])
+def test_journal_without_end_is_refused(
+    scene: Path, how: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = scene / "work" / "run"
+    (scene / "work" / "mine.toml").write_text(CAMPAIGN)
+    journal, finding = run / "journal.jsonl", Run(run).best(1)[0].id
+    if how == "one line":
+        journal.write_bytes(journal.read_bytes() + b'{"kind":"trial","words":"')
+        os.truncate(journal, 1 << 40)  # a terabyte that takes no room
+    elif how == "no line":
+        os.truncate(journal, 0)
+        os.truncate(journal, 1 << 40)
+    else:
+        monkeypatch.setattr("swerve.store.journal.BATCH_BYTES", 10_000_000)
+        journal.write_bytes(seal({"kind": "trial", "words": "x" * 2_000_000}) * 6)
+    for verb, words in every_verb(finding):
+        if verb == "run --repair":
+            continue  # it keeps a copy
+        code = main(words)
+        assert_refused(scene, code, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("verb", ["show", "report", "show --pack", "export junit", "replay --here", "replay", "compare"])
+def test_few_open_files_are_told_in_a_line(scene: Path, verb: str) -> None:
+    finding = Run(scene / "work" / "run").best(1)[0].id
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)); "
+        "from swerve.cli.main import main; sys.exit(main())"
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", script, *VERBS[verb]("run", finding)],
+        env=environment(),
+        cwd=scene / "work",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert made.returncode in (0, 1, 2, 3, 4), made.stderr
+    assert "Traceback" not in made.stderr
+    assert "unexpected" not in made.stderr
+    assert made.returncode in (0, 1) or made.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("name", ["../../marks/out", "..%2fout", "a" * 300, "/marks/out", ""])
+def test_ids_that_lead_out_of_the_folder_are_refused(scene: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The id of a finding becomes the name of files."""
+    run = scene / "work" / "run"
+    rows = [{**row, "id": name} if row["kind"] == "trial" else row for row in Run(run).rows()]
+    rewrite(run, json.loads((run / "campaign.json").read_bytes()), rows, None)
+    before = outside(scene)
+    for verb in ("show --pack", "shrink", "replay --shrunk", "report"):
+        code = main(VERBS[verb]("run", name[:20] or "aaaa"))
+        assert code in (0, 2), capsys.readouterr().err
+        assert outside(scene) == before
+
+
+def test_files_that_are_not_swerves_stay(scene: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = scene / "work" / "run"
+    (run / "findings" / "notes.txt").write_text("mine")
+    (run / "report" / "pictures").mkdir(parents=True)
+    (run / "report" / "pictures" / "photo.png").write_text("mine")
+    (run / "summary.json").unlink()
+    (scene / "work" / "mine.toml").write_text(CAMPAIGN)
+    assert main(["run", "mine.toml", "--into", "run", "--workers", "0"]) == 1, capsys.readouterr().err
+    assert (run / "findings" / "notes.txt").read_text() == "mine"
+    assert (run / "report" / "pictures" / "photo.png").read_text() == "mine"

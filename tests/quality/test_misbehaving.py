@@ -1,0 +1,248 @@
+"""R20, R26, R71-R73: models that misbehave, with and without workers: no wrong verdict and no false exit code.
+
+Each misbehaves on the follow-ups of the cases that it is told to, and is right about all others, for which every verdict
+is that the rule holds. Without workers each has a command of its own; with two workers those that fail without ending their
+process share one, a case each, and so do those that end it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from swerve.core.case import Case
+from swerve.core.system import Answer
+from swerve.core.values import Boxes2D, Boxes3D, Signal, Steering
+from swerve.store.view import Run
+from swerve.testing import FakeSystem
+from tests.quality.children import Ended, Nursery, command
+
+CAMPAIGN = """
+inference_batch = 4
+[source]
+use = "swerve.testing:FakeSource"
+count = {count}
+[system]
+use = "tests.quality.test_misbehaving:Misbehaving"
+moods = {moods}
+folder = "{folder}"
+[[rule]]
+name = "brighter"
+change = {{ use = "brighten", beta = [1, 5] }}
+expect = {{ use = "same-angle", within = 15 }}
+[search]
+use = "sweep"
+per_case = {per_case}
+"""
+ODD = 3  # the case that a mood of its own command is about
+HELD, FOUND, REFUSED, FAILED = 0, 1, 2, 3
+
+
+class Private(BaseException):
+    """An exception that nobody else knows."""
+
+
+def boxes(*sides: float) -> Answer:
+    return Steering(0), Boxes2D(np.array([[4.0, 4, 4 + sides[0], 4 + sides[1]]]), ("car",))
+
+
+def raised(error: BaseException) -> Any:
+    raise error
+
+
+def forked(case: Case) -> Answer:
+    os.fork()  # both go on
+    return FakeSystem()([case])[0]
+
+
+def left_behind(case: Case) -> Answer:
+    if not os.fork():
+        os.execvp("sleep", ["sleep", "600.25"])
+    return FakeSystem()([case])[0]
+
+
+def written_into(case: Case) -> Answer:
+    said = FakeSystem()([case])[0]
+    case.inputs["camera"].pixels.flags.writeable = True  # type: ignore[attr-defined]
+    case.inputs["camera"].pixels[...] = 0  # type: ignore[attr-defined]
+    return said
+
+
+def bad_manners(case: Case) -> Answer:
+    print("x" * 100_000)
+    random.seed(1)
+    np.random.seed(1)
+    os.chdir("/")
+    return FakeSystem()([case])[0]
+
+
+FAILING: dict[str, Callable[[Case], Any]] = {
+    "nan": lambda case: (Steering(math.nan),),
+    "infinite": lambda case: (Steering(math.inf),),
+    "none": lambda case: None,
+    "text": lambda case: "left",
+    "empty": lambda case: (),
+    "bare value": lambda case: Steering(0),
+    "raises": lambda case: raised(RuntimeError("broken")),
+    "out of memory": lambda case: raised(MemoryError("no more")),
+    "generator exit": lambda case: raised(GeneratorExit()),
+    "exception of its own": lambda case: raised(Private("unknown")),
+    "sys.exit": lambda case: sys.exit(0),
+    "writes into its input": written_into,
+    "two angles": lambda case: (Steering(0), Steering(1)),
+    "two signals": lambda case: (Steering(0), Signal("brake", 0), Signal("brake", 1)),
+    "flat box": lambda case: boxes(5, 0),
+    "box turned round": lambda case: boxes(-5, 5),
+    "flat obstacle": lambda case: (Steering(0), Boxes3D(np.array([[1.0, 1, 1, 0, 2, 2, 0]]), ("car",))),
+}
+HARMLESS: dict[str, Callable[[Case], Any]] = {
+    "forks and goes on twice": forked,
+    "leaves a process behind": left_behind,
+    "bad manners": bad_manners,
+}
+ENDING: dict[str, Callable[[Case], Any]] = {
+    "os._exit(0)": lambda case: os._exit(0),
+    "os._exit(1)": lambda case: os._exit(1),
+    "aborts": lambda case: os.abort(),
+    "interrupts": lambda case: raised(KeyboardInterrupt()),
+}
+MOODS = {**FAILING, **HARMLESS, **ENDING}
+IN_BATCH = ("place in the batch", "size of the batch", "rest of the batch")
+
+
+@dataclass(frozen=True)
+class Misbehaving:
+    """Answers by brightness; on the follow-ups of case N in the Nth mood, if there is one."""
+
+    moods: tuple[str, ...]
+    folder: str
+
+    def __call__(self, cases: Sequence[Case]) -> list[Any]:
+        said: list[Any] = [MOODS[mood](case) if (mood := self._mood(case)) in MOODS else self._said(case) for case in cases]
+        for mood in IN_BATCH:
+            if mood in self.moods:
+                said = [self._in_batch(mood, answer, place, said) for place, answer in enumerate(said)]
+        return [*said, said[0]] if "one answer too many" in self.moods and any(case.parent for case in cases) else said
+
+    def fingerprint(self) -> str:
+        return "misbehaving"
+
+    def _mood(self, case: Case) -> str:
+        place = int(case.key.split("-")[1][:5])
+        return self.moods[place] if case.parent and place < len(self.moods) else ""
+
+    def _said(self, case: Case) -> Answer:
+        if "reads the label" in self.moods:
+            return (case.truth[0],)
+        if "flickers" in self.moods and case.parent:
+            mark = Path(self.folder) / case.inputs["camera"].digest
+            if not mark.exists():
+                mark.touch()
+                return (Steering(90),)
+        return FakeSystem()([case])[0]
+
+    def _in_batch(self, mood: str, answer: Answer, place: int, said: Sequence[Answer]) -> Answer:
+        angles = [item[0].degrees for item in said]  # type: ignore[union-attr]
+        more = {IN_BATCH[0]: 0.5 * place, IN_BATCH[1]: 0.5 * len(said), IN_BATCH[2]: float(np.mean(angles))}[mood]
+        return (replace(answer[0], degrees=answer[0].degrees + more),)  # type: ignore[call-arg, attr-defined]
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery("tests.quality.test_misbehaving") as nursery:
+        yield nursery
+
+
+def carried_out(nursery: Nursery, folder: Path, workers: int, moods: Sequence[str], per_case: int = 3) -> Ended:
+    (folder / "marks").mkdir()
+    told = CAMPAIGN.format(count=max(8, len(moods)), moods=list(moods), folder=folder / "marks", per_case=per_case)
+    (folder / "campaign.toml").write_text(told)
+    words = command(folder / "campaign.toml", folder / "run", "--workers", str(workers), "--timeout", "30")
+    ended = nursery.run(words, supervised=True)
+    assert "Traceback" not in ended.errors
+    return ended
+
+
+def check_verdicts(folder: Path, moods: Sequence[str], complete: bool = True) -> None:
+    """Every trial once; each on a case with a failing or ending mood is an error, all others hold."""
+    rows = list(Run(folder / "run").trials())
+    assert len({(row["case"], row["draw"]) for row in rows}) == len(rows)
+    for row in rows:
+        place = int(row["case"].split("-")[1])
+        spoilt = place < len(moods) and moods[place] in {**FAILING, **ENDING}
+        assert row["status"] == ("error" if spoilt else "held") or row["why"].startswith("the same change"), row
+    assert not complete or (folder / "run" / "summary.json").exists()
+
+
+def alone(mood: str) -> list[str]:
+    return [*[""] * ODD, mood]
+
+
+@pytest.mark.parametrize("mood", [*FAILING, *HARMLESS])
+def test_model_in_the_process_of_the_command(nursery: Nursery, tmp_path: Path, mood: str) -> None:
+    ended = carried_out(nursery, tmp_path, 0, alone(mood))
+    assert ended.code == (HELD if mood in HARMLESS else FAILED), ended
+    check_verdicts(tmp_path, alone(mood))
+    assert not _sleepers()
+
+
+def _sleepers() -> list[str]:
+    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    return [line.decode() for line in lines if b"600.25" in line]
+
+
+@pytest.mark.parametrize("mood", ENDING)
+def test_model_that_ends_the_process_of_the_command(nursery: Nursery, tmp_path: Path, mood: str) -> None:
+    ended = carried_out(nursery, tmp_path, 0, alone(mood))
+    assert ended.code == (130 if mood == "interrupts" else FAILED), ended
+    assert len(ended.errors.splitlines()) == 1
+    assert mood == "interrupts" or "the system under test ended the run" in ended.errors
+    check_verdicts(tmp_path, alone(mood), complete=False)
+
+
+@pytest.mark.parametrize(("moods", "per_case"), [([*FAILING, *HARMLESS], 2), (list(ENDING), 1)], ids=["failing", "ending"])
+def test_models_in_workers(nursery: Nursery, tmp_path: Path, moods: list[str], per_case: int) -> None:
+    ended = carried_out(nursery, tmp_path, 2, moods, per_case)
+    assert ended.code == FAILED, ended
+    check_verdicts(tmp_path, moods)
+    assert not _sleepers()
+
+
+@pytest.mark.parametrize(
+    ("mood", "workers"), [*((mood, 0) for mood in IN_BATCH), (IN_BATCH[1], 2)], ids=lambda given: str(given)
+)
+def test_answers_that_depend_on_the_batch_are_refused(nursery: Nursery, tmp_path: Path, mood: str, workers: int) -> None:
+    ended = carried_out(nursery, tmp_path, workers, [mood])
+    assert ended.code == REFUSED, ended
+    assert "asked again in another batch or alone, the system answers" in ended.errors
+    assert "(up to " in ended.errors
+    assert not list(Run(tmp_path / "run").trials())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_finding_that_does_not_repeat_is_flaky(nursery: Nursery, tmp_path: Path, workers: int) -> None:
+    ended = carried_out(nursery, tmp_path, workers, ["flickers"])
+    assert ended.code == FOUND
+    finished = Run(tmp_path / "run")
+    assert set(finished.repeats.values()) == {False}
+    assert any(finding.flaky for finding in finished.findings())
+
+
+def test_labels_are_not_shown(nursery: Nursery, tmp_path: Path) -> None:
+    ended = carried_out(nursery, tmp_path, 0, ["reads the label"])
+    assert ended.code == FAILED
+    assert "the system failed on all 8 cases; first, fake-00000: IndexError" in ended.errors
+
+
+def test_too_many_answers_are_errors(nursery: Nursery, tmp_path: Path) -> None:
+    assert carried_out(nursery, tmp_path, 0, ["one answer too many"]).code == FAILED
+    assert {row["status"] for row in Run(tmp_path / "run").trials()} == {"error", "skipped"}
