@@ -10,6 +10,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,6 +143,41 @@ def test_table_8_counts_untouched_images_too(folder: Path) -> None:
     assert int(table["simple"]["small"]) == simple
 
 
+def test_tables_7_and_8_count_originals(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many images the violations come from, by the journal: an image counts once, also over all changes."""
+    monkeypatch.setattr(violations, "FACTOR", 1)  # at 5 the small network has no violations
+    monkeypatch.setattr(violations, "EPSILON", 0.05)
+    monkeypatch.setitem(SIZES, QUICK, SMALL)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    experiment(Setting(copy, QUICK, seed=3), network(), FakeSource(12, drive=3), "small")
+    runs = {name: Run(copy / "runs" / "small" / name) for name in ("simple", "weather", "guided")}
+    original, judged = mse(runs["simple"]), errors(runs["simple"])
+    means: dict[str, list[float]] = {}
+    for words, error in judged:
+        means.setdefault(words, []).append(error)
+    passed = {words for words, some in means.items() if abs(np.mean(some) - original) <= 0.05}
+    found: dict[str, set[str]] = {name: set() for name in ("simple", "fog", "rain", "guided")}
+    for row in runs["simple"].trials():
+        if row["status"] in ("held", "violated") and f"{row['rule']} {row['words']}" in passed and _squared(row) > original:
+            found["simple"].add(row["case"])
+    for row in (*runs["weather"].trials(), *kept(runs["guided"])):
+        if row["status"] in ("held", "violated") and _squared(row) > original:
+            found[row["rule"] if row["rule"] in found else "guided"].add(row["case"])
+    assert len(found["simple"]) > 1
+    table = {row["change"]: row for row in rows(copy, "table8")}
+    for name, cases in found.items():
+        assert int(table[name]["small, originals"]) == int(table[name]["all, originals"]) == len(cases)
+    together = set().union(*found.values())
+    assert int(table["all changes"]["small, originals"]) == len(together) < sum(map(len, found.values()))
+    seven = [row for row in rows(copy, "table7") if (row["reading"], row["model"]) == ("label, originals", "small")]
+    assert [int(seven[0][name]) for name in ("ε 0.05", "fog", "rain", "guided")] == [len(some) for some in found.values()]
+
+
+def _squared(row: dict[str, Any]) -> float:
+    label, after = (row[name][0]["degrees"] for name in ("truth", "after"))
+    return math.radians(label - after) ** 2
+
+
 def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
     (row,) = rows(folder, "table6")
     search, sweep = Run(folder / "runs" / "small" / "guided"), Run(folder / "runs" / "small" / "simple")
@@ -162,6 +198,25 @@ def test_table_6_counts_neurons_by_hand(folder: Path) -> None:
     else:
         assert float(row["kept to reach"]) == np.median([one[0] for one in reached])
         assert float(row["tries to reach"]) == np.median([one[1] for one in reached])
+
+
+def test_table_6_counts_pairs_refusals_and_seeds_visited(folder: Path) -> None:
+    (row,) = rows(folder, "table6")
+    found = []
+    for name in ("guided", "guided-1"):
+        trials = list(Run(folder / "runs" / "small" / name).trials())
+        refused = [one for one in trials if one["gain"] is None]
+        found.append((len(trials), len(refused), len({one["case"] for one in trials})))
+    assert sum(count for _, count, _ in found), "no pair was refused: the test shows nothing"
+    columns = ("pairs drawn", "pairs refused", "seeds visited")
+    assert [float(row[name]) for name in columns] == [np.median(some) for some in zip(*found, strict=True)]
+    assert float(row["pairs drawn"]) >= float(row["tries"])
+
+
+def test_answer_names_models_whose_seeds_were_not_all_visited() -> None:
+    few = table_6_row(model="deep", **{"seed images": 10, "seeds visited": 1.0})
+    text = guidance._answer([few, table_6_row(**{"seed images": 10, "seeds visited": 10.0})], [])  # type: ignore[list-item]
+    assert "Not all seeds were visited: deep 1 of 10." in text
 
 
 def test_table_6_tells_shares_and_what_guidance_adds_to_the_seeds(folder: Path) -> None:

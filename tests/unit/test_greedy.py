@@ -131,6 +131,41 @@ def test_kinds_that_worked_are_tried_first_again() -> None:
         assert (kinds[1][0], kinds[2][0]) == kinds[0], reading
 
 
+@pytest.mark.parametrize("reading", ["paper", "code"])
+@pytest.mark.parametrize("refusals", [1, 2, 7])
+def test_refused_pairs_do_not_use_up_a_queue_entry(reading: str, refusals: int) -> None:
+    """After a success, its two kinds begin the next two pairs that are run, however many are refused before each."""
+    session, seen = Greedy(tries=9, reading=reading).start(plan("a", seed=3)), []
+    for number in range(3 * (refusals + 1)):
+        (trial,) = session.ask()
+        assert isinstance(trial.change, Chain)
+        if number and number % (refusals + 1):
+            session.tell([Record(trial, Verdict.skipped("too much fill"), trial.change)])
+            continue
+        seen.append(tuple(type(step).__name__ for step in trial.change.steps[-2:]))
+        session.tell([Record(trial, HELD, trial.change, gain={"N": {"is": [] if number else [100]}})])
+    assert (seen[1][0], seen[2][0]) == seen[0]
+
+
+def test_queue_keeps_its_order_if_several_pairs_at_a_time_are_refused() -> None:
+    session = Greedy(tries=9, width=2).start(plan("a", seed=3))
+    kinds: list[list[tuple[str, ...]]] = []
+    for gains in ([[100], []], [None, None], [None, []], [[], []]):
+        trials = session.ask()
+        steps = [trial.change.steps[-2:] for trial in trials if isinstance(trial.change, Chain)]
+        kinds.append([tuple(type(step).__name__ for step in pair) for pair in steps])
+        session.tell(
+            [
+                Record(trial, HELD, trial.change, gain={"N": {"is": gain}}) if gain is not None
+                else Record(trial, Verdict.skipped("fill"), trial.change)
+                for trial, gain in zip(trials, gains, strict=True)
+            ]
+        )  # fmt: skip
+    worked = kinds[0][0]
+    assert [pair[0] for pair in kinds[1]] == [pair[0] for pair in kinds[2]] == list(worked)
+    assert kinds[3][0][0] == worked[0]  # its pair was refused again, that of the second kind was run
+
+
 def test_paper_forgets_kinds_with_the_image_and_code_does_not() -> None:
     # The only try of a succeeds; under `code` its child begins with what worked, under `paper` a's next tries do.
     forgotten = [kinds_of(Greedy(tries=1, reading="paper"), at(0))[1:3] for _ in range(1)]

@@ -26,8 +26,8 @@ REFUSED = 100  # consecutive tries of one case without an answer, after which th
 class Greedy:
     """Depth-first search over images: applies two changes to an image and, if coverage grows, continues with the result.
 
-    A try that a gate rejects, or that gets no answer, is drawn again and does not count towards tries, budget or script,
-    until a hundred in a row of one case were rejected.
+    A try that a gate rejects, or that gets no answer, is drawn again and does not count towards tries, budget or script, nor
+    does it use up the queue of kinds that worked, until a hundred in a row of one case were rejected.
 
     Args:
         tries: failed tries after which the search gives up an image (`maxFailedTries`).
@@ -101,6 +101,7 @@ class _Attempt:
     kinds: tuple[int, int]
     change: Chain
     draw: int
+    queued: bool  # whether the first kind came from the queue
 
 
 @dataclass
@@ -166,14 +167,17 @@ class GreedySession:
         return [Trial(image.case, rule, attempt.draw, attempt.change) for attempt in self._asked]
 
     def tell(self, records: Sequence[Record]) -> None:
+        rejected = []
         for attempt, record in zip(self._asked, records, strict=True):
             if not self._refusals.counts(attempt.image.case, record.gain is not None):
+                rejected.append(attempt)
                 continue
             if self._success(attempt, record):
                 self._keep(attempt)
             else:
                 attempt.image.failed += 1
             self._spent += 1
+        self._worked.extendleft(attempt.kinds[0] for attempt in reversed(rejected) if attempt.queued)
 
     def _push_seeds(self) -> None:
         self._stack.extend(_Image(key) for key in reversed(self._plan.keys))
@@ -207,10 +211,11 @@ class GreedySession:
     def _draw(self, image: _Image, draw: int) -> _Attempt:
         rng = rng_for(self._plan.seed, "greedy", draw)
         first, second = self._pair(rng)
-        if self._worked:
+        queued = bool(self._worked)
+        if queued:
             first = self._worked.popleft()
         steps = [self._kinds[kind].propose(Case(image.case, {}), rng, None) for kind in (first, second)]  # type: ignore[arg-type]
-        return _Attempt(image, (first, second), Chain((*image.steps, *steps)), draw)
+        return _Attempt(image, (first, second), Chain((*image.steps, *steps)), draw, queued)
 
     def _pair(self, rng: np.random.Generator) -> tuple[int, int]:
         count = len(self._kinds)

@@ -31,7 +31,8 @@ DONE, BUDGET = "done", "budget"
 ENDS = {DONE: "the queue was empty", BUDGET: "the budget was used up"}
 SPOTS = 60  # of a curve
 TABLE = (
-    *("model", "neurons", "seed images", "seeds", "cumulative", "images", "searches", "guided", "kept", "tries", "ended by"),
+    *("model", "neurons", "seed images", "seeds", "cumulative", "images", "searches", "guided", "kept", "tries"),
+    *("pairs drawn", "pairs refused", "seeds visited", "ended by"),
     *("seeds/neurons", "cumulative/neurons", "guided/neurons", "cumulative/seeds", "guided/seeds", "guided/cumulative"),
     "short by",
     *("kept to reach", "of images", "tries to reach", "tries/images"),
@@ -40,6 +41,7 @@ TABLE = (
 MEDIAN = ",.10g"  # shows halves
 FORMATS = {
     **dict.fromkeys(("guided", "kept", "tries", "short by", "kept to reach", "tries to reach"), MEDIAN),
+    **dict.fromkeys(("pairs drawn", "pairs refused", "seeds visited"), MEDIAN),
     **dict.fromkeys(("seeds/neurons", "cumulative/neurons", "guided/neurons"), ".0%"),
     **dict.fromkeys(("cumulative/seeds", "guided/seeds"), "+.0%"),
     **dict.fromkeys(("of images", "tries/images"), ".1%"),
@@ -77,6 +79,12 @@ class SearchCoverage:
     def spent(self) -> tuple[tuple[bool, bool], ...]:
         """For each trial that counts, whether it has a follow-up, and whether it covered a new neuron of the whole model."""
         return tuple((row["gain"] is not None, new) for row, new in grown(self.run))
+
+    @cached_property
+    def drawn(self) -> tuple[int, int, int]:
+        """The numbers of pairs drawn and of pairs refused (without a follow-up or an answer), and of seeds visited."""
+        pairs = [(row["case"], row["gain"] is None) for row in self.run.trials()]
+        return len(pairs), sum(refused for _, refused in pairs), len({case for case, _ in pairs})
 
     @property
     def ended(self) -> str:
@@ -126,11 +134,12 @@ def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
 
 NOTE = (
     "seeds: neurons covered by the untouched images that the search started from; cumulative: by them and all their "
-    "follow-ups; guided: by them and every trial of the search; kept: trials that covered new neurons. kept to reach, tries "
-    "to reach: images kept and run until the search covered as much as the cumulative set (the paper counts those kept); "
-    "medians over the searches, empty if not all of them got there. ended by: the queue was empty (done) or the budget of "
-    "trials was used up (budget). A ratio to seeds or cumulative is the increase of coverage. Trials on long windows are "
-    "expensive, so these models get fewer seeds, one search and a smaller budget"
+    "follow-ups; guided: by them and every trial of the search; kept: trials that covered new neurons. pairs drawn: "
+    "trials and refused pairs, which are drawn again; seeds visited: seeds of which any pair was drawn. kept to reach, "
+    "tries to reach: images kept and run until the search covered as much as the cumulative set (the paper counts those "
+    "kept); medians over the searches, empty if not all of them got there. ended by: the queue was empty (done) or the "
+    "budget of trials was used up (budget). A ratio to seeds or cumulative is the increase of coverage. Trials on long "
+    "windows are expensive, so these models get fewer seeds, one search and a smaller budget"
 )
 AGAINST_NOTE = (
     "random searches with as many trials and other draws. alike: keeps an image whenever the guided search did, whatever it "
@@ -153,6 +162,8 @@ def _answer(rows: Sequence[Row], rivals: Sequence[Row]) -> str:
         text += f"Left out, because the seeds cover as much already: {len(rows) - len(asked)}. "
     if short := [_shortfall(row) for row in asked if _cell(row, "kept to reach") is None]:
         text += f"It falls short on {'; '.join(short)}. "
+    if few := [line for row in rows if (line := _unvisited(row))]:
+        text += f"Not all seeds were visited: {', '.join(dict.fromkeys(few))}. "
     for rival in ("alike", "pairs"):
         text += f"Against {rival}: {_sides([row for row in rivals if row[1] == rival], len(_tests(rivals)))}. "
     return text.strip()
@@ -167,6 +178,13 @@ def _shortfall(row: Row) -> str:
     model, short, goal, ended = (_cell(row, column) for column in ("model", "short by", "cumulative", "ended by"))
     missed = f"by {short:g} of {goal:,} neurons" if short else "but not in every search"
     return f"{model} {missed} ({ENDS.get(str(ended), ended)})"
+
+
+def _unvisited(row: Row) -> str:
+    """How many seeds the median search visited, if not all of them."""
+    model, visited, seeds = (_cell(row, column) for column in ("model", "seeds visited", "seed images"))
+    both = isinstance(visited, float) and isinstance(seeds, int)
+    return f"{model} {visited:g} of {seeds}" if both and visited < seeds else ""  # type: ignore[operator]
 
 
 def _tests(rivals: Sequence[Row]) -> list[Row]:
@@ -241,12 +259,13 @@ def _rows(tested: DeepTestRuns) -> Iterator[Row]:
         kept, tries = _needed(searches, members, goal)
         first: Row = (part_name(tested, part), size, len(tested.seeds), base, goal, images, len(searches), guided)
         counts = _median([len(search.kept()) for search in searches]), _median([len(search.spent) for search in searches])
+        drawn = (_median(column) for column in zip(*(search.drawn for search in searches), strict=True))
         short = _median([max(0, goal - search.covered(members)) for search in searches])
         shares = (base / size, goal / size, guided / size)
         gains = (_more(goal, base), _more(guided, base), _more(guided, goal))
         reached = (kept, _over(kept, images), tries, _over(tries, images))
         paper = GUIDED_IMAGES.get(tested.subject.like) if printed[1] is not None else None
-        yield (*first, *counts, _ended(searches), *shares, *gains, short, *reached, *printed, paper)
+        yield (*first, *counts, *drawn, _ended(searches), *shares, *gains, short, *reached, *printed, paper)
 
 
 def _ended(searches: Sequence[SearchCoverage]) -> str:

@@ -22,8 +22,8 @@ from swerve.report.charts import box_plots
 from swerve.report.experiment_page import ChartPanel, Part, Section, TablePanel
 
 FACTOR, EPSILON = 5, 0.03  # λ and ε of the authors: DT-28
-LABEL, INTRODUCED, OWN = "label", "label, introduced", "own answer"
-READINGS = (LABEL, INTRODUCED, OWN)
+LABEL, INTRODUCED, OWN, ORIGINALS = "label", "label, introduced", "own answer", "label, originals"
+READINGS = (LABEL, INTRODUCED, OWN, ORIGINALS)
 COLUMNS = (*(f"ε {epsilon:g}" for epsilon in EPSILONS), "fog", "rain", "guided", "untouched")
 PRINTED = tuple(f"printed {name}" for name in TABLE_7)
 FIG_6 = (
@@ -66,6 +66,9 @@ def section(setting: Setting, all_tested: Sequence[DeepTestRuns]) -> Section:
               tuple(row[: len(COLUMNS)] for row in _all(rows, OWN)),
               "(answer before - answer after)² above λ·MSE_orig; Eq. 3 still selects changes by labels",
               main=False),
+        TablePanel("Table 7, originals: untouched images with a violating follow-up", ("λ", *COLUMNS),
+              tuple(row[: len(COLUMNS) + 1] for row in _all(rows, ORIGINALS)),
+              "follow-ups of one image are not independent; an image counts once in each cell, for each model", main=False),
         TablePanel(f"Table 8: violations at λ = {FACTOR}, ε = {EPSILON:g}", head_8, rows_8, NOTE_8,
               printed=tuple(name for name in head_8 if name.startswith("printed")), csv=csv_8),
         TablePanel("Guided violations", GUIDED, guided, GUIDED_NOTE, csv=csv_guided),
@@ -86,7 +89,8 @@ NOTE_7 = (
 )
 NOTE_8 = (
     "of: the number of follow-ups; introduced: the untouched image was answered within the limit. Other violations were "
-    "wrong before the change; the paper counts them too. untouched: original images, each once; guided: the images that the "
+    "wrong before the change; the paper counts them too. originals: the number of untouched images that the violations come "
+    "from. untouched: original images, each once; guided: the images that the "
     "first search kept"
 )
 
@@ -142,7 +146,7 @@ def introduced(oracle: Oracle, angles: Angles, factor: float) -> Array:
 
 
 def counts_of(tested: DeepTestRuns) -> dict[str, dict[str, list[int]]]:
-    """Violations by λ for every column, in the three readings."""
+    """Violations by λ for every column, in every reading."""
     oracle, sets, nothing = tested.oracle, sets_of(tested), [0] * len(LAMBDAS)
     assert oracle
     return {
@@ -155,7 +159,17 @@ def counts_of(tested: DeepTestRuns) -> dict[str, dict[str, list[int]]]:
             "untouched": nothing,
         },
         OWN: {**{name: oracle.counts(angles.squared_shifts()) for name, angles in sets.items()}, "untouched": nothing},
+        ORIGINALS: {
+            **{name: [len(originals(oracle, one, factor)) for factor in LAMBDAS] for name, one in sets.items()},
+            "untouched": oracle.counts(tested.squared_untouched),
+        },
     }
+
+
+def originals(oracle: Oracle, angles: Angles, factor: float) -> set[str]:
+    """The untouched images with a follow-up that violates Eq. 2."""
+    wrong = angles.case[oracle.violated(angles.squared_errors(), factor)]
+    return {angles.cases[case] for case in wrong.tolist()}
 
 
 def _table_7(tables: Mapping[str, Mapping[str, Counts]]) -> Iterator[Row]:
@@ -171,12 +185,12 @@ def _table_7(tables: Mapping[str, Mapping[str, Counts]]) -> Iterator[Row]:
 
 def _table_8(judged: Sequence[DeepTestRuns]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     alike = [tested for tested in judged if tested.subject.like]
-    names = [column for tested in judged for column in (tested.name, f"{tested.name}, introduced", f"{tested.name}, of")]
+    kinds = ("", ", introduced", ", originals", ", of")
+    names = [f"{tested.name}{kind}" for tested in judged for kind in kinds]
     head = (
         "change",
         *names,
-        "all",
-        "all, introduced",
+        *(f"all{kind}" for kind in kinds[:-1]),
         *(f"printed {tested.subject.like}" for tested in alike),
         "printed all",
     )
@@ -184,7 +198,7 @@ def _table_8(judged: Sequence[DeepTestRuns]) -> tuple[tuple[str, ...], tuple[Row
     rows = []
     for name in ("untouched", *rules, *GROUPS, TOTAL) if judged else ():
         counts = [_sum(tested) if name == TOTAL else _cells(tested, name) for tested in judged]
-        total = (sum(one[place] for one in counts) for place in (0, 1))
+        total = (sum(one[place] for one in counts) for place in range(len(kinds) - 1))
         printed = (_printed(name, tested.subject.like) for tested in alike)
         rows.append((name, *(cell for one in counts for cell in one), *total, *printed, _printed(name)))
     return head, tuple(rows)
@@ -198,23 +212,31 @@ def _printed(name: str, model: str = "") -> int | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def _sum(tested: DeepTestRuns) -> tuple[int, int, int]:
-    """The last row: simple changes, rain, fog and guided together."""
-    wrong, new, count = (sum(column) for column in zip(*(_cells(tested, name) for name in GROUPS), strict=True))
-    return wrong, new, count
+def _sum(tested: DeepTestRuns) -> tuple[int, int, int, int]:
+    """The last row: simple changes, rain, fog and guided together; an original counts once."""
+    wrong, new, _, count = (sum(column) for column in zip(*(_cells(tested, name) for name in GROUPS), strict=True))
+    assert tested.oracle
+    sources = set().union(*(originals(tested.oracle, _angles(tested, name), FACTOR) for name in GROUPS))
+    return wrong, new, len(sources), count
 
 
-def _cells(tested: DeepTestRuns, name: str) -> tuple[int, int, int]:
-    """Violations of a row of Table 8, those introduced, and the number of follow-ups."""
+def _cells(tested: DeepTestRuns, name: str) -> tuple[int, int, int, int]:
+    """Violations of a row of Table 8, those introduced, their originals, and the number of follow-ups."""
     oracle = tested.oracle
     assert oracle
     if name == "untouched":
-        return oracle.counts(tested.squared_untouched, (FACTOR,))[0], 0, len(tested.squared_untouched)
+        wrong = oracle.counts(tested.squared_untouched, (FACTOR,))[0]
+        return wrong, 0, wrong, len(tested.squared_untouched)
+    angles = _angles(tested, name)
+    wrong, new = oracle.counts(angles.squared_errors(), (FACTOR,))[0], int(introduced(oracle, angles, FACTOR).sum())
+    return wrong, new, len(originals(oracle, angles, FACTOR)), angles.count
+
+
+def _angles(tested: DeepTestRuns, name: str) -> Angles:
+    """The follow-ups of a row of Table 8."""
     sets = sets_of(tested)
     simple = sets[f"ε {EPSILON:g}"]
-    angles = {**sets, "simple": simple}.get(name) or simple.of(name)
-    wrong = oracle.counts(angles.squared_errors(), (FACTOR,))[0]
-    return wrong, int(introduced(oracle, angles, FACTOR).sum()), angles.count
+    return {**sets, "simple": simple}.get(name) or simple.of(name)
 
 
 def _guided(tested: DeepTestRuns) -> Row:
