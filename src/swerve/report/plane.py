@@ -123,7 +123,8 @@ class _Plane:
         up = fitted(ys, HEIGHT, TOP + 14, percent=percent, zero=zero, gap=TICK_GAP)
         left = tick_edge(up)
         if names and not 0 <= min(xs) <= max(xs) <= names - 1:
-            raise ValueError(f"a chart with {names} categories needs x values from 0 to {names - 1}, got {min(xs):g} to {max(xs):g}")
+            given = f"{min(xs):g} to {max(xs):g}"
+            raise ValueError(f"a chart with {names} categories needs x values from 0 to {names - 1}, got {given}")
         return cls(
             AxisScale(-0.4, names - 0.6, left, PLANE_RIGHT)
             if names
