@@ -28,7 +28,7 @@ from swerve.store.artifacts import pictures_of
 from swerve.store.fingerprint import differences, identity_of
 from swerve.store.folder import DifferentCampaign, Store
 from swerve.store.journal import Journal, opened
-from swerve.store.record_json import ended_of, head_of
+from swerve.store.record_json import head_of, outcome_of
 from swerve.store.view import Run, best_of
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
@@ -93,8 +93,8 @@ def test_head_of_a_line_tells_how_it_ended(tmp_path: Path, name: str) -> None:
         assert head == {key: whole[key] for key in head}
         if whole["kind"] == "trial":
             assert "words" not in head
-            assert ended_of(head) == ended_of(whole)
-            ways.add(ended_of(head))
+            assert outcome_of(head) == outcome_of(whole)
+            ways.add(outcome_of(head))
     assert len(ways) > 1
 
 

@@ -94,7 +94,7 @@ class Builder:
 
     def _coverage(self, table: JSON) -> Any:
         if not isinstance(table, Mapping):
-            self.fail(f"expected a table, got {_told(table)}")
+            self.fail(f"expected a table, got {_describe(table)}")
         return self.component({"use": "meter", **table}, CoverageMeter)
 
     def _by_method(self, method: object, table: Mapping[str, JSON]) -> Campaign:
@@ -113,7 +113,7 @@ class Builder:
         """One [[rule]] table."""
         here = self.at(f"rule[{index}]")
         if not isinstance(table, Mapping):
-            here.fail(f"expected a table, got {_told(table)}")
+            here.fail(f"expected a table, got {_describe(table)}")
         here._known_keys(table, RULE)
         for key in RULE:
             if key not in table:
@@ -128,7 +128,7 @@ class Builder:
         if isinstance(table, str):
             table = {"use": table}
         if not isinstance(table, Mapping) or "use" not in table:
-            self.fail(f"expected a table with 'use', got {_told(table)}")
+            self.fail(f"expected a table with 'use', got {_describe(table)}")
         target = self._resolve(table["use"], *wanted)
         given = {key: value for key, value in table.items() if key != "use"}
         arguments = self._arguments(target, given)
@@ -147,7 +147,7 @@ class Builder:
         """A transformation with every number fixed."""
         made = self.component(table, Transformation)
         if not isinstance(made, Transformation):
-            self.fail(f"expected a transformation, got {_told(made)}")
+            self.fail(f"expected a transformation, got {_describe(made)}")
         return made
 
     def space(self, table: JSON) -> Space:
@@ -159,12 +159,12 @@ class Builder:
         if isinstance(table, str):
             table = {"use": table}
         if not isinstance(table, Mapping) or "use" not in table:
-            self.fail(f"expected a table with 'use', got {_told(table)}")
+            self.fail(f"expected a table with 'use', got {_describe(table)}")
         target = self._resolve(table["use"], Transformation, Space)
         if not (isinstance(target, type) and issubclass(target, Transformation)):
             made = self.component(table, Space)
             if not isinstance(made, Space):
-                self.fail(f"'{table['use']}' is not a change but {_told(made)}")
+                self.fail(f"'{table['use']}' is not a change but {_describe(made)}")
             return made
         hints = _signature(target)[1]
         if any(_holds_changes(value) for value in table.values()):
@@ -181,7 +181,7 @@ class Builder:
                 return self._convert(value, hint)
             if isinstance(value, list):
                 if len(value) != 2:
-                    self.fail(f"a range is a pair [low, high], got {_told(value)}; for a set write {{choices = [...]}}")
+                    self.fail(f"a range is a pair [low, high], got {_describe(value)}; for a set write {{choices = [...]}}")
                 return Range(*value)
             if isinstance(value, Mapping):
                 self._known_keys(value, ("choices",))
@@ -235,7 +235,7 @@ class Builder:
 
     def _items(self, value: JSON, hints: Sequence[Any]) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            self.fail(f"expected a list, got {_told(value)}")
+            self.fail(f"expected a list, got {_describe(value)}")
         last = len(hints) - 1
         return tuple(self.at(f"[{index}]")._convert(item, hints[min(index, last)]) for index, item in enumerate(value))
 
@@ -244,7 +244,7 @@ class Builder:
         accepted: Any = (int, float) if kind is float else kind
         wrong = not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool)
         if wrong or (kind is float and not math.isfinite(value)):
-            self.fail(f"expected {wanted}, got {_told(value)}")
+            self.fail(f"expected {wanted}, got {_describe(value)}")
         return float(value) if kind is float else value
 
     def _call(self, target: Any, arguments: Mapping[str, Any]) -> Any:
@@ -289,7 +289,7 @@ def _holds_changes(value: JSON) -> bool:
     return isinstance(value, list) and any(isinstance(item, Mapping) and "use" in item for item in value)
 
 
-def _told(value: object) -> str:
+def _describe(value: object) -> str:
     return printable(f"{type(value).__name__} {value!r}", 80)
 
 
@@ -309,7 +309,7 @@ def call_factory(target: str, trust: Trust) -> Campaign:
     except (Exception, SystemExit) as error:  # the user's own code
         raise error if isinstance(error, SpecError) else SpecError(f"{target}: {type(error).__name__}: {error}") from error
     if not isinstance(made, Campaign):
-        raise SpecError(f"{target} must return a Campaign, it returned {_told(made)}")
+        raise SpecError(f"{target} must return a Campaign, it returned {_describe(made)}")
     return made
 
 

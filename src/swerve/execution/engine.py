@@ -66,7 +66,7 @@ def run(
     progress.begin("trials", session.total)
     distinct = getattr(session, "distinct", False)  # it never asks for a change twice, so none has to be remembered
     ahead = not learns(campaign.search)
-    committed = ledger.ended if distinct and ahead and not campaign.coverage else _no_outcomes
+    committed = ledger.outcomes if distinct and ahead and not campaign.coverage else _no_outcomes
     known = _KnownChanges()
     for trials, work in _asks(session, executor, campaign.inference_batch, ahead=ahead):
         if (outcomes := committed(trials)) is None:

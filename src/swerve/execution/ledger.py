@@ -20,7 +20,7 @@ class Ledger(Protocol):
     def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
         """The committed records of `trials`, or those of `compute`, committed now."""
 
-    def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
+    def outcomes(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
         """How the committed `trials` ended, for a search that needs no more of them; None if they are still to be made."""
 
     def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
@@ -56,7 +56,7 @@ class MemoryLedger:
         del trials
         return self._once(compute)  # type: ignore[return-value]
 
-    def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
+    def outcomes(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
         """How the committed trials ended."""
         del trials
         if self._next == len(self.batches):

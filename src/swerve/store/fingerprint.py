@@ -37,8 +37,8 @@ def identity_of(campaign: Campaign, base: Path, factory: str | None = None) -> d
         "factory": factory,
         "rebuildable": factory is not None or not is_live(described),
         "fingerprints": {
-            "system": _asked("system", campaign.system),
-            "source": _asked("source", campaign.source),
+            "system": _fingerprint_of("system", campaign.system),
+            "source": _fingerprint_of("source", campaign.source),
             "package": package_fingerprint(),
             "code": code_fingerprint(described, factory),
         },
@@ -49,7 +49,7 @@ def identity_of(campaign: Campaign, base: Path, factory: str | None = None) -> d
     }
 
 
-def _asked(what: str, part: System | Source) -> str:
+def _fingerprint_of(what: str, part: System | Source) -> str:
     """A part's own fingerprint, which must be a text."""
     try:
         told: object = part.fingerprint()
@@ -123,7 +123,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Every difference between two identities, each as `what: old then, new now`."""
     old, new = dict(_flat(then)), dict(_flat(now))
     changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key, "absent") != new.get(key, "absent")]
-    return [f"{_told(key)}: {_short(key, old)} then, {_short(key, new)} now" for key in changed]
+    return [f"{_describe_key(key)}: {_short(key, old)} then, {_short(key, new)} now" for key in changed]
 
 
 def _flat(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -137,7 +137,7 @@ def _flat(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, data
 
 
-def _told(key: str) -> str:
+def _describe_key(key: str) -> str:
     head, _, rest = key.partition(".")
     return f"{WORDS.get(rest, rest)} differ" if head == "fingerprints" else rest if head == "campaign" else key
 

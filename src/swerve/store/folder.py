@@ -30,12 +30,12 @@ from swerve.store.record_json import (
     REPEAT,
     TRIAL,
     Finding,
-    ended_of,
     finding_of,
     head_of,
     is_finding,
     observation_of,
     observation_row,
+    outcome_of,
     read_row,
     record_of,
     record_row,
@@ -123,9 +123,9 @@ class Store:
         """The change of a finding."""
         return build_change(finding.change, self._base, self._trust)
 
-    def ended(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
+    def outcomes(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
         """How the committed `trials` ended; None when the journal has no more."""
-        return self._trials(trials, ended_of, head_of)
+        return self._trials(trials, outcome_of, head_of)
 
     def _trials(
         self, trials: Sequence[Trial], take: Callable[[Row], T], read: Callable[[bytes], Row] = read_row

@@ -123,16 +123,16 @@ def head_of(line: bytes) -> Row:
     return opened(line) if end < 0 else opened_head(line[:end])
 
 
-def ended_of(row: Row) -> Outcome:
+def outcome_of(row: Row) -> Outcome:
     """What is counted of a trial's row or its head; nothing is built that counting does without."""
     try:
-        return _ended(row["rule"], row["status"], row["error"], row["introduced"])
+        return _outcome(row["rule"], row["status"], row["error"], row["introduced"])
     except (KeyError, ValueError, TypeError) as error:
         raise StoreError(f"a journal row is damaged: {error}") from error
 
 
 @lru_cache(1024)  # there are few ways to end, and a million trials
-def _ended(rule: str, status: str, error: str | None, introduced: bool | None) -> Outcome:
+def _outcome(rule: str, status: str, error: str | None, introduced: bool | None) -> Outcome:
     return Outcome(rule, Status(status), None if error is None else Fault(error), introduced)
 
 

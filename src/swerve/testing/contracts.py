@@ -228,8 +228,8 @@ class LedgerContract:
         self.close(first)
         again = self.ledger(tmp_path)
         again.observed(["a"], _never)
-        assert _same(again.ended([record.trial]) or (), [record.outcome])
-        assert again.ended([record.trial]) is None
+        assert _same(again.outcomes([record.trial]) or (), [record.outcome])
+        assert again.outcomes([record.trial]) is None
         assert list(again.recorded([record.trial], lambda: [record])) == [record]
         self.close(again)
 
