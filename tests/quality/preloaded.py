@@ -5,7 +5,6 @@ import PIL.Image
 import PIL.ImageOps
 import scipy.cluster.hierarchy
 import scipy.optimize
-import swerve.transformations.resize
 import torch
 
 import swerve.execution.executors.worker
