@@ -180,7 +180,7 @@ ERRORS = SimpleNamespace(RayError=RayError, **{name: type(name, (RayError,), {})
 def hand(said: Any) -> tuple[RayWorker, Dead]:
     ray = Dead(said, ERRORS, [])
     made = RayWorker(ray, Path("run"), Trust(), Allowance(), Pace(1.0))
-    made._seated = True
+    made._placed = True
     return made, ray
 
 
@@ -213,14 +213,14 @@ def test_what_a_seat_says_keeps_its_kind(kind: type[ModelError]) -> None:
 
 def test_full_cluster_is_no_fault_of_a_case() -> None:
     asked, _ = hand(ERRORS.GetTimeoutError(""))
-    asked._seated = False
+    asked._placed = False
     with pytest.raises(EnvironmentFault, match="no core of the Ray cluster came free"):
         asked.ask({"ask": "observe", "items": ["a"]})
 
 
 def test_folder_that_the_cluster_cannot_see_is_named() -> None:
     asked, _ = hand(False)
-    asked._seated = False
+    asked._placed = False
     with pytest.raises(InputError, match=r"^run: the Ray cluster cannot see it"):
         asked.ask({"ask": "observe", "items": ["a"]})
 

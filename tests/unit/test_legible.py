@@ -167,7 +167,7 @@ def test_long_window_is_refused_by_its_first_frame() -> None:
         clear_frame_cache()
         SEEN.clear()
         campaign = Campaign(source, Last(), rules, Sweep(per_case=1), gate)
-        seen = {key: Observation(key, "", said=(Steering(0.0),)) for key in source.keys()}
+        seen = {key: Observation(key, "", source[key].truth, (Steering(0.0),)) for key in source.keys()}
         evaluate = Evaluator(campaign, seen, threads=1)
         key = source.keys()[0]
         journals.append([record_row(one) for one in evaluate([Trial(key, rule.name, 0) for rule in rules])])
