@@ -167,7 +167,7 @@ def test_huge_box_is_not_demanded() -> None:
 
 
 def test_same_share_as_changes() -> None:
-    assert affine.LEAST_INSIDE == LEAST_INSIDE
+    assert affine.MIN_INSIDE == LEAST_INSIDE
 
 
 @given(

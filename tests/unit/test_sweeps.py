@@ -261,7 +261,7 @@ def test_report_draws_both_sides_once_and_the_same(tmp_path: Path) -> None:
     assert [pixels(data).tolist() for data in contents] == [
         getattr(seen(run), side).tolist() for side in ("source", "followup")
     ]
-    (page.parent / "pictures" / "stale.png").write_bytes(b"")
+    (page.parent / "pictures" / "0123456789abcdef-lidar-source.png").write_bytes(b"")
     write_report(run)
     assert [path.read_bytes() for path in drawn_of(run, item)] == contents
     assert len(list((page.parent / "pictures").iterdir())) == 2

@@ -6,16 +6,17 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swerve.core.campaign import Observation
 from swerve.core.case import Case, Source
 from swerve.core.encode import encode, storable
 from swerve.core.errors import InputError, UnreadableCase, printable
-from swerve.sources.listed import ListedSource
-from swerve.sources.windows import frames_of
 from swerve.store.files import write_whole
 from swerve.store.fingerprint import differences
+
+if TYPE_CHECKING:
+    from swerve.sources.listed import ListedSource
 
 FILES = "files.json"  # a list per source of files: name -> the first digits of its sha256
 DIGITS = 16  # 100,000 files take about 5 MB
@@ -52,6 +53,8 @@ def _changed_files(source: Source, key: str) -> list[str]:
 
 
 def _files_of(listed: ListedSource, source: Source, key: str) -> list[str]:
+    from swerve.sources.windows import frames_of
+
     entries = [listed.entries[frame] for frame in frames_of(source, key) if frame in listed.entries]
     names = dict.fromkeys(name for entry in entries for name in entry.files.values())
     return [*names, *(listed.manifests() if names else ())]
@@ -68,6 +71,8 @@ def _hash_changed(listed: ListedSource, name: str) -> bool:
 
 def _listed(part: object) -> Iterator[ListedSource]:
     """The sources of files that a source reads: itself, or those that it is made of."""
+    from swerve.sources.listed import ListedSource  # with OpenCV, which the engine does without
+
     if isinstance(part, ListedSource):
         yield part
     elif isinstance(part, Source):

@@ -79,4 +79,5 @@ def shrunk_of(run: Run, identity: str) -> Shrunk | None:
             told.get("flaky", False),
         )
     except (StoreError, KeyError, TypeError) as error:
-        raise StoreError(f"{path}: does not read: {error}; delete it and shrink again") from error
+        why = str(error).removeprefix(f"{path}: ")
+        raise StoreError(f"{path}: does not read: {why}; delete it and shrink again") from error
