@@ -89,6 +89,14 @@ def workers_of(folder: Path) -> list[int]:
     return [int(path.parent.name) for path, line in lines if told in line and b"swerve.execution.executors" in line]
 
 
+def at_work(process: int) -> int:
+    """The process that does the work of a command: its first child, where it is supervised, or itself."""
+    try:
+        return int(Path(f"/proc/{process}/task/{process}/children").read_text().split()[0])
+    except (OSError, IndexError):  # it has not started yet, is not supervised, or has ended
+        return process
+
+
 def _line(path: Path) -> bytes:
     try:
         return path.read_bytes()

@@ -28,6 +28,7 @@ from tests.quality.children import (
     Nursery,
     assert_each_once,
     assert_same,
+    at_work,
     command,
     content,
     environment,
@@ -76,7 +77,7 @@ def killed(process: Cradled | subprocess.Popen[str], folder: Path, size: float, 
 
 def _holds(folder: Path, process: int) -> bool:
     lock = folder / ".lock"
-    return lock.exists() and lock.read_text() == str(process)
+    return lock.exists() and lock.read_text() in (str(process), str(at_work(process)))
 
 
 def _journal(folder: Path) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 from swerve.core.case import Case
 from swerve.core.values import Image, Steering
-from tests.quality.children import LONGEST, SOAK, assert_same, command, content, start
+from tests.quality.children import LONGEST, SOAK, assert_same, at_work, command, content, start
 
 CASES, RULES, DRAWS = (100_000, 1, 10) if SOAK else (125, 2, 20)
 TRIALS = CASES * RULES * DRAWS
@@ -99,7 +99,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 
 def _samples(process: int, journal: Path) -> Iterator[tuple[int, int]]:
-    while (memory := resident(process)) is not None:
+    while (memory := resident(at_work(process))) is not None:
         yield journal.stat().st_size if journal.exists() else 0, memory
         time.sleep(0.02)
 
