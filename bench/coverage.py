@@ -31,12 +31,11 @@ from dnn_tip import neuron_coverage as peer
 from swerve.core.system import Traced
 from swerve.core.values import Array
 from swerve.coverage.bits import Bits
-from swerve.coverage.boundary import NBC
 from swerve.coverage.criterion import Criterion, start
 from swerve.coverage.layers import DEFAULT, Layer, Layout, Spanned
 from swerve.coverage.neuron import NC
 from swerve.coverage.profile import Profile, Ranges
-from swerve.coverage.sections import KMNC
+from swerve.coverage.profiled import KMNC, NBC
 from swerve.systems.probe import span
 
 NEURONS, INPUTS, SECTIONS = 5000, 1000, 1000

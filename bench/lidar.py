@@ -27,10 +27,10 @@ from swerve.core.relation import Pair
 from swerve.methods.lidar import SERIES
 from swerve.relations.sets import NoFewer, Superset
 from swerve.transformations.scatter import AddPoints
+from swerve.world.drives import drive
 from swerve.world.laser_scanner import LaserScanner, directions, rotate_left
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.lidar_sweep import sweep
-from swerve.world.source import drive
 from swerve.zoo.lidar import Lidar as PerceiveObstacles
 from swerve.zoo.lidar import LidarGlobal
 

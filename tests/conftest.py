@@ -14,7 +14,6 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from tests.quality.children import Nursery
-    from tests.quality.forks import Template
 
 # Before numpy, torch and OpenCV are imported, here or in a process of a test: threads that wait for each other on busy
 # cores cost many times the work, and there is a process of tests for every core already.
@@ -68,20 +67,10 @@ def own_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 # What follows imports Swerve, and with it numpy: not before the lines above.
 
 
-@pytest.fixture(scope="session")
-def worker_template() -> Iterator[Template]:
-    """A process that has imported what workers need."""
-    from tests.quality.children import ROOT, environment
-    from tests.quality.forks import template
-
-    with template("tests.quality.preloaded", env=environment(), cwd=ROOT) as made:
-        yield made
-
-
 @pytest.fixture
-def forked_workers(worker_template: Template, request: pytest.FixtureRequest) -> Iterator[None]:
+def forked_workers(nursery: Nursery, request: pytest.FixtureRequest) -> Iterator[None]:
     """Workers are forked from a process that has imported everything: every start of one would import it all again."""
-    with worker_template.in_use(request.module.__name__):
+    with nursery.workers.in_use(request.module.__name__):
         yield
 
 
@@ -110,4 +99,12 @@ def rendered_once(frames_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.rendered_once import DRIVES, remembered
 
     monkeypatch.setattr(World, "_case", remembered(World._case, frames_folder))
-    monkeypatch.setattr("swerve.world.source._DRIVES", DRIVES)
+    monkeypatch.setattr("swerve.world.drives._DRIVES", DRIVES)
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """What hangs on a pipe or an endless file is ended."""
+    signal.alarm(300)
+    yield
+    signal.alarm(0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
 
 from swerve.core.campaign import Observation, Record, Trial
+from swerve.core.origin import Origin
 from swerve.core.relation import Fault, Status, Verdict
 from swerve.core.seeding import digest_of, rng_for
 from swerve.core.transformation import Transformation
@@ -53,10 +55,11 @@ class Made:
     untouched: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # already wrong, of how many
     finished: bool = True
     method: str = "deeptest"
+    expects: Mapping[str, object] = field(default_factory=dict)  # relations by rule, encoded; `EXPECT` for the others
 
     def write(self, folder: Path) -> Run:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CAMPAIGN).write_bytes(json_bytes(identity(self.method, self.rules)))
+        (folder / CAMPAIGN).write_bytes(json_bytes(identity(self.method, self.rules, self.expects)))
         (folder / ORIGIN).write_bytes(json_bytes({"base": str(folder)}))
         journal = Journal(folder / JOURNAL)
         for rows in ([observation_row(item) for item in self.seen], [record_row(item) for item in self.records]):
@@ -83,9 +86,10 @@ class Made:
         return Summary(self.method, 7, len(self.seen) - faults, faults, 0, overall, tallies, alone)
 
 
-def identity(method: str, rules: Sequence[str]) -> dict[str, object]:
+def identity(method: str, rules: Sequence[str], expects: Mapping[str, object] = MappingProxyType({})) -> dict[str, object]:
     """The keys of `identity.identity_of`, with made-up values."""
-    rule = [{"name": name, "change": {"use": "rotate", "degrees": "grid"}, "expect": EXPECT} for name in rules]
+    change = {"use": "rotate", "degrees": "grid"}
+    rule = [{"name": name, "change": change, "expect": expects.get(name, EXPECT)} for name in rules]
     parts = {"source": SOURCE, "system": {"use": "swerve.testing:FakeSystem"}, "search": {"use": "sweep", "per_case": 6}}
     return {
         "format": FORMAT,
@@ -108,12 +112,13 @@ def finding(
     told = Verdict(verdict.status, verdict.margin, why or verdict.why)
     made = change or Rotate(9.0)
     shas = {"source_sha": digest_of(case), "input_sha": digest_of(case, rule, made.words())}
-    return Record(Trial(case, rule, 0, change), told, made, before, after, before, introduced=off < 40, **shas)
+    origin = Origin.INTRODUCED if off < 40 else Origin.ALREADY_WRONG
+    return Record(Trial(case, rule, 0, change), told, made, before, after, before, origin=origin, **shas)
 
 
 def held(case: str, rule: str = "rotate", change: Transformation | None = None) -> Record:
     said = (Steering(3.0),)
-    return Record(Trial(case, rule, 0), Verdict(Status.HELD, -5.0, "same"), change or Rotate(3.0), said, said, said, True)
+    return Record(Trial(case, rule, 0), Verdict(Status.HELD, -5.0, "same"), change or Rotate(3.0), said, said, said)
 
 
 def skipped(case: str, why: str, rule: str = "rotate") -> Record:
@@ -158,7 +163,7 @@ def realistic(folder: Path, drives: int = 20, pictures: int = 400) -> Run:
     cases = {key: source[key] for key in source.keys()}
     seen = [_seen(case.key, case.group, case.truth) for case in cases.values()]
     records = [record for item in seen for record in _trials(item)]
-    wrong = sum(_off(item.said, item.truth) >= 5 for item in seen)
+    wrong = sum(_off(item.answer, item.truth) >= 5 for item in seen)
     lost = Observation("test-0099/0000", "", fault="test-0099/0000: not a PNG: bad signature", readable=False)
     run = Made(records, [*seen, lost], dict.fromkeys(RULES, (wrong, len(seen)))).write(folder)
     by_id = {record.id: record for record in records}
@@ -195,25 +200,26 @@ def _trials(seen: Observation) -> Iterator[Record]:
 
 def _trial(seen: Observation, trial: Trial, push: float) -> Record:
     assert trial.change is not None
-    said = seen.said[0]
+    said = seen.answer[0]
     assert isinstance(said, Steering)
     if isinstance(trial.change, Shear) and trial.change.x <= -0.9:
         verdict = Verdict.skipped(f"{50 + abs(push):.1f}% of the image is border fill, more than 50.0%")
-        return Record(trial, verdict, trial.change, seen.said)
+        return Record(trial, verdict, trial.change, seen.answer)
     if push > 30:
         verdict = Verdict.error(f"ValueError: steering is {push:.2f}, beyond the actuator")
-        return Record(trial, verdict, trial.change, seen.said)
+        return Record(trial, verdict, trial.change, seen.answer)
     after = Steering(said.degrees + push)
     verdict = AngleWithin(5.0).compare(said, after)
-    introduced = _off(seen.said, seen.truth) < 5
-    return Record(trial, verdict, trial.change, seen.said, (after,), seen.truth, introduced)
+    origin = Origin.INTRODUCED if _off(seen.answer, seen.truth) < 5 else Origin.ALREADY_WRONG
+    violated = verdict.status is Status.VIOLATED
+    return Record(trial, verdict, trial.change, seen.answer, (after,), seen.truth, origin if violated else None)
 
 
 MIXED = [
     *(held(f"h{index}") for index in range(6)),
     finding("a", off=12.0),
     finding("b", off=50.0),
-    replace(finding("c", off=20.0), introduced=None, truth=()),
+    replace(finding("c", off=20.0), origin=Origin.UNKNOWN, truth=()),
     *(skipped(f"s{index}", f"{index + 50}.5% of the image is border fill, more than 50.0%") for index in range(4)),
     failed("e", "RuntimeError: shapes do not match"),
     failed("f", "too slow", kind=Fault.TIMEOUT),

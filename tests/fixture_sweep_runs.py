@@ -7,6 +7,7 @@ from pathlib import Path
 
 from swerve.core.campaign import Record, Trial
 from swerve.core.case import Case
+from swerve.core.origin import Origin
 from swerve.core.relation import Status, Verdict
 from swerve.core.transformation import Transformation
 from swerve.core.values import Boxes3D, Value
@@ -34,7 +35,7 @@ def sweep_run(folder: Path, change: Transformation, after: Boxes3D | None = None
         (before,),
         (change.map(before) if after is None else after,),
         (change.map(before),),
-        introduced=True,
+        origin=Origin.INTRODUCED,
         source_sha=case.input_sha,
         input_sha=followup.input_sha,
     )

@@ -1,16 +1,21 @@
 """What the documentation shows is run as it stands."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 
+from swerve.cli.main import main
 from swerve.config.toml import describe, load_campaign
-from swerve.core.values import Steering
+from swerve.core.values import Boxes3D, Steering
 from swerve.methods.demo import demo
+from swerve.relations.matching import ground_corners
+from swerve.store.view import Run
 from swerve.world.source import World
 
 ROOT = Path(__file__).parent.parent
@@ -50,9 +55,16 @@ def test_page_runs_as_written(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"\d+ of 15 trials violate a rule", done.stdout)
-    assert "7 passed" in done.stdout
+    assert re.search(r"\d+ of 27 trials violate a rule", done.stdout)
+    assert "11 passed" in done.stdout
     assert (tmp_path / "runs" / "mine" / "summary.json").exists()
+    assert re.search(r"small: \d frames with dense haze", done.stdout)
+    table = (tmp_path / "runs" / "haze" / "tables" / "haze.csv").read_text()
+    assert table.startswith("system,strength,moved,rate,low,high\nsmall,0.2,")
+    before, after = map(int, re.findall(r"covered neurons: (\d+) to (\d+)", done.stdout)[0])
+    assert 0 < before <= after
+    fittest = json.loads((tmp_path / "runs" / "fittest" / "summary.json").read_text())
+    assert fittest["trials"] == 4 * 3  # asks of all cases
 
 
 def test_each_addition_is_short() -> None:
@@ -71,3 +83,29 @@ def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text()
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     assert not [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()]
+
+
+def test_lidar_program_runs_as_written(tmp_path: Path) -> None:
+    """The program and the campaign of docs/process.md: boxes in the convention that the page describes."""
+    page = (ROOT / "docs" / "process.md").read_text().partition("## A LiDAR program")[2]
+    (tmp_path / "lidar_program.py").write_text(BLOCK.findall(page)[0])
+    toml = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[0]
+    (tmp_path / "mine.toml").write_text(toml.replace('"python"', json.dumps(sys.executable)))
+    run = tmp_path / "run"
+    assert main(["run", str(tmp_path / "mine.toml"), "--into", str(run), "--workers", "0", "--no-report"]) in (0, 1)
+    summary = json.loads((run / "summary.json").read_text())
+    assert (summary["trials"], summary["errors"], summary["unusable_cases"]) == (12, 0, 0)
+    boxes = [value for seen in Run(run).untouched() for value in seen.answer]
+    assert all(isinstance(one, Boxes3D) for one in boxes)
+    rows = np.concatenate([one.xyzlwhy for one in boxes if isinstance(one, Boxes3D)])
+    assert len(rows) > 3
+    assert ((rows[:, 0] > 4) & (rows[:, 0] < 60) & (np.abs(rows[:, 1]) < 8) & (rows[:, 3] <= 4)).all()
+    assert (rows[:, 6] == 0).all()
+
+
+def test_yaw_turns_counter_clockwise() -> None:
+    """As docs/process.md says: at π/2 the length of a box points to the left, at π/4 to ahead and left."""
+    left = ground_corners(np.array([10.0, 0.0, 0.0, 4.0, 2.0, 1.5, np.pi / 2]))
+    assert np.ptp(left, axis=0) == pytest.approx([2.0, 4.0])
+    thin = ground_corners(np.array([0.0, 0.0, 0.0, 4.0, 0.0, 1.5, np.pi / 4]))
+    assert thin[thin[:, 0].argmax()] == pytest.approx([2**0.5, 2**0.5])

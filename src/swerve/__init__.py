@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from swerve.api import replay, run
     from swerve.config.toml import load_campaign
-    from swerve.core.campaign import Campaign, Observation, Plan, Record, Search, Session, Trial
+    from swerve.core.asset import Asset
+    from swerve.core.campaign import Campaign, Continuation, Observation, Plan, Record, Search, Session, Trial
     from swerve.core.case import Case, Source
     from swerve.core.errors import InputError, NotApplicable, SwerveError, UnmappedError, UnreadableCase
+    from swerve.core.gate import Admission, AllOf, AnyOf, Gate
+    from swerve.core.origin import Attribution, Origin
     from swerve.core.relation import (
         Agreement,
         Algebra,
         Comparison,
         Correct,
         Equivariant,
-        Gate,
         OnlyIf,
         Pair,
         Relation,
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
         Status,
         Verdict,
     )
-    from swerve.core.space import Choices, OneOf, Over, Range, Sequenced, Space, Table
-    from swerve.core.system import Activations, Differentiable, System, Traced, WhiteBox
+    from swerve.core.space import BatchSpace, Choices, OneOf, Over, Range, Sequenced, Space, Table
+    from swerve.core.system import Activations, System, Traced, WhiteBox
     from swerve.core.transformation import Chain, Transformation, Unchanged, param
     from swerve.core.values import (
         Boxes2D,
@@ -57,19 +59,22 @@ __version__ = "0.1.0"
 # Imported on first use: numpy and torch are slow to import, and pytest loads our plugin in every run.
 _HOMES = {
     "swerve.api": "replay run",
-    "swerve.core.campaign": "Campaign Observation Plan Record Search Session Trial",
+    "swerve.core.asset": "Asset",
+    "swerve.core.campaign": "Campaign Continuation Observation Plan Record Search Session Trial",
     "swerve.core.case": "Case Source",
     "swerve.core.errors": "InputError NotApplicable SwerveError UnmappedError UnreadableCase",
+    "swerve.core.gate": "Admission AllOf AnyOf Gate",
+    "swerve.core.origin": "Attribution Origin",
     "swerve.pytest_plugin": "metamorphic",
-    "swerve.core.relation": "Agreement Algebra Comparison Correct Equivariant Gate OnlyIf Pair Relation Rule Status Verdict",
+    "swerve.core.relation": "Agreement Algebra Comparison Correct Equivariant OnlyIf Pair Relation Rule Status Verdict",
     "swerve.relations.boxes": "BoxesAlike right_boxes same_boxes",
     "swerve.relations.sets": "NoFewer Superset",
     "swerve.relations.steering": "AngleWithin Decrease SignalWithin SquaredError lambda_mse same_angle",
     "swerve.search.sweep": "Sweep",
     "swerve.sources.windows": "Windows",
-    "swerve.core.space": "Choices OneOf Over Range Sequenced Space Table",
+    "swerve.core.space": "BatchSpace Choices OneOf Over Range Sequenced Space Table",
     "swerve.config.toml": "load_campaign",
-    "swerve.core.system": "Activations Differentiable System Traced WhiteBox",
+    "swerve.core.system": "Activations System Traced WhiteBox",
     "swerve.systems.function": "FunctionSystem",
     "swerve.systems.torch": "TorchSystem",
     "swerve.core.transformation": "Chain Transformation Unchanged param",
@@ -93,9 +98,15 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Activations",
+    "Admission",
     "Agreement",
     "Algebra",
+    "AllOf",
     "AngleWithin",
+    "AnyOf",
+    "Asset",
+    "Attribution",
+    "BatchSpace",
     "Boxes2D",
     "Boxes3D",
     "BoxesAlike",
@@ -105,10 +116,10 @@ __all__ = [
     "Chain",
     "Choices",
     "Comparison",
+    "Continuation",
     "Correct",
     "Decrease",
     "Depth",
-    "Differentiable",
     "Equivariant",
     "FunctionSystem",
     "Gate",
@@ -121,6 +132,7 @@ __all__ = [
     "Observation",
     "OneOf",
     "OnlyIf",
+    "Origin",
     "Over",
     "Pair",
     "Plan",

@@ -22,7 +22,7 @@ def run(campaign: Campaign, into: str | Path, *, report: bool = True, **how: Any
 
     summary = run_into(Loaded(campaign, ANYWHERE), Path(into), **how)
     if report:
-        write_report(Run(Path(into)))
+        write_report(summary.run or Run(Path(into)))
     return summary.as_dict()
 
 

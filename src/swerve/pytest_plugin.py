@@ -24,7 +24,8 @@ import pytest
 if TYPE_CHECKING:
     from swerve.core.campaign import Campaign, Search
     from swerve.core.case import Source
-    from swerve.core.relation import Gate, Rule
+    from swerve.core.gate import Gate
+    from swerve.core.relation import Rule
     from swerve.core.system import System
     from swerve.execution.rule_tests import RuleResult, RuleTestRequest, RuleTests
     from swerve.store.record_json import Finding
@@ -61,13 +62,13 @@ def metamorphic(
     parts = (source, system, rules or None, per_case, search, gate, seed)
     if campaign is None:
         if source is None or system is None or not rules:
-            raise TypeError("swerve.metamorphic needs source, system and rules, or campaign")
+            raise TypeError("swerve.metamorphic needs 'source', 'system' and 'rules', or 'campaign'")
         if search and per_case:
-            raise TypeError("swerve.metamorphic takes per_case (for a sweep) or search, not both")
+            raise TypeError("swerve.metamorphic takes 'per_case' (for a sweep) or 'search', not both")
         sweep = Sweep() if per_case is None else Sweep(per_case)
         campaign = Campaign(source, system, tuple(rules), search or sweep, gate=gate, seed=seed or 0)
     elif any(part is not None for part in parts):
-        raise TypeError("swerve.metamorphic takes campaign or its parts, not both")
+        raise TypeError("swerve.metamorphic takes 'campaign' or its parts, not both")
     request = RuleTestRequest(campaign, most_findings, force, tuple(trust))
 
     def marked(function: F) -> F:
@@ -95,7 +96,7 @@ class RuleTest:
     @property
     def most(self) -> int | None:
         """The number of findings allowed; None: the body decides."""
-        return 0 if self.replaying else self.shared.asked.most_findings
+        return 0 if self.replaying else self.shared.request.most_findings
 
     def run(self) -> RuleResult:
         """Test the rule; fails or skips a test that cannot be judged."""
@@ -114,11 +115,11 @@ class RuleTest:
     def describe(self, result: RuleResult) -> str:
         """The result in a few lines."""
         if self.replaying or not result.findings:
-            return "\n".join(map(_line, f"{_line(self.rule)}: {result.told}".split("\n")))
+            return "\n".join(map(_line, f"{_line(self.rule)}: {result.summary}".split("\n")))
         worst = result.findings[0]
         lines = (
-            f"{self.rule}: {result.told}" + (f"; {self.most} findings allowed" if self.most else ""),
-            f"  worst     {worst.words}  {worst.case}: {worst.why} ({worst.origin})",
+            f"{self.rule}: {result.summary}" + (f"; {self.most} findings allowed" if self.most else ""),
+            f"  worst     {worst.words}  {worst.case}: {worst.why} ({worst.origin.words})",
             f"  smallest  {self.shared.smallest(self.rule, worst)}",
             f"  folder    {self._relative(self.shared.folder(self.rule))}",
             f"  replay    {self._replay_line(worst)}",
@@ -127,7 +128,7 @@ class RuleTest:
 
     def _replay_line(self, finding: Finding) -> str:
         """The command that replays a finding: `swerve replay` for a campaign file, pytest for a campaign made in Python."""
-        if isinstance(self.shared.asked.campaign, str) and self.shared.loaded.factory is None:
+        if isinstance(self.shared.request.campaign, str) and self.shared.loaded.factory is None:
             folder = self._relative(self.shared.folder(self.rule))
             trust = [word for name in self.shared.trusted for word in ("--trust", self._trusted(name))]
             return shlex.join(["swerve", "replay", folder, finding.id, "--shrunk", *trust])

@@ -8,6 +8,7 @@ import pytest
 from swerve.core.campaign import Campaign, Search
 from swerve.core.case import Case, Source
 from swerve.core.relation import Rule
+from swerve.core.space import OneOf, Over, Sequenced, Space
 from swerve.core.system import System
 from swerve.core.transformation import Chain, Transformation, Unchanged
 from swerve.core.values import Steering
@@ -25,14 +26,18 @@ from swerve.testing import (
     MemoryLedger,
     SearchContract,
     SourceContract,
+    SpaceContract,
     SystemContract,
     TransformationContract,
 )
 from swerve.transformations.affine import Rotate, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
+from swerve.transformations.insert import Insertions
 from swerve.transformations.photometric import Brighten, Contrast
 from swerve.world.source import World
 from swerve.zoo.steering import DaveOrig
+from tests.fixture_sweeps import sweep_case
+from tests.reading_spaces import ByAnswer, ByLabel, ByPicture
 
 
 class TestPhotometric(TransformationContract):
@@ -54,6 +59,24 @@ class TestBlur(TransformationContract):
 class TestCombined(TransformationContract):
     def changes(self) -> Sequence[Transformation]:
         return [Unchanged(), Chain((Rotate(5), Brighten(10))), Chain((Unchanged(), Chain((Contrast(1.5), Rotate(3)))))]
+
+
+class TestBlindSpaces(SpaceContract):
+    def space(self) -> Space:
+        return OneOf((Over(Rotate), Sequenced((Over(Brighten), Over(Contrast))), blurs()))
+
+
+class TestReadingSpaces(SpaceContract):
+    def space(self) -> Space:
+        return Sequenced((ByAnswer(), OneOf((ByPicture(), ByLabel(picky=True))), ByAnswer()))
+
+
+class TestInsertions(SpaceContract):
+    def space(self) -> Space:
+        return Sequenced((Insertions(("car",)), Insertions(("pedestrian",), near=8.0)))
+
+    def cases(self) -> Sequence[Case]:
+        return [sweep_case()]
 
 
 class TestWorld(SourceContract):

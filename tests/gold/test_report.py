@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
@@ -13,18 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swerve.analysis import numbers as report_numbers
+from swerve.analysis.numbers import RuleCounts, numbers_of
 from swerve.core.campaign import Record
 from swerve.core.errors import EnvironmentFault
+from swerve.core.origin import Origin
 from swerve.core.values import Boxes2D, Group, Region, Signal, Steering, Value
-from swerve.report import html as report_html
-from swerve.report import numbers as report_numbers
+from swerve.report import finding_cards
 from swerve.report.html import write_report
-from swerve.report.numbers import RuleCounts, numbers_of
 from swerve.report.words import answer_words, in_words
 from swerve.store.files import json_bytes
 from swerve.store.record_json import record_row
 from swerve.store.view import Run
-from swerve.transformations.affine import Rotate
+from swerve.transformations.affine import Rotate, Scale, Shear
+from swerve.transformations.photometric import Brighten
 from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held, keep_file, keep_pictures, noise, skipped
 
 VOID = {"meta", "link", "img", "input", "br"}
@@ -114,6 +117,55 @@ def test_bar_fills_its_length(mixed: Run) -> None:
     assert sum(float(item.attributes["width"]) for item in bars) == pytest.approx(1000, abs=0.1)
 
 
+def test_first_screen_is_the_verdict(tmp_path: Path) -> None:
+    broken = [finding(f"c{index}", "turn", Rotate(9.0)) for index in range(30)]
+    sound = [held(f"c{index}", "turn", Rotate(3.0)) for index in range(30)] + [
+        held(f"c{index}", "blur") for index in range(90)
+    ]
+    run = Made([*broken, *sound]).write(tmp_path / "run")
+    keep_pictures(run, broken[4], noise(1), noise(2))
+    page = page_of(run)
+    assert [item.text for item in page.all("p", class_="verdict")] == [
+        "Turn breaks this system (50% of trials fail); turn fails from 9°.",
+        "Blur holds (at most 4.1% may fail, 95% Wilson).",
+    ]
+    tiles = page.all("div", class_="tile")
+    assert [(tile.attributes["class"].split()[-1], tile.one("a").all("b")[-1].text) for tile in tiles] == [
+        ("breaks", "50.0%"),
+        ("holds", "0.0%"),
+    ]
+    assert tiles[0].one("small").text == "holds up to 3°, fails from 9°"
+    assert tiles[0].one("a").attributes["href"] == "#rule=turn"
+    assert [item.text for item in page.one(id="todo").all("code")] == [
+        f"swerve review {run.folder}",
+        f"swerve shrink {run.folder} --all --most 20",
+        f"swerve retrain {run.folder} --into DIR",
+        f"swerve compare {run.folder} OTHER",
+    ]
+    assert page.one(id="tested").text == "0 cases, 2 rules, 150 trials"
+    assert not page.all(class_="told")  # the picture is not that of the group's mildest finding
+    folded = page.one(id="configuration")
+    assert "world, drives 20, frames 2, seed 7, split test" in folded.text
+    assert "torch2.6" in folded.text
+
+
+def test_telling_findings_differ(tmp_path: Path) -> None:
+    """One of each kind of change, of different cases."""
+    changes = {
+        "turn": Rotate(9.0),
+        "light": Brighten(20.0),
+        "both": Rotate(3.0),
+        "zoom": Scale(2.0, 2.0),
+        "blur": Shear(-0.1),
+    }
+    found = [finding("a" if rule in ("zoom", "blur") else rule, rule, change) for rule, change in changes.items()]
+    run = Made(found).write(tmp_path / "run")
+    for record in found:
+        keep_pictures(run, record, noise(1), noise(2))
+    told = page_of(run).all(class_="told")
+    assert [item.one(class_="words").text.split()[0] for item in told] == ["sheared", "brightened", "rotated"]
+
+
 def test_row_tells_rule_whole(mixed: Run) -> None:
     row, total = page_of(mixed).one("table", class_="rules").one("tbody").all("tr")
     cells = [item.text.strip() for item in row.all("td")]
@@ -183,10 +235,13 @@ def test_sums_add_up_however_a_run_ends(made: Made, tmp_path: Path) -> None:
     page = page_of(made.write(tmp_path / "run"))
     counts = counts_of(page)
     assert counts["trials"] == len(made.records) == sum(counts.values()) - counts["trials"]
-    assert counts["violated"] == sum(int(group.one(class_="hits").all("b")[0].text) for group in page.all("li"))
+    assert counts["violated"] == sum(
+        int(group.one(class_="hits").all("b")[0].text) for group in page.all("li", class_="group")
+    )
     assert bool(page.all(id="no-findings")) == (counts["violated"] == 0)
     assert bool(page.all(id="unfinished")) == (not made.finished)
-    unjudged = [int(row.children[0].text) for row in page.all("tr") if row.children[0].fits("td", {"class": "n"})]
+    told = page.one(id="unjudged").all("tr")
+    unjudged = [int(row.children[0].text) for row in told if row.children[0].fits("td", {"class": "n"})]
     reasons = sum(unjudged) if page.all("table", class_="reasons") else 0
     assert reasons == counts["skipped"] + counts["errors"] + sum(bool(seen.fault) for seen in made.seen)
 
@@ -203,15 +258,18 @@ def test_groups_lead_the_gallery(tmp_path: Path) -> None:
     assert first.one("a", class_="filter").text == "show its 5 findings"
     assert [card.attributes["data-g"] for card in page.all("article")] == ["2", "2", "1", "1", "1", "1", "1"]
     sections = [item.attributes["id"] for item in page.all("section") if "id" in item.attributes]
-    assert sections == ["groups", "gallery"]
+    assert sections == ["rules", "strength", "domain", "groups", "gallery", "unjudged"]
+    linked = [item.attributes["href"] for item in page.one("nav").all("a")]
+    assert linked == ["#top", *(f"#{name}" for name in sections)]
 
 
 def test_many_groups_are_folded(tmp_path: Path) -> None:
     records = [finding("c", f"rule {index}", off=10.0 + index) for index in range(70)]
     page = page_of(Made(records).write(tmp_path / "run"))
     assert len(page.all("li", class_="group")) == 60
-    assert len(page.one("details").all("li", class_="group")) == 48
-    assert page.one("summary").text == "48 more groups"
+    folded = page.one(id="groups").one("details")
+    assert len(folded.all("li", class_="group")) == 48
+    assert folded.one("summary").text == "48 more groups"
     assert "The other 10 are in tables/groups.csv." in page.text
 
 
@@ -309,30 +367,90 @@ def test_endless_reasons_stay_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (reasons[0].why, reasons[0].count, len(reasons)) == ("other reasons", 25, 6)
 
 
-def test_labels_that_a_rule_does_not_go_by_are_not_denied(tmp_path: Path) -> None:
-    """Nobody says 'no label' beside a label, and what cannot be told is no 0."""
+def test_unknown_origin_is_no_zero(tmp_path: Path) -> None:
+    """Labels that a rule does not go by are not denied, and what is not known is not counted as 0."""
     truths: dict[str, tuple[Value, ...]] = {"a": (Steering(1.0),), "b": (), "c": (Region(()),)}
-    told = [replace(finding(case), introduced=None, truth=truth) for case, truth in truths.items()]
+    told = [replace(finding(case), origin=Origin.UNKNOWN, truth=truth) for case, truth in truths.items()]
     run = Made(told, SEEN).write(tmp_path / "run")
-    origins = {one.case: one.origin for one in run.findings()}
-    assert origins == {"a": "unknown origin", "b": "unlabelled", "c": "unlabelled"}
+    assert {one.origin for one in run.findings()} == {Origin.UNKNOWN}
     row = page_of(run).one("table", class_="rules").one("tbody").all("tr")[0]
     cells = [cell.text.strip() for cell in row.all("td")]
     assert cells[3:6] == ["–", "–", "3"]
-    assert numbers_of(run).overall.blame == (None, None)
-    assert RuleCounts("none", held=5).blame == (0, 0)
-    assert RuleCounts("some", violated=5, introduced=1).blame == (1, 0)
+    assert [numbers_of(run).overall.number_of(origin) for origin in Origin] == [None, None, None, None, 3]
+    assert [RuleCounts("none", held=5).number_of(origin) for origin in Origin] == [0, 0, 0, 0, 0]
+    some = RuleCounts("some", violated=5, origins={Origin.INTRODUCED: 1, Origin.UNKNOWN: 4})
+    assert [some.number_of(origin) for origin in Origin] == [1, 0, 0, 0, 4]
 
 
-def test_cards_go_by_margin(mixed: Run) -> None:
+def test_every_origin_that_occurs_has_a_column(tmp_path: Path) -> None:
+    origins = [Origin.INTRODUCED, Origin.MADE_WORSE, Origin.MADE_WORSE, Origin.MARGINAL]
+    told = [replace(finding(str(place)), origin=origin) for place, origin in enumerate(origins)]
+    page = page_of(Made(told, SEEN).write(tmp_path / "run"))
+    heads = [head.text for head in page.one("table", class_="rules").one("thead").all("th")]
+    assert heads[4:8] == ["introduced", "made worse", "already wrong", "marginal"]
+    row = page.one("table", class_="rules").one("tbody").all("tr")[0]
+    counted = {cell.attributes["data-origin"]: cell.text for cell in row.all("td") if "data-origin" in cell.attributes}
+    assert counted == {"introduced": "1", "made-worse": "2", "already-wrong": "0", "marginal": "1"}
+    badges = Counter(card.one(class_="origin").text for card in page.all("article"))
+    assert badges == {"introduced": 1, "made worse": 2, "marginal": 1}
+    assert [option.attributes["value"] for option in page.one(id="origin").all("option")] == ["", *Origin]
+
+
+def test_card_shows_what_was_measured(tmp_path: Path) -> None:
+    facts = {"fill": 0.125, "edge_correlation": 0.8765432, "lost": 0.0, "lost.car": 2.0, "introduced_rows": "0 3"}
+    run = Made([replace(finding("a"), facts=facts)], SEEN).write(tmp_path / "run")
+    (card,) = page_of(run).all("article")
+    assert " ".join(card.one(class_="facts").text.split()) == (
+        "measured fill 0.125, edge correlation 0.8765, introduced rows 0 3"
+    )
+    assert not page_of(Made([finding("a")], SEEN).write(tmp_path / "none")).all(class_="facts")
+
+
+def test_cards_that_convince_come_first(mixed: Run) -> None:
+    """By margin, but what was already wrong says little about the change."""
     cards = page_of(mixed).all("article")
-    assert [card.one(class_="case").text for card in cards] == ["b", "c", "a"]
-    assert [card.one(class_="badge").text for card in cards] == ["already wrong", "unlabelled", "introduced"]
-    assert [float(card.attributes["data-m"]) for card in cards] == [45, 15, 7]
+    assert [card.one(class_="case").text for card in cards] == ["c", "a", "b"]
+    assert [card.one(class_="origin").text for card in cards] == ["unknown origin", "introduced", "already wrong"]
+    assert {card.one(class_="badge").text for card in cards} == {"rotate"}  # a badge for the rule
+    assert [float(card.attributes["data-m"]) for card in cards] == [15, 7, 45]
+
+
+def test_mild_changes_come_before_strong_ones(tmp_path: Path) -> None:
+    """And each case once before any is repeated, whatever the margins."""
+    changes = {"a": (30.0, 3.0, 12.0), "b": (24.0, 6.0), "c": (9.0,)}
+    found = [finding(case, change=Rotate(angle), off=5.0 + angle) for case, angles in changes.items() for angle in angles]
+    empty = replace(finding("d", change=Rotate(3.5), off=39.0), facts={"fill": 0.45})
+    page = page_of(Made([*found, empty]).write(tmp_path / "run"))
+    words = [card.one(class_="words").text.split()[1] for card in page.all("article")]
+    assert words == ["3°", "6°", "9°", "3.5°", "12°", "24°", "30°"]
+    group = page.all("li", class_="group")[0]
+    assert (group.one(class_="words").text, group.one(class_="case").text) == ("rotated 3° counter-clockwise", "a")
+
+
+def test_group_says_where_it_holds(tmp_path: Path) -> None:
+    fails = finding("a", change=Rotate(9.0))
+    milder = [held("a", change=Rotate(3.0)), held("a", change=Rotate(6.0)), held("a", change=Rotate(-8.0)), held("b")]
+    page = page_of(Made([fails, finding("b", change=Rotate(12.0)), *milder]).write(tmp_path / "run"))
+    (group,) = page.all("li", class_="group")
+    assert group.one(class_="smallest").text == "on this case degrees fails at 9°, holds at 6°"
+
+
+def test_follow_up_of_two_rules_has_one_card(tmp_path: Path) -> None:
+    one, two = finding("a", "own answer", off=20.0), finding("a", "label", off=9.0)
+    two = replace(two, input_sha=one.input_sha)
+    page = page_of(Made([one, two, finding("b", "label", off=15.0)]).write(tmp_path / "run"))
+    first, second = page.all("article")
+    assert (first.attributes["data-r"], first.attributes["data-g"], first.attributes["data-ids"]) == ("0 1", "2 1", two.id)
+    assert [item.text for item in first.all(class_="also")] == ["also label 9.0° apart: +3.0° became +12.0° (limit 5°)"]
+    assert [item.text for item in first.all(class_="badge") if item.text != "also"] == ["own answer", "label"]
+    assert "data-ids" not in second.attributes
+    assert "Showing, of" not in page.text
+    links = {item.one("a", class_="filter").text for item in page.all("li", class_="group")}
+    assert links == {"show its 2 findings", "show this finding"}
 
 
 def test_card_tells_how_to_replay(mixed: Run) -> None:
-    card = page_of(mixed).all("article")[0]
+    card = page_of(mixed).all("article")[2]
     assert card.one("code").text == f"swerve replay {mixed.folder} {card.attributes['id']}"
     assert "rotated 9° counter-clockwise" in card.text
     assert "+3.0° became +53.0°" in card.one(class_="why").text
@@ -411,17 +529,18 @@ def test_curve_is_drawn_with_its_sentence(tmp_path: Path) -> None:
     ]
     page = page_of(Made(records, (), {"rotate": (2, 40)}).write(tmp_path / "run"))
     chart = page.one("figure", class_="chart")
-    assert len(chart.all("circle")) == 2
-    assert chart.one("text", class_="axis").text == "degrees (°)"
+    assert len(chart.all("path", class_="point")) == 2
+    assert [item.text for item in chart.all("text", class_="axis")] == ["trials that fail", "degrees (°)"]
+    assert [item.text for item in chart.all("text", class_="x")] == ["0", "2", "4", "6", "8", "10", "degrees (°)"]
     assert "Held on all 40 trials up to 3°" in chart.one("figcaption").text
-    assert "Untouched cases: 2 of 40 already wrong." in chart.one("figcaption").text
     assert chart.all("path", class_="untouched")
+    assert [item.attributes["href"] for item in chart.all("a")] == ["#rule=rotate&value=9..9"]  # 3° has no finding
 
 
 def test_page_says_what_it_leaves_out(tmp_path: Path) -> None:
     page = page_of(Made([finding(f"c{index}", off=10 + index / 10) for index in range(205)]).write(tmp_path / "run"))
     assert len(page.all("article")) == 200
-    assert "Showing, of 205 findings, the 200 with the largest margin per rule and the worst of each group." in page.text
+    assert "Showing, of 205 findings, the 200 with the largest margin per rule and the mildest of each group." in page.text
 
 
 def test_page_stays_small(tmp_path: Path) -> None:
@@ -430,16 +549,36 @@ def test_page_stays_small(tmp_path: Path) -> None:
     for record in records:
         keep_pictures(run, record, noise(1), noise(2))
     assert write_report(run).stat().st_size < 100 * 2500
-    assert report_html.MOST_CARDS * 2500 < 5e6  # R12
+    assert finding_cards.MOST_CARDS * 2500 < 5e6  # R12
 
 
 def test_page_of_many_rules_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_html, "MOST_CARDS", 60)
+    monkeypatch.setattr(finding_cards, "MOST_CARDS", 60)
     records = [finding(f"c{index}", f"rule {index % 20}", off=10.0 + index) for index in range(100)]
     run = Made([*records, finding("odd", "rule 0", off=-6.0)]).write(tmp_path / "run")
     page = page_of(run)
-    assert len(page.all("article")) == 61  # three of each rule, and the worst of the odd group
+    assert len(page.all("article")) == 81  # three of each rule, the mildest of each, and the odd one
     assert "the 3 with the largest margin per rule" in page.text
+
+
+def test_page_of_many_boxes_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cards with drawings of many boxes are fewer, so that the page has the same size."""
+    monkeypatch.setattr(finding_cards, "MOST_CARDS", 40)
+    rng = np.random.default_rng(0)
+    boxes = Boxes2D(np.sort(rng.uniform(0, 640, (60, 4)), axis=1), tuple(f"kind {index % 9}" for index in range(60)))
+    crowded = [replace(finding(f"c{index}", f"rule {index % 2}", off=10.0 + index), after=(boxes,)) for index in range(40)]
+    run = Made(crowded, method="custom").write(tmp_path / "run")
+    for record in crowded:
+        keep_pictures(run, record, noise(1), noise(2))
+    page = page_of(run)
+    shown = len(page.all("article"))
+    assert 10 <= shown < 40
+    assert f"the {shown // 2} with the largest margin per rule" in page.text
+    drawn = [card.one("path", class_="after").attributes["d"].count("M") for card in page.all("article")]
+    assert drawn == [60] * shown  # no box is left out
+    assert {card.attributes["id"] for card in page.all("article")} >= {
+        item.attributes["data-id"] for item in page.all("li", class_="group")
+    }
 
 
 def test_page_is_the_same_twice(mixed: Run) -> None:
@@ -460,7 +599,8 @@ def test_policy_allows_our_own_alone(mixed: Run) -> None:
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
     for tag in ("style", "script"):
-        digest = base64.b64encode(hashlib.sha256(page.one(tag).text.encode()).digest()).decode()
+        (own,) = [item for item in page.all(tag) if item.attributes.get("type") != "application/json"]  # data, never run
+        digest = base64.b64encode(hashlib.sha256(own.text.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
 
 

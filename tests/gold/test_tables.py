@@ -29,8 +29,9 @@ from tests.unit.test_experiment_lidar_field import known, tiny
 GOLD = Path(__file__).parent / "tables"
 WRITE = os.environ.get("SWERVE_GOLD") == "write"
 SEED = "3"
-FINDING = ("id", "rule", "case", "change", "margin", "introduced", "before", "after")
-COUNTS = ("trials", "held", "violated", "skipped", "errors", "introduced", "already_wrong")
+FINDING = ("id", "rule", "case", "change", "margin", "origin", "before", "after")
+ORIGINS = ("introduced", "made_worse", "already_wrong", "marginal", "unknown_origin")
+COUNTS = ("trials", "held", "violated", "skipped", "errors", *ORIGINS)
 
 # How far numbers may be apart, of their size, and where they are small. Another processor makes other last bits of single
 # precision, which show in the demo's angles; all else here is computed in double precision or without rounding.

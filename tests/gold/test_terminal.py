@@ -7,24 +7,33 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from swerve.analysis.numbers import RuleCounts, numbers_of
+from swerve.config.catalog import CatalogArgument, CatalogEntry
 from swerve.core.campaign import Observation
+from swerve.core.origin import Origin
 from swerve.core.relation import Fault
+from swerve.report.catalog_view import print_entry
 from swerve.report.html import write_report
-from swerve.report.numbers import RuleCounts, numbers_of
 from swerve.report.terminal import (
     RichProgress,
+    _bars,
     _cells,
+    _clock,
     print_finding,
     print_findings,
     print_groups,
-    print_names,
+    print_shrinking,
+    print_shrunk,
     print_summary,
 )
+from swerve.store.artifacts import Shrunk
+from swerve.store.record_json import finding_of, record_row
 from swerve.store.view import Run
 from swerve.transformations.affine import Rotate
 from tests.fixture_runs import MIXED, SEEN, Made, failed, finding, held
@@ -44,7 +53,8 @@ def terminal(show: Callable[[Console], None], width: int = 100) -> str:
 
 def test_terminal_tells_counts_and_worst(mixed: Run) -> None:
     said = terminal(lambda console: print_summary(mixed, console))
-    assert re.search(r"rotate +15 +3 33\.3% 12\.1–64\.6 +1 +1 +1/9 +4 +2\n", said)
+    assert re.search(r"intro- already +origin +un- +skip-\n", said)
+    assert re.search(r"rotate +15 +3 33\.3% 12\.1–64\.6 +1 +1 +1 +1/9 +4 +2\n", said)
     assert "3 of 9 judged trials violated their rule: 33.3%" in said
     assert "1 group of findings; the worst of each:\n\n 1  rotate: rotate, further left  3 findings in 3 cases\n" in said
     assert "    rotated 9° counter-clockwise  b  margin +45, already wrong\n" in said
@@ -52,6 +62,54 @@ def test_terminal_tells_counts_and_worst(mixed: Run) -> None:
     assert "report:" not in said
     path = write_report(mixed)
     assert f"report: {path}\n" in terminal(lambda console: print_summary(mixed, console), width=40)
+
+
+def test_terminal_tells_every_origin(tmp_path: Path) -> None:
+    told = [replace(finding(f"{origin} {place}"), origin=origin) for place, origin in enumerate([*Origin, Origin.MARGINAL])]
+    run = Made([*told, held("a")]).write(tmp_path / "run")
+    said = terminal(lambda console: print_summary(run, console))
+    first, second, row = said.splitlines()[:3]
+    assert first.split() == ["intro-", "made", "already", "mar-", "origin", "un-", "skip-"]
+    assert second.split()[5:] == ["duced", "worse", "wrong", "ginal", "unknown", "touched", "ped", "errors"]
+    assert row.split()[5:10] == ["1", "1", "1", "2", "1"]
+    listed = terminal(lambda console: print_findings(run, console, 9))
+    assert all(f"  {origin.words} " in listed for origin in Origin)
+
+
+def test_tables_fit_eighty_columns(tmp_path: Path) -> None:
+    """Counts first, then origins; long names lose their middle, as rules often differ in their ends."""
+    names = [f"a rule with quite a long name, {which}" for which in ("label", "own answer")]
+    told = [replace(finding(f"{name} {origin}", name), origin=origin) for name in names for origin in Origin]
+    run = Made([*told, *(held(f"h{number}", names[0]) for number in range(2000))]).write(tmp_path / "run")
+    lines = terminal(lambda console: print_summary(run, console), width=80).splitlines()
+    table = lines[: lines.index("") + 1 + 2 + 3]
+    assert max(map(len, table)) <= 80
+    assert sum(line.startswith("rule") for line in table) == 2
+    assert any("own answer  " in line for line in table)
+    assert any(", label  " in line for line in table)
+    wide = terminal(lambda console: print_summary(run, console), width=140)
+    assert wide.splitlines()[1].split()[5:] == ["duced", "worse", "wrong", "ginal", "unknown", "touched", "ped", "errors"]
+
+
+def test_summary_tells_why_trials_were_skipped(mixed: Run) -> None:
+    said = terminal(lambda console: print_summary(mixed, console))
+    reasons = [reason for reason in numbers_of(mixed).reasons if reason.what == "skipped"]
+    assert reasons
+    assert all(f"{reason.count} skipped: {reason.why}" in said for reason in reasons[:3])
+
+
+def test_shrinking_tells_what_cannot_be_smaller(tmp_path: Path) -> None:
+    large, small = finding("a", off=30.0), finding("a", change=Rotate(2.0), off=6.0)
+    run = Made([large]).write(tmp_path / "run")
+    whole, less = (finding_of(record_row(record)) for record in (large, small))
+    shrunk = [Shrunk(whole, large.id, (), 7), Shrunk(whole, large.id, (), 0), Shrunk(less, large.id, (), 3)]
+    said = [terminal(lambda console, one=one: print_shrunk(one, run, console)) for one in shrunk]  # type: ignore[misc]
+    assert "It cannot be made smaller: none of 7 smaller changes fails in the same way." in said[0]
+    assert "It cannot be made smaller: this change has no numbers, steps or parts to reduce." in said[1]
+    assert "cannot" not in said[2]
+    together = terminal(lambda console: print_shrinking([*shrunk, replace(shrunk[0], flaky=True)], console))
+    assert together == "4 findings: 1 made smaller, 2 already smallest, 1 flaky\n"
+    assert terminal(lambda console: print_shrinking(shrunk[:1], console)) == ""
 
 
 def test_terminal_leads_with_groups(tmp_path: Path) -> None:
@@ -130,7 +188,7 @@ def test_terminal_says_that_nothing_was_tried(tmp_path: Path) -> None:
 
 def test_terminal_never_cuts_a_number() -> None:
     line = RuleCounts("a rule with a name far too long for any column", held=10_000_000, violated=1, untouched=(1, 100_000))
-    name, trials, *_ = _cells(line)
+    name, trials, *_ = _cells(line, tuple(Origin))
     assert len(name) <= 28
     assert trials == "10,000,001"
 
@@ -147,7 +205,7 @@ def test_terminal_neutralises_escapes(tmp_path: Path) -> None:
         lambda console: print_findings(run, console, 5),
         lambda console: print_groups(run, console, 5),
         lambda console: print_finding(run, item, console),
-        lambda console: print_names({"gates": [{"name": "x", "about": HOSTILE, "arguments": {"a": HOSTILE}}]}, console),
+        lambda console: print_entry(CatalogEntry("gates", "x", HOSTILE, {HOSTILE: CatalogArgument("text", True)}), console),
     ):
         said = terminal(show)
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", said)
@@ -213,3 +271,15 @@ def test_progress_draws_bars_on_terminal(total: int | None) -> None:
         progress.advance(40, 7)
     assert "40/" in file.getvalue()
     assert "7 findings" in file.getvalue()
+
+
+def test_clock_shows_elapsed_and_remaining_time() -> None:
+    assert [_clock(seconds) for seconds in (0, 28.4, 61, 3 * 3600 + 62)] == ["0:00", "0:28", "1:01", "3:01:02"]
+    bars = _bars(Console(file=io.StringIO(), width=80, force_terminal=True))
+    times = iter((0.0, 0.0, 10.0, 10.0))
+    bars.get_time = lambda: next(times, 10.0)
+    task = bars.add_task("baseline", total=40, found=0)
+    bars.update(task, advance=10)
+    line = Console(file=io.StringIO(), width=80, record=True)
+    line.print(bars.make_tasks_table(bars.tasks))
+    assert re.search(r"baseline .*10/40 +0:10", line.export_text())

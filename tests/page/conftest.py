@@ -10,9 +10,24 @@ from typing import Any
 
 import pytest
 
+# The shell is the same browser without windows of its own, and needs a quarter of the time for a page.
+PROGRAMS = ("chromium-headless-shell", "chrome-headless-shell", "chromium")
+# The full browser starts two further processes for each page, for its address bar and for a page that may come next.
+UNUSED = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "SpareRendererForSitePerProcess")
+# A browser heeds the last list of features alone: these are of the one that Playwright gives.
+UNWANTED = (
+    *(
+        "AimEnabled",
+        "AvoidUnnecessaryBeforeUnloadCheckSync",
+        "DestroyProfileOnBrowserClose",
+        "HttpsFirstBalancedModeAutoEnable",
+    ),
+    *("HttpsUpgrades", "LensOverlay", "MediaRouter", "NetworkTimeServiceQuerying", "OptimizationHints", "PaintHolding"),
+    *("PreconnectToSearch", "ThirdPartyStoragePartitioning"),
+)
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
-    *("--disable-sync", "--no-first-run"),
+    *("--disable-sync", "--no-first-run", f"--disable-features={','.join((*UNUSED, *UNWANTED))}"),
 ]
 # What the page's policy forbids is reported here, whether or not the browser also says so on its console.
 WATCH = "window.refused = []; addEventListener('securitypolicyviolation', e => refused.push(e.violatedDirective))"
@@ -46,13 +61,19 @@ class Visit:
         found: list[str] = self.page.eval_on_selector_all(selector, cards)
         return found
 
+    def follow(self, selector: str) -> None:
+        """Click a link within the page and wait until the page has heard of it, which it does a moment after the click."""
+        self.page.evaluate("window.followed = false; addEventListener('hashchange', () => followed = true, {once: true})")
+        self.page.locator(selector).first.click()
+        self.page.wait_for_function("() => window.followed")  # the page's own listener was there first
+
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium")
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
-        pytest.skip("there is no chromium on the path")
+        pytest.skip(f"none of these is on the path: {', '.join(PROGRAMS)}")
     with playwright.sync_playwright() as driver:
         made = driver.chromium.launch(executable_path=program, args=FLAGS)
         yield made

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from swerve.analysis.statistics import box_plot
 from swerve.report.charts import Bar, Spot, bars, box_plots, stacked
 from swerve.report.experiment_page import ChartPanel, Page, PicturePanel, Section, TablePanel, write_page
 from swerve.report.plane import lines, points
@@ -54,7 +53,7 @@ def charts() -> list[ChartPanel]:
     """Every kind, with names and numbers that are long, many, negative, tiny and huge."""
     rng = np.random.default_rng(5)
     pairs = [f"{one} – {other}" for one, other in itertools.combinations(NAMES, 2)]
-    wide = {f"a name that is much too long for a row {place}": box_plot(rng.normal(0, 1e6, 50)) for place in range(3)}
+    wide = {f"a name that is much too long for a row {place}": rng.normal(0, 1e6, 50).tolist() for place in range(3)}
     rates = {
         f"n = {n:,}": {"": Bar.rate(hits, 1000, printed=paper)} for n, hits, paper in ((10, 31, 0.9), (1000, 301, 0.335))
     }
@@ -63,7 +62,7 @@ def charts() -> list[ChartPanel]:
     curves = {f"model {place}": [Spot(n, n**place, 0, n**place * 1.2) for n in (10, 100, 1000)] for place in range(1, 4)}
     steps = {"ours": [Spot(place, place / 9) for place in range(7)], "paper": [Spot(place, place / 8) for place in range(7)]}
     drawn = (
-        box_plots({name: box_plot(rng.beta(2, 5, 99)) for name in pairs}, axis="Jaccard distance"),
+        box_plots({name: rng.beta(2, 5, 99).tolist() for name in pairs}, axis="Jaccard distance"),
         box_plots(wide, axis="neurons"),
         bars(rates, axis="frames that lose an obstacle", percent=True),
         bars(changes, axis="change"),
@@ -175,7 +174,7 @@ def test_head_of_a_long_table_stays(page: Path, visit: Opener) -> None:
 
 def test_nav_leads_to_sections(page: Path, visit: Opener) -> None:
     seen = visit(page)
-    seen.page.click("nav li:nth-child(2) a")
+    seen.follow("nav li:nth-child(2) a")
     assert seen.page.url.endswith("#section-2")
     assert seen.page.is_visible("#section-2 h2")
 

@@ -99,8 +99,8 @@ def small(tmp_path: Path) -> Path:
 def test_every_picture_loads(small: Path, visit: Opener) -> None:
     seen = visit(small)
     images = seen.page.locator("img")
-    assert images.count() == 20  # of eight findings and two groups
-    for index in range(20):
+    assert images.count() == 22  # of eight findings, two groups and the finding on the first screen
+    for index in range(22):
         images.nth(index).scroll_into_view_if_needed()
     seen.page.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth === 320)")
     assert seen.console == []
@@ -112,8 +112,8 @@ def test_sweeps_from_above_load(tmp_path: Path, visit: Opener) -> None:
     """LM-11: the browser finds them beside the page, and the policy lets their legend be coloured."""
     seen = visit(write_report(sweep_run(tmp_path / "run", PlacePoints(((5.0, 9.0, 0.0, 0.5),)), camera=noise(1))))
     images = seen.page.locator("img")
-    assert images.count() == 6  # of a finding and its group: two from above and the camera once
-    for index in range(6):
+    assert images.count() == 9  # on the first screen, of a finding and its group: two from above and the camera once
+    for index in range(9):
         images.nth(index).scroll_into_view_if_needed()
     seen.page.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth > 0)")
     assert seen.page.locator("#from-above rect").first.evaluate("one => getComputedStyle(one).fill") == "rgb(60, 200, 80)"
@@ -123,7 +123,7 @@ def test_sweeps_from_above_load(tmp_path: Path, visit: Opener) -> None:
 
 def test_sorting_reorders(small: Path, visit: Opener) -> None:
     seen = visit(small)
-    assert seen.shown() == ["f", "e", "b", "a", "c", "h", "g", "d"]
+    assert seen.shown() == ["a", "c", "h", "g", "d", "f", "e", "b"]  # the last three were already wrong
     seen.page.select_option("#sort", "-margin")
     assert seen.shown() == ["d", "g", "h", "c", "a", "b", "e", "f"]
     seen.page.select_option("#sort", "case")
@@ -132,14 +132,16 @@ def test_sorting_reorders(small: Path, visit: Opener) -> None:
     assert seen.shown() == ["e", "c", "d", "f", "b", "a", "h", "g"]
     seen.page.select_option("#sort", "margin")
     assert seen.shown() == ["f", "e", "b", "a", "c", "h", "g", "d"]
+    seen.page.select_option("#sort", "believable")
+    assert seen.shown() == ["a", "c", "h", "g", "d", "f", "e", "b"]
 
 
 def test_filters_hide(small: Path, visit: Opener) -> None:
     seen = visit(small)
-    seen.page.select_option("#rule", label="blur")
-    assert seen.shown() == ["e", "c", "d"]
+    seen.page.select_option("#rule", "blur")
+    assert seen.shown() == ["c", "d", "e"]
     assert seen.page.text_content("#shown") == "3 of 8"
-    seen.page.select_option("#origin", label="already wrong")
+    seen.page.select_option("#origin", "already-wrong")
     assert seen.shown() == ["e"]
     seen.page.select_option("#rule", "")
     assert seen.shown() == ["f", "e", "b"]
@@ -154,17 +156,35 @@ def test_filters_hide(small: Path, visit: Opener) -> None:
 def test_click_shows_a_group(small: Path, visit: Opener) -> None:
     seen = visit(small)
     assert seen.texts(".group .rule") == ["turn", "blur"]
-    seen.page.select_option("#origin", label="already wrong")
+    seen.page.select_option("#origin", "already-wrong")
     seen.page.fill("#text", "NOTHING SAYS THIS")
-    seen.page.click("#group-2 .filter")
-    assert seen.shown() == ["e", "c", "d"]  # the other filters are off
+    seen.follow("#group-2 .filter")
+    assert seen.shown() == ["c", "d", "e"]  # the other filters are off
     assert seen.page.text_content("#shown") == "3 of 8"
     assert seen.page.evaluate("document.getElementById('gallery').getBoundingClientRect().top") < 1000
     seen.page.select_option("#group", "1")
-    assert seen.shown() == ["f", "b", "a", "h", "g"]
+    assert seen.shown() == ["a", "h", "g", "f", "b"]
     seen.page.select_option("#group", "")
     assert len(seen.shown()) == 8
     assert seen.console == []
+
+
+def test_tile_shows_a_rule(small: Path, visit: Opener) -> None:
+    seen = visit(small)
+    seen.page.select_option("#origin", "already-wrong")
+    seen.follow(".tile a >> nth=0")
+    assert seen.page.input_value("#origin") == ""
+    assert seen.shown() == ["c", "d", "e"]
+    assert seen.page.evaluate("document.getElementById('gallery').getBoundingClientRect().top") < 1000
+
+
+def test_first_screen_answers(small: Path, visit: Opener) -> None:
+    """What was tested, what broke and what to do next are seen without scrolling."""
+    seen = visit(small)
+    for selector in ("h1", ".verdict", ".told img", ".next"):
+        box = seen.page.locator(selector).first.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 1000, selector
 
 
 def test_replay_line_is_copied(small: Path, visit: Opener) -> None:
@@ -235,7 +255,7 @@ def test_hostile_names_stay_text(tmp_path: Path, visit: Opener) -> None:
     plain = visit(write_report(run_named(tmp_path / "plain", PLAIN)))
     for selector in (".card .case", ".card .rule", ".card .words", ".card .why"):
         assert hostile.texts(selector) == list(PAYLOADS)
-    assert hostile.texts(".rules tbody th[scope] > bdi") == [*PAYLOADS, "all rules"]
+    assert hostile.texts(".rules tbody th[scope] > :is(bdi, a)") == [*PAYLOADS, "all rules"]
     assert hostile.texts("#rule option") == ["all", *PAYLOADS]
     for selector in (".group .rule", ".group .case", ".group .words", ".group .why", ".concern bdi"):
         assert sorted(hostile.texts(selector)) == sorted(PAYLOADS)
@@ -268,6 +288,6 @@ def test_nothing_overflows(width: int, tmp_path: Path, visit: Opener) -> None:
         page = visit(write_report(run), width=width).page
         page.evaluate("document.querySelectorAll('details').forEach(more => { more.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        # Nothing inside a card or a chart may stick out of it; tables scroll in their own frame.
-        boxes = "[...document.querySelectorAll('.card, .group, .chart, .tools')]"
+        # Nothing inside a card or a chart may stick out of it; tables and filters scroll in their own frame.
+        boxes = "[...document.querySelectorAll('.card, .group, .told, .tile, .chart')]"
         assert page.evaluate(f"{boxes}.filter(n => n.scrollWidth > n.clientWidth + 1).length") == 0

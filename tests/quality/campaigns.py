@@ -84,6 +84,30 @@ budget = 200
 against = "own answer"
 within = 2.0
 """ + NETWORK.split("[[rule]]")[0]
+READING = (
+    NETWORK.split("[[rule]]")[0]
+    + """
+[coverage]
+criteria = ["nc"]
+[[rule]]
+name = "pair"
+expect = {{ use = "same-angle", within = 0.05 }}
+[rule.change]
+use = "one-of"
+[[rule.change.spaces]]
+use = "tests.reading_spaces:ByPicture"
+[[rule.change.spaces]]
+use = "tests.reading_spaces:ByAnswer"
+[search]
+use = "greedy"
+follow = "chance"
+chance = 0.3
+budget = 120
+tries = 4
+depth = 6
+width = 3
+"""
+)
 POINTS = """
 method = "lidar"
 n = 12
@@ -127,6 +151,7 @@ KINDS = {
     "chains": CHAINS,
     "network": NETWORK,
     "guided": GUIDED,
+    "reading": READING,
     "points": POINTS,
     "boxes": BOXES,
 }
@@ -136,7 +161,7 @@ def written(path: Path, kind: str = "sweep", *, seed: int = 0, count: int = 6, w
     """A campaign file; that of a network with its pictures and its weights beside it."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(KINDS[kind].format(seed=seed, count=count, width=width, batch=batch))
-    if kind in ("network", "guided"):
+    if kind in ("network", "guided", "reading"):
         _write_pictures(path.parent / "pictures", count, width)
         _write_weights(path.parent / "weights.safetensors")
     return path

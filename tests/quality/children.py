@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from swerve.core.seeding import rng_for
 from swerve.execution.supervise import supervised as supervise
 from swerve.store.fingerprint import package_fingerprint
 from swerve.store.view import Run
-from tests.quality.forks import ROOM
+from tests.quality.forks import ROOM, Template, serve_workers
 
 ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("SWERVE_SOAK") == "1"
@@ -85,7 +86,7 @@ def assert_each_once(folder: Path) -> None:
 def workers_of(folder: Path) -> list[int]:
     """The ids of the worker processes of a run."""
     told = str(folder.resolve()).encode()
-    lines = ((path, _line(path)) for path in Path("/proc").glob("[0-9]*/cmdline"))
+    lines = ((path, command_line(path)) for path in Path("/proc").glob("[0-9]*/cmdline"))
     return [int(path.parent.name) for path, line in lines if told in line and b"swerve.execution.executors" in line]
 
 
@@ -97,10 +98,11 @@ def at_work(process: int) -> int:
         return process
 
 
-def _line(path: Path) -> bytes:
+def command_line(path: Path) -> bytes:
+    """What `/proc` has of a command; empty if the process has just ended."""
     try:
         return path.read_bytes()
-    except OSError:  # it has just ended
+    except OSError:
         return b""
 
 
@@ -115,10 +117,11 @@ def until(done: Any, seconds: float = NEVER, pause: float = 0.002) -> float:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended; the code is minus the signal that killed it."""
+    """How a command ended and what it wrote; the code is minus the signal that killed it."""
 
     code: int
     errors: str
+    output: str = ""
 
 
 class Cradled:
@@ -145,24 +148,43 @@ class Nursery:
     """A process that has imported everything, `more` too, and forks for each command: a start costs next to nothing."""
 
     def __init__(self, *more: str) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.workers = Template(ours)  # forked from the same process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.quality.children", ROOM, *more],
+            [sys.executable, "-m", "tests.quality.children", ROOM, str(theirs.fileno()), *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
             env=environment(PYTHONDONTWRITEBYTECODE="1"),
+            pass_fds=[theirs.fileno()],
         )
+        theirs.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.workers.close()
         self._process.communicate()
 
-    def run(self, words: Sequence[str], arm: str = "", *given: Any, supervised: bool = False) -> Ended:
+    def run(
+        self,
+        words: Sequence[str],
+        arm: str = "",
+        *given: Any,
+        supervised: bool = False,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Ended:
         """Carry a command out, `supervised` as in a shell; before, call the function `module:name` with what is given."""
-        return Ended(**self._asked("run", list(words), arm, given, supervised))
+        place = {"cwd": str(cwd or ""), "env": dict(env or {})}
+        return Ended(**self._asked("run", list(words), arm, given, supervised, place))
+
+    def load(self, module: str) -> Self:
+        """Import one more module, for all commands to come."""
+        self._asked("load", module)
+        return self
 
     def start(self, words: Sequence[str], errors: Path, arm: str = "", *given: Any) -> Cradled:
         """Have a command begin, which writes its errors to a file."""
@@ -189,27 +211,55 @@ def _nurse() -> None:
         "search.sweep",
         "testing",
     )
-    for name in (*(f"swerve.{part}" for part in parts), *sys.argv[2:]):
+    for name in (*(f"swerve.{part}" for part in parts), *sys.argv[3:]):
         importlib.import_module(name)
     # What every process finds out for itself and then remembers.
     all_names()
     package_fingerprint()
     rng_for(0).random()
-    tasks: dict[str, Callable[..., Any]] = {"run": _run, "start": _start, "wait": _waited}
+    _fork_template(socket.socket(fileno=int(sys.argv[2])))
+    tasks: dict[str, Callable[..., Any]] = {"run": _run, "start": _start, "wait": _waited, "load": _load}
     for line in sys.stdin:
         task, *given = json.loads(line)
         print(json.dumps(tasks[task](*given)), flush=True)
 
 
-def _run(words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool) -> dict[str, Any]:
+def _fork_template(link: socket.socket) -> None:
+    """Have workers forked from a child that no command can change."""
+    if not os.fork():
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)  # the commands that are asked for are not its
+        os.dup2(0, 1)
+        serve_workers(link)
+    link.close()
+
+
+def _load(module: str) -> None:
+    importlib.import_module(module)
+
+
+def _run(words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool, place: Mapping[str, Any]) -> dict[str, Any]:
     reading, writing = os.pipe()
+    said = os.memfd_create("output")
     child = os.fork()
     if not child:
-        _born(writing, words, arm, given, supervised)
+        _move(**place)
+        _born(writing, words, arm, given, supervised, said)
     os.close(writing)
     with open(reading, encoding="utf-8") as errors:
         told = errors.read()
-    return {"code": _waited(child), "errors": told}
+    code = _waited(child)
+    with open(said, encoding="utf-8") as output:
+        output.seek(0)
+        return {"code": code, "errors": told, "output": output.read()}
+
+
+def _move(cwd: str, env: Mapping[str, str]) -> None:
+    """Be where `python -P -m` would have been started: in a folder, with variables."""
+    os.environ.update(env)
+    sys.path[:0] = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path not in sys.path]
+    if cwd:
+        os.chdir(cwd)
 
 
 def _start(words: Sequence[str], arm: str, given: Sequence[Any], errors: str) -> int:
@@ -224,23 +274,30 @@ def _waited(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _born(errors: int, words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool) -> None:
+def _born(
+    errors: int, words: Sequence[str], arm: str, given: Sequence[Any], supervised: bool, output: int | None = None
+) -> None:
     code = 99
     try:
         signal.alarm(LONGEST)
         nothing = os.open(os.devnull, os.O_RDWR)
-        for stream, target in ((0, nothing), (1, nothing), (2, errors)):
+        for stream, target in ((0, nothing), (1, nothing if output is None else output), (2, errors)):
             os.dup2(target, stream)
-        if arm:
-            module, _, name = arm.partition(":")
-            getattr(importlib.import_module(module), name)(*given)
-        main = partial(sys.modules["swerve.cli.main"].main, words)
+        main = partial(_armed, words, arm, given)
         code = supervise(main) if supervised else main()
-        sys.stderr.flush()
     except SystemExit as ended:  # of the process below the one that supervises it
         code = int(ended.code or 0)
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
+
+
+def _armed(words: Sequence[str], arm: str, given: Sequence[Any]) -> int:
+    if arm:
+        module, _, name = arm.partition(":")
+        getattr(importlib.import_module(module), name)(*given)
+    return int(sys.modules["swerve.cli.main"].main(words))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Workers forked from a process that has imported everything: those that Swerve starts, but for the start.
 
-A template is a child of the process that wants workers. It forks twice for each, so that a worker becomes the child of
+A template is a descendant of the process that wants workers. It forks twice for each, so that a worker becomes the child of
 whoever wants it: it can be waited for, is killed with it, and shows the command line of one that was started.
 """
 
@@ -65,6 +65,10 @@ class Template:
             os.close(one)
         return Forked(pid, asking, saying, telling)
 
+    def close(self) -> None:
+        """Have the process end."""
+        self._link.close()
+
     @contextlib.contextmanager
     def in_use(self, module: str = "") -> Iterator[None]:
         """All workers of this process are forked meanwhile, once the template has imported a further module."""
@@ -78,29 +82,19 @@ class Template:
             LIBC.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-@contextlib.contextmanager
-def template(*modules: str, **how: Any) -> Iterator[Template]:
-    """A template that is started, and has imported these."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    words = [sys.executable, "-m", "tests.quality.forks", str(theirs.fileno()), ROOM, *modules]
-    with POPEN(words, pass_fds=[theirs.fileno()], start_new_session=True, **how):
-        theirs.close()
-        with ours:
-            yield Template(ours)
-
-
 def fork_workers() -> None:
     """Have this process, which is a fork itself and has no threads yet, fork its workers from now on."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if not os.fork():
         ours.close()
         os.setsid()
-        _serve(theirs)
+        serve_workers(theirs)
     theirs.close()
     Template(ours).in_use().__enter__()
 
 
-def _serve(link: socket.socket) -> NoReturn:
+def serve_workers(link: socket.socket) -> NoReturn:
+    """Be a template: fork a worker whenever the other end of the link asks for one."""
     die_with_parent()
     while True:
         asked, pipes, _, _ = socket.recv_fds(link, LONGEST, 3)
@@ -159,9 +153,3 @@ def _show(command: Sequence[str]) -> None:
     start, end = (int(word) for word in Path("/proc/self/stat").read_text().rpartition(")")[2].split()[ARGUMENTS])
     line = b"\0".join(word.encode() for word in command)[: end - start - 1]
     ctypes.memmove(start, line + bytes(end - start - len(line)), end - start)
-
-
-if __name__ == "__main__":
-    for name in sys.argv[3:]:
-        importlib.import_module(name)
-    _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -182,7 +182,7 @@ def test_bad_outputs_are_errors(name: str, kind: str) -> None:
     told = (
         "InputError: output",
         "InputError: a score is",
-        "InputError: the outputs have different lengths",
+        "InputError: the outputs must have one row for each box, but their lengths differ",
         "boxes2d",
         "steering",
     )

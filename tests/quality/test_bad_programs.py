@@ -168,7 +168,7 @@ def test_fuzz_would_notice_a_good_reply(tmp_path: Path) -> None:
 def test_gigabyte_of_one_line_is_refused_at_once(tmp_path: Path) -> None:
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     endless = Process((sys.executable, "-I", "-S", "-c", "while True: print('x' * 10**6, end='')"))
-    with pytest.raises(ModelError, match="it wrote 'xxxxxxxxxxxxxxxx' instead of a frame"):
+    with pytest.raises(ModelError, match="the process wrote 'xxxxxxxxxxxxxxxx' to stdout instead of a reply"):
         endless(CASES)
     promising = "import sys; sys.stdout.buffer.write(b'SWRV' + bytes(4) + (10**9).to_bytes(8, 'little'))"
     with pytest.raises(ModelError, match="exited with code 0"):

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import marshal
 import os
 import shlex
 import shutil
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from swerve.cli.main import main
 from swerve.config.registry import resolve
-from swerve.config.toml import Builder, load_campaign
-from swerve.config.trust import Trust, named_in
+from swerve.config.toml import Builder, build_change, load_campaign
+from swerve.config.trust import Trust, required_trust
 from swerve.core.case import Source
 from swerve.core.errors import SpecError
 from swerve.core.system import System
+from swerve.experiments.deeptest import reviewed as deeptest_examples
+from swerve.experiments.lidar import examples as lidar_examples
+from swerve.experiments.lidar.reach import landed
+from swerve.experiments.lidar.subject_runs import ANYWHERE
+from swerve.methods.lidar import SERIES, rule_name
+from swerve.report.followups import labelled_followup
+from swerve.store.record_json import record_of
 from swerve.store.view import Run
-from tests.quality.children import environment
+from swerve.testing import FakeSource
+from tests.quality.children import Ended, Nursery, environment
 from tests.quality.test_foreign_folders import CAMPAIGN
 
 MODEL = """
@@ -54,21 +66,24 @@ def written(home: Path, system: str) -> None:
     (home / "mine.toml").write_text(CAMPAIGN.replace('use = "swerve.testing:FakeSystem"\nbias = 0.2', system))
 
 
-def command(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "swerve.cli.main", *words],
-        cwd=home,
-        env={**environment(**more), "PYTHONPATH": f"{environment()['PYTHONPATH']}{os.pathsep}{home}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+Command = Callable[..., Ended]
 
 
-def replay_line(home: Path, folder: str = "run") -> list[str]:
+@pytest.fixture
+def command(home: Path, nursery: Nursery) -> Command:
+    """Carries out a command in a process of its own, which finds modules in the home folder, and so do its workers."""
+
+    def carried_out(*words: str, **more: str) -> Ended:
+        variables = {**environment(**more), "PYTHONPATH": f"{environment()['PYTHONPATH']}{os.pathsep}{home}"}
+        return nursery.run(words, "tests.quality.forks:fork_workers", cwd=home, env=variables, supervised=True)
+
+    return carried_out
+
+
+def replay_line(home: Path, command: Command, folder: str = "run") -> list[str]:
     """The words of the line that `show` prints."""
     finding = Run(home / folder).best(1)[0].id
-    shown = json.loads(command(home, "show", folder, finding, "--json").stdout)
+    shown = json.loads(command("show", folder, finding, "--json").output)
     words = shlex.split(shown["replay"])
     assert words[0] == "swerve"
     return words[1:]
@@ -82,66 +97,121 @@ OWN = {
 
 
 @pytest.mark.parametrize("kind", OWN)
-def test_own_run_replays_as_printed(home: Path, kind: str) -> None:
+def test_own_run_replays_as_printed(home: Path, kind: str, command: Command) -> None:
     system, words, name = OWN[kind]
     written(home, system)
-    made = command(home, "run", "mine.toml", "--into", "run", "--no-report", "--workers", "1", *words)
-    assert made.returncode == 1, made.stderr
-    line = replay_line(home)
-    again = command(home, *line)
-    assert (again.returncode, again.stdout.splitlines()[-1]) == (0, "reproduced"), again.stdout + again.stderr
+    made = command("run", "mine.toml", "--into", "run", "--no-report", "--workers", "1", *words)
+    assert made.code == 1, made.errors
+    line = replay_line(home, command)
+    again = command(*line)
+    assert (again.code, again.output.splitlines()[-1]) == (0, "reproduced"), again.output + again.errors
 
     shutil.copytree(home / "run", home / "copied")
     campaign = home / "copied" / "campaign.json"
     campaign.write_text(campaign.read_text().replace('"seed": 0', '"seed": 1', 1))
     for mark in home.glob("*.imported"):
         mark.unlink()
-    other = command(home, "replay", "copied", line[-1])
-    assert other.returncode == 2, other.stdout
-    assert f"--trust {home / name if name.endswith('.py') else name}" in other.stderr
+    other = command("replay", "copied", line[-1])
+    assert other.code == 2, other.output
+    assert f"--trust {home / name if name.endswith('.py') else name}" in other.errors
     assert not list(home.glob("*.imported"))
-    assert command(home, "replay", "copied", line[-1], "--trust", name).returncode == 0  # the user agrees,
-    assert command(home, "replay", "copied", line[-1]).returncode == 0  # which is remembered
+    assert command("replay", "copied", line[-1], "--trust", name).code == 0  # the user agrees,
+    assert command("replay", "copied", line[-1]).code == 0  # which is remembered
 
 
 @pytest.mark.parametrize("kind", ["file", "program"])
-def test_exchanged_file_needs_consent_again(home: Path, kind: str) -> None:
+def test_exchanged_file_needs_consent_again(home: Path, kind: str, command: Command) -> None:
     system, words, name = OWN[kind]
     written(home, system)
     assert main(["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0", *words]) == 1
-    line = replay_line(home)
+    line = replay_line(home, command)
     file = home / ("own_model.py" if kind == "file" else "program.py")
     file.write_text(file.read_text() + "\n# exchanged\n")
-    made = command(home, *line)
-    assert made.returncode == 2
-    assert f"{file}: has changed since" in made.stderr
-    assert command(home, *line, "--trust", name).returncode in (0, 1)
+    made = command(*line)
+    assert made.code == 2
+    assert f"{file}: has changed since" in made.errors
+    assert command(*line, "--trust", name).code in (0, 1)
 
 
-def test_consent_is_for_the_place_too(home: Path) -> None:
+def test_program_is_allowed_by_the_printed_path(home: Path, command: Command) -> None:
+    (home / "prog").mkdir()
+    drive, weights = home / "prog" / "drive", home / "prog" / "weights.bin"
+    drive.write_text(f"#!{sys.executable}\n{PROGRAM}")
+    drive.chmod(0o755)
+    weights.write_text("w")
+    written(home, 'use = "process"\ncommand = ["./drive", "weights.bin"]\nfolder = "prog"')
+    assert main(["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0"]) == 1
+    finding = Run(home / "run").best(1)[0].id
+    shutil.rmtree(home / "config")
+    refused = command("replay", "run", finding)
+    assert refused.code == 2
+    assert f"the program ./drive weights.bin only with --trust {drive}" in refused.errors
+    assert command("replay", "run", finding, "--trust", str(weights)).code == 2
+    assert command("replay", "run", finding, "--trust", str(drive)).code == 0
+    weights.write_text("other")
+    assert "has changed since" in command("replay", "run", finding).errors
+
+
+def test_consent_is_for_the_place_too(home: Path, command: Command) -> None:
     """The same campaign with another base would start another program.py."""
     written(home, OWN["program"][0])
     assert main(["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0"]) == 1
     (home / "elsewhere").mkdir()
     (home / "elsewhere" / "program.py").write_text(f"open({str(home / 'mark')!r}, 'w')")
     (home / "run" / "origin.json").write_text(json.dumps({"base": str(home / "elsewhere")}))
-    made = command(home, "replay", "run", Run(home / "run").best(1)[0].id)
-    assert made.returncode == 2
-    assert "--trust python" in made.stderr
+    made = command("replay", "run", Run(home / "run").best(1)[0].id)
+    assert made.code == 2
+    assert "--trust python" in made.errors
     assert not (home / "mark").exists()
 
 
-def test_config_that_cannot_be_written_asks_for_trust(home: Path) -> None:
+OTHER_COMMANDS = (
+    {"command": ["python", "-c", "open('mark', 'w')"]},
+    {"command": ["python", "-m", "program"], "folder": "."},
+    {"command": ["python", "program.py"], "folder": "elsewhere"},
+    {"command": ["python", "program.py", "--more"], "folder": "."},
+)
+
+
+def test_journal_starts_no_other_command(home: Path) -> None:
+    """Who allows a program has seen the campaign's commands, not those of a journal."""
+    written(home, OWN["program"][0])
+    (home / "elsewhere").mkdir()
+    assert main(["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0"]) == 1
+    run = Run(home / "run")
+    for trust in (run.trust(), run.trust(["python"]), Trust.of_json(run.trust().as_json())):
+        builder = Builder("change", home, trust)
+        assert builder.component({"use": "process", "command": ["python", "program.py"], "folder": "."}, System)
+        for given in OTHER_COMMANDS:
+            with pytest.raises(SpecError, match="only with a command of the campaign"):
+                builder.component({"use": "process", **given}, System)
+
+
+def test_keys_that_look_like_paths_get_no_consent(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A foreign campaign.json that only seems to be the user's own: its names would be allowed with the next run."""
+    monkeypatch.syspath_prepend(str(home))
+    written(home, 'use = "swerve.testing:FakeSystem"\nbias = 0.2')
+    words = ["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0"]
+    assert main(words) == 1
+    path = home / "run" / "campaign.json"
+    identity = json.loads(path.read_bytes())
+    identity["campaign"] = {"system.use": "own_model:Mine", **identity["campaign"]}
+    path.write_text(json.dumps(identity))
+    assert main(words) == 2
+    assert Run(home / "run").trust().names == frozenset()
+
+
+def test_config_that_cannot_be_written_asks_for_trust(home: Path, command: Command) -> None:
     (home / "file").write_text("")
     written(home, OWN["module"][0])
     blocked = {"XDG_CONFIG_HOME": str(home / "file" / "config")}
-    made = command(home, "run", "mine.toml", "--into", "run", "--no-report", "--workers", "1", **blocked)
-    assert made.returncode == 1, made.stderr
+    made = command("run", "mine.toml", "--into", "run", "--no-report", "--workers", "1", **blocked)
+    assert made.code == 1, made.errors
     finding = Run(home / "run").best(1)[0].id
-    asked = command(home, "replay", "run", finding, **blocked)
-    assert asked.returncode == 2
-    assert "--trust own_model" in asked.stderr
-    assert command(home, "replay", "run", finding, "--trust", "own_model", **blocked).returncode == 0
+    asked = command("replay", "run", finding, **blocked)
+    assert asked.code == 2
+    assert "--trust own_model" in asked.errors
+    assert command("replay", "run", finding, "--trust", "own_model", **blocked).code == 0
 
 
 def test_journal_names_no_more_than_the_campaign(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +227,106 @@ def test_journal_names_no_more_than_the_campaign(home: Path, monkeypatch: pytest
     with pytest.raises(SpecError, match=r"only with --trust tests\.quality\.campaigns"):
         Builder("change", home, trust).change({"use": "tests.quality.campaigns:Climb"})
     sys.modules.pop("own_model", None)
+
+
+CHANGES = """
+from dataclasses import dataclass
+from typing import Any
+from swerve.core.transformation import Transformation
+class Part:
+    pass
+@dataclass(frozen=True)
+class Held(Transformation):
+    anything: Any = None
+    part: Part = None
+    def image(self, value):
+        return value
+"""
+
+
+@pytest.mark.parametrize("use", ["rotate", "own_model:Held"])
+@pytest.mark.parametrize("called", ["own_model:untold", "own_model:wipe", "own_model:make"])
+def test_journal_calls_no_functions_of_an_allowed_module(
+    home: Path, use: str, called: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(home))
+    calls = "def untold(bias):\n    Path(__file__).with_suffix('.wiped').touch()\n"
+    (home / "own_model.py").write_text(MODEL + CHANGES + calls)
+    monkeypatch.delitem(sys.modules, "own_model", raising=False)
+    builder = Builder("change", home, Trust(frozenset({"own_model"}), foreign=True))
+    nested = {"use": called, "bias": 1.0}
+    tables = (
+        [{"use": use, "degrees": nested}]
+        if use == "rotate"
+        else [{"use": use, "anything": nested}, {"use": use, "part": nested}]
+    )
+    for table in (*tables, {"use": "chain", "steps": tables}):
+        with pytest.raises(SpecError, match=r"expected|registered"):
+            builder.change(table)
+    assert not (home / "own_model.wiped").exists()
+    assert builder.change({"use": "own_model:Held", "part": {"use": "own_model:Part"}}) is not None
+    sys.modules.pop("own_model", None)
+
+
+def test_experiments_read_their_journals_as_foreign(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of runs that an experiment reads may come from anyone."""
+    monkeypatch.syspath_prepend(str(home))
+    written(home, 'use = "swerve.testing:FakeSystem"\nbias = 0.2')
+    assert main(["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0"]) == 1
+    run, change = Run(home / "run"), {"use": "own_model:untold", "bias": 1.0}
+    row = {**next(run.trials()), "rule": rule_name(SERIES[0], None), "change": change}
+    cases = FakeSource(2)
+    some: Any = SimpleNamespace(builders={row["rule"]: run.builder()}, subject=SimpleNamespace(source=cases))
+    some.trials = lambda: [((ANYWHERE, SERIES[0]), row)]
+    for read in (
+        lambda: landed(some),
+        lambda: lidar_examples._picture(some, row),
+        lambda: deeptest_examples._picture(some, run, row),
+        lambda: labelled_followup(cases, row, run.builder()),
+    ):
+        with pytest.raises(SpecError, match="only with --trust own_model"):
+            read()
+    assert "own_model" not in sys.modules
+    for call in (build_change, record_of):
+        with pytest.raises(TypeError, match="missing 1 required positional argument"):
+            call(change)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "value", ["/etc/hostname", "table.bin", {"asset": []}, {"asset": "/etc/hostname"}, ["asset"], "a\0b"]
+)
+@pytest.mark.parametrize("foreign", [True, False])
+def test_run_folder_names_no_asset_by_path(home: Path, value: Any, foreign: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(home))
+    table = "from swerve import Asset\n@dataclass(frozen=True)\nclass Lookup(Held):\n    table: Asset = None\n"
+    (home / "own_asset.py").write_text(CHANGES + table)
+    (home / "table.bin").write_bytes(b"table")
+    monkeypatch.delitem(sys.modules, "own_asset", raising=False)
+    builder = Builder("change", home, Trust(frozenset({"own_asset"}), foreign=foreign))
+    if not foreign and value in ("/etc/hostname", "table.bin"):
+        assert builder.change({"use": "own_asset:Lookup", "table": value})
+    else:
+        with pytest.raises(SpecError, match=r"change\.table: expected a"):
+            builder.change({"use": "own_asset:Lookup", "table": value})
+    sys.modules.pop("own_asset", None)
+
+
+def test_number_is_not_made_by_a_call() -> None:
+    with pytest.raises(SpecError, match="degrees: expected a number"):
+        Builder().change({"use": "rotate", "degrees": {"use": "same-angle", "within": 1}})
+
+
+def test_only_hashed_bytes_run(home: Path) -> None:
+    """An unchecked hash pyc beside a trusted file would run in its place."""
+    file = home / "own_code.py"
+    file.write_text("class Part:\n    pass\n")
+    other = compile(f"open({str(home / 'mark')!r}, 'w')\nclass Part:\n    pass\n", str(file), "exec")
+    cached = Path(importlib.util.cache_from_source(str(file)))
+    cached.parent.mkdir()
+    flags = (0b01).to_bytes(4, "little")  # of PEP 552: found by hash, and the hash is not checked
+    cached.write_bytes(importlib.util.MAGIC_NUMBER + flags + bytes(8) + marshal.dumps(other))
+    assert resolve("own_code.py:Part", home, trust=Trust.of([file])).__name__ == "Part"
+    assert not (home / "mark").exists()
 
 
 def test_workers_take_the_word_of_their_parent(home: Path) -> None:
@@ -217,4 +387,4 @@ def test_kind_is_known_before_the_call() -> None:
 
 def test_names_of_a_campaign_are_found_at_any_depth() -> None:
     described = {"a": [{"use": "mine.deep:Part", "b": {"c": ["yours:function", "rotate", "no name: at all"]}}]}
-    assert named_in(described, Path()).names == {"mine.deep", "yours"}
+    assert required_trust(described, Path()).names == {"mine.deep", "yours"}

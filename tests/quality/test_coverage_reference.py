@@ -17,12 +17,11 @@ from swerve.core.case import Case
 from swerve.core.system import Activations, Traced
 from swerve.core.values import Image, Steering
 from swerve.coverage.bits import Bits
-from swerve.coverage.boundary import NBC, SNAC
 from swerve.coverage.criterion import Coverage, Criterion, start
 from swerve.coverage.layers import DEFAULT, Layer, Layout, layout_of
 from swerve.coverage.neuron import NC, TopK
 from swerve.coverage.profile import Profile, Ranges, measure
-from swerve.coverage.sections import KMNC
+from swerve.coverage.profiled import KMNC, NBC, SNAC
 from swerve.systems.probe import probe
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource
@@ -252,4 +251,3 @@ def test_coverage_only_grows(criterion, before, numbers) -> None:
     assert after.bits == coverage.bits | delta
     assert after.covered == coverage.covered + len(delta) <= after.total
     assert not after.delta(batch_of(numbers))
-    assert sum((len(bits) for bits in coverage.deltas(batch_of(numbers))), 0) >= len(delta)

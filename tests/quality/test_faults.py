@@ -48,7 +48,8 @@ class Bench:
 
     def run(self, folder: Path, *more: str, arm: Sequence[Any] = (), workers: int = 0) -> Ended:
         """Run the campaign into a folder, after a call of the function of this module that `arm` names."""
-        words = command(self.file, folder, "--workers", str(workers), *more)
+        # As `go_on`, which runs from Python: nothing is shrunk at the end.
+        words = command(self.file, folder, "--workers", str(workers), "--shrink", "0", *more)
         return self.nursery.run(words, f"{__name__}:{arm[0]}" if arm else "", *arm[1:])
 
     def assert_finishes(self, folder: Path, *more: str) -> None:
@@ -59,12 +60,11 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Bench:
     place = tmp_path_factory.mktemp("bench")
-    with Nursery() as nursery:
-        made = Bench(nursery, written(place / "campaign.toml", count=3, width=16, batch=1), place / "whole")
-        assert made.run(made.whole).code == 1
-        yield made
+    made = Bench(nursery, written(place / "campaign.toml", count=3, width=16, batch=1), place / "whole")
+    assert made.run(made.whole).code == 1
+    return made
 
 
 # R2: the process dies inside a write.

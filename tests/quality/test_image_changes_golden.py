@@ -60,7 +60,7 @@ def test_zoom_out_fills_the_rest() -> None:
 def test_zoom_out_says_where() -> None:
     assert ZoomOut().words() == "zoomed out, 25% wider and 25% higher"
     assert ZoomOut(left=0.0).words() == "zoomed out, 25% wider and 25% higher, 0% of it on the left and 50% at the top"
-    with pytest.raises(ValueError, match="left must be a number from 0 to 1, got 2"):
+    with pytest.raises(ValueError, match="'left' must be a number from 0 to 1, got 2"):
         ZoomOut(left=2)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from swerve.cli.main import main
 from swerve.config.toml import build_change
+from swerve.config.trust import OWN
 from swerve.core.campaign import Campaign, Record
 from swerve.core.case import Case
 from swerve.core.region import inside
@@ -249,7 +250,7 @@ def test_one_point_is_found_to_be_enough(tmp_path: Path) -> None:
         assert (made.finding.facts["added"], made.finding.facts["inside"], made.finding.facts["lost"]) == (1, 0, 1)
         assert 0 < made.finding.facts["nearest_border"] <= 5
         case = Sweeps(5)[finding.case]
-        point = points_of(build_change(made.finding.change)(case))[-1:]
+        point = points_of(build_change(made.finding.change, OWN)(case))[-1:]
         assert Coupled().victim(point, said(points_of(case), ROAD)) is not None
     assert main(["replay", folder, findings[0].id, "--shrunk"]) == 0
 

@@ -1,30 +1,39 @@
 """R20, R26, R71-R73: models that misbehave, with and without workers: no wrong verdict and no false exit code.
 
 Each misbehaves on the follow-ups of the cases that it is told to, and is right about all others, for which every verdict
-is that the rule holds. Without workers each has a command of its own; with two workers those that fail without ending their
-process share one, a case each, and so do those that end it.
+is that the rule holds. Without workers each has a command of its own; with two workers three commands are shared, a case for
+each mood: those that fail, those that do no harm, and those that end their process. Under SWERVE_SOAK=1 each has its own.
 """
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import gc
 import math
 import os
 import random
+import resource
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+import warnings
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
 from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError, NotApplicable
 from swerve.core.system import Answer
 from swerve.core.values import Boxes2D, Boxes3D, Signal, Steering
 from swerve.store.view import Run
 from swerve.testing import FakeSystem
-from tests.quality.children import Ended, Nursery, command
+from tests.quality.children import SOAK, Ended, Nursery, command, command_line
 
 CAMPAIGN = """
 inference_batch = 4
@@ -77,6 +86,59 @@ def written_into(case: Case) -> Answer:
     return said
 
 
+def global_state(case: Case) -> Answer:
+    """Changes all that a process has only one of."""
+    np.seterr(all="raise")
+    cv2.setNumThreads(4)
+    warnings.simplefilter("error")
+    sys.setrecursionlimit(150)
+    gc.disable()
+    os.umask(0o077)
+    os.environ.clear()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+    return FakeSystem()([case])[0]
+
+
+def endless_thread(case: Case) -> Answer:
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    return FakeSystem()([case])[0]
+
+
+def last_words(case: Case) -> Answer:
+    """Has its say when the process ends."""
+    atexit.register(os._exit, 0)
+    return FakeSystem()([case])[0]
+
+
+def closed_streams(case: Case) -> Answer:
+    for stream in (sys.stdout, sys.stderr):
+        stream.close()
+    return FakeSystem()([case])[0]
+
+
+def closed_descriptors(case: Case) -> Answer:
+    os.closerange(3, 256)
+    return FakeSystem()([case])[0]
+
+
+def forked_and_left(case: Case) -> Answer:
+    if os.fork():
+        os._exit(0)  # its copy goes on
+    return FakeSystem()([case])[0]
+
+
+class Silent(Exception):
+    """An exception that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def too_many_boxes() -> Answer:
+    count = 200_000
+    return Steering(0), Boxes2D(np.tile([[1.0, 1, 2, 2]], (count, 1)), ("car",) * count)
+
+
 def bad_manners(case: Case) -> Answer:
     print("x" * 100_000)
     random.seed(1)
@@ -97,6 +159,19 @@ FAILING: dict[str, Callable[[Case], Any]] = {
     "generator exit": lambda case: raised(GeneratorExit()),
     "exception of its own": lambda case: raised(Private("unknown")),
     "sys.exit": lambda case: sys.exit(0),
+    "stop of an iteration": lambda case: raised(StopIteration()),
+    "cancelled": lambda case: raised(asyncio.CancelledError()),
+    "closed pipe": lambda case: raised(BrokenPipeError(32, "closed")),
+    "end of file": lambda case: raised(EOFError()),
+    "group of exceptions": lambda case: raised(BaseExceptionGroup("all", [SystemExit(0), KeyboardInterrupt()])),
+    "error of ours": lambda case: raised(InputError("the campaign is wrong")),
+    "fault of ours": lambda case: raised(EnvironmentFault("the disk is full")),
+    "skip of ours": lambda case: raised(NotApplicable("not this one")),
+    "silent exception": lambda case: raised(Silent()),
+    "endless message": lambda case: raised(ValueError("x" * 20_000_000)),
+    "endless recursion": lambda case: MOODS["endless recursion"](case),
+    "too many boxes": lambda case: too_many_boxes(),
+    "huge number": lambda case: (Steering(1e308),),
     "writes into its input": written_into,
     "two angles": lambda case: (Steering(0), Steering(1)),
     "two signals": lambda case: (Steering(0), Signal("brake", 0), Signal("brake", 1)),
@@ -108,14 +183,21 @@ HARMLESS: dict[str, Callable[[Case], Any]] = {
     "forks and goes on twice": forked,
     "leaves a process behind": left_behind,
     "bad manners": bad_manners,
+    "global state": global_state,
+    "endless thread": endless_thread,
+    "last words": last_words,
 }
 ENDING: dict[str, Callable[[Case], Any]] = {
     "os._exit(0)": lambda case: os._exit(0),
     "os._exit(1)": lambda case: os._exit(1),
     "aborts": lambda case: os.abort(),
     "interrupts": lambda case: raised(KeyboardInterrupt()),
+    "forks and leaves": forked_and_left,
 }
-MOODS = {**FAILING, **HARMLESS, **ENDING}
+# Streams are needed by the command, descriptors by a worker: each ends one of them and does no harm to the other.
+STREAMS, DESCRIPTORS = "closes streams", "closes descriptors"
+CLOSING: dict[str, Callable[[Case], Any]] = {STREAMS: closed_streams, DESCRIPTORS: closed_descriptors}
+MOODS = {**FAILING, **HARMLESS, **ENDING, **CLOSING}
 IN_BATCH = ("place in the batch", "size of the batch", "rest of the batch")
 
 
@@ -156,29 +238,25 @@ class Misbehaving:
         return (replace(answer[0], degrees=answer[0].degrees + more),)  # type: ignore[call-arg, attr-defined]
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery("tests.quality.test_misbehaving") as nursery:
-        yield nursery
-
-
 def carried_out(nursery: Nursery, folder: Path, workers: int, moods: Sequence[str], per_case: int = 3) -> Ended:
     (folder / "marks").mkdir()
     told = CAMPAIGN.format(count=max(8, len(moods)), moods=list(moods), folder=folder / "marks", per_case=per_case)
     (folder / "campaign.toml").write_text(told)
     words = command(folder / "campaign.toml", folder / "run", "--workers", str(workers), "--timeout", "30")
-    ended = nursery.run(words, supervised=True)
+    ended = nursery.load(__name__).run(words, "tests.quality.forks:fork_workers", supervised=True)
     assert "Traceback" not in ended.errors
     return ended
 
 
-def check_verdicts(folder: Path, moods: Sequence[str], complete: bool = True) -> None:
+def check_verdicts(
+    folder: Path, moods: Sequence[str], complete: bool = True, spoiling: Collection[str] = (*FAILING, *ENDING)
+) -> None:
     """Every trial once; each on a case with a failing or ending mood is an error, all others hold."""
     rows = list(Run(folder / "run").trials())
     assert len({(row["case"], row["draw"]) for row in rows}) == len(rows)
     for row in rows:
         place = int(row["case"].split("-")[1])
-        spoilt = place < len(moods) and moods[place] in {**FAILING, **ENDING}
+        spoilt = place < len(moods) and moods[place] in spoiling
         assert row["status"] == ("error" if spoilt else "held") or row["why"].startswith("the same change"), row
     assert not complete or (folder / "run" / "summary.json").exists()
 
@@ -187,20 +265,20 @@ def alone(mood: str) -> list[str]:
     return [*[""] * ODD, mood]
 
 
-@pytest.mark.parametrize("mood", [*FAILING, *HARMLESS])
+@pytest.mark.parametrize("mood", [*FAILING, *HARMLESS, DESCRIPTORS])
 def test_model_in_the_process_of_the_command(nursery: Nursery, tmp_path: Path, mood: str) -> None:
     ended = carried_out(nursery, tmp_path, 0, alone(mood))
-    assert ended.code == (HELD if mood in HARMLESS else FAILED), ended
+    assert ended.code == (FAILED if mood in FAILING else HELD), ended
     check_verdicts(tmp_path, alone(mood))
     assert not _sleepers()
 
 
 def _sleepers() -> list[str]:
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    lines = (command_line(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
     return [line.decode() for line in lines if b"600.25" in line]
 
 
-@pytest.mark.parametrize("mood", ENDING)
+@pytest.mark.parametrize("mood", [*ENDING, STREAMS])
 def test_model_that_ends_the_process_of_the_command(nursery: Nursery, tmp_path: Path, mood: str) -> None:
     ended = carried_out(nursery, tmp_path, 0, alone(mood))
     assert ended.code == (130 if mood == "interrupts" else FAILED), ended
@@ -209,11 +287,17 @@ def test_model_that_ends_the_process_of_the_command(nursery: Nursery, tmp_path: 
     check_verdicts(tmp_path, alone(mood), complete=False)
 
 
-@pytest.mark.parametrize(("moods", "per_case"), [([*FAILING, *HARMLESS], 2), (list(ENDING), 1)], ids=["failing", "ending"])
-def test_models_in_workers(nursery: Nursery, tmp_path: Path, moods: list[str], per_case: int) -> None:
+FINE, FATAL = (*HARMLESS, STREAMS), (*ENDING, DESCRIPTORS)  # for a worker
+SOME = ["os._exit(0)", "aborts", "interrupts", DESCRIPTORS]  # every death costs the start of several workers
+SHARED = {"failing": ([*FAILING], 2, FAILED), "harmless": ([*HARMLESS], 2, HELD), "ending": (SOME, 1, FAILED)}
+EACH = {mood: (alone(mood), 1, HELD if mood in FINE else FAILED) for mood in MOODS} if SOAK else {}
+
+
+@pytest.mark.parametrize(("moods", "per_case", "code"), [*SHARED.values(), *EACH.values()], ids=[*SHARED, *EACH])
+def test_models_in_workers(nursery: Nursery, tmp_path: Path, moods: list[str], per_case: int, code: int) -> None:
     ended = carried_out(nursery, tmp_path, 2, moods, per_case)
-    assert ended.code == FAILED, ended
-    check_verdicts(tmp_path, moods)
+    assert ended.code == code, ended
+    check_verdicts(tmp_path, moods, spoiling=(*FAILING, *FATAL))
     assert not _sleepers()
 
 
@@ -240,7 +324,7 @@ def test_finding_that_does_not_repeat_is_flaky(nursery: Nursery, tmp_path: Path,
 def test_labels_are_not_shown(nursery: Nursery, tmp_path: Path) -> None:
     ended = carried_out(nursery, tmp_path, 0, ["reads the label"])
     assert ended.code == FAILED
-    assert "the system failed on all 8 cases; first, fake-00000: IndexError" in ended.errors
+    assert "the system failed on all 8 cases; the first, fake-00000: IndexError" in ended.errors
 
 
 def test_too_many_answers_are_errors(nursery: Nursery, tmp_path: Path) -> None:

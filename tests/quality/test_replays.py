@@ -17,6 +17,7 @@ import pytest
 
 from swerve.analysis.groups import same_fault
 from swerve.config.toml import ANYWHERE, Loaded, build_change
+from swerve.config.trust import OWN
 from swerve.core.encode import close, encode
 from swerve.core.relation import Status
 from swerve.core.transformation import Chain, Transformation, params_of
@@ -105,7 +106,7 @@ def shrunk(run: Run, findings: Sequence[Finding]) -> list[Shrunk]:
 
 
 def steps(run: Run, change: Mapping[str, Any]) -> list[Transformation]:
-    built = build_change(change, run.base)
+    built = build_change(change, OWN, run.base)
     return list(built.steps) if isinstance(built, Chain) else [built]
 
 

@@ -230,6 +230,12 @@ EDITS = {
     "name": Edit(_edited('"brighter"', '"lighter"'), "rule[0].name: brighter then, lighter now"),
     "reading": Edit(_edited("by = 255.0", "by = 127.5"), "system.read[0].by: 255.0 then, 127.5 now"),
     "gate": Edit(_edited("[search]", '[gate]\nuse = "max-fill"\nshare = 0.5\n[search]'), "gate.share: absent then, 0.5 now"),
+    "rule's gate": Edit(
+        _edited('name = "brighter"', 'name = "brighter"\ngate = "max-fill"'), "rule[0].gate.share: absent then, 0.5 now"
+    ),
+    "least shift": Edit(
+        _edited('name = "brighter"', 'name = "brighter"\nleast_shift = 2'), "rule[0].least_shift: absent then, 2.0 now"
+    ),
     "order": Edit(_swapped, "rule[0].name: brighter then, fog now"),
     "pixel": Edit(_one_pixel, "data differ: 3.png changed"),
     "picture gone": Edit(lambda place: (place / "pictures" / "3.png").unlink(), "data differ: 3.png is gone"),
@@ -268,7 +274,7 @@ def test_other_campaign_is_refused_by_its_difference(tmp_path: Path, nursery: Nu
     words = command(place / "campaign.toml", place / "run", "--workers", "0")
     refused = nursery.run(words, f"{__name__}:{edit.arm}" if edit.arm else "")
     assert refused.code == 2
-    assert refused.errors.startswith(f"error: {place / 'run'}: holds another campaign: ")
+    assert refused.errors.startswith(f"error: {place / 'run'}: belongs to another campaign: ")
     assert f"  {edit.told}" in refused.errors
     assert_same(content(place / "run"), before)
 

@@ -176,7 +176,7 @@ def onnx_file(tmp_path_factory: pytest.TempPathFactory, pictures: Array) -> Call
 
 
 def same(one: Activations, other: Activations) -> None:
-    assert (one.kind, one.passes) == (other.kind, other.passes)
+    assert (one.kind, one.passes, one.activated) == (other.kind, other.passes, other.activated)
     for what in ("mean", "low", "high"):
         np.testing.assert_allclose(getattr(one, what), getattr(other, what), atol=CLOSE, rtol=CLOSE)
 
@@ -190,6 +190,49 @@ def alike(one: Engine, other: Engine, first: Array, second: Array, layers: dict[
     assert [(layers or {}).get(name, name) for name in seen] == list(looked)
     for part, again in zip(seen.values(), looked.values(), strict=True):
         same(part, again)
+
+
+class Residual(nn.Module):
+    """A block whose second convolution is added to a shortcut before anything bends, and a head of two numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.first, self.second = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+        self.shortcut, self.norm, self.head = nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4, eps=1e-3), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.stem(x))
+        x = self.second(torch.relu(self.norm(self.first(x)))) + self.shortcut(x)
+        return self.head(torch.relu(x).mean((2, 3)))
+
+
+def residual() -> nn.Module:
+    net = Residual()
+    nn.init.uniform_(net.norm.running_mean, -0.1, 0.1)
+    return net.eval()
+
+
+def residual_in_keras():
+    layers = keras_library().layers
+    x = picture = keras_library().Input((16, 16, 3))
+    stem = layers.Conv2D(4, 3, activation="relu", name="stem")(x)
+    x = layers.Activation("relu")(layers.BatchNormalization()(layers.Conv2D(4, 1, name="first")(stem)))
+    x = layers.Add()([layers.Conv2D(4, 1, name="second")(x), layers.Conv2D(4, 1, name="shortcut")(stem)])
+    x = layers.GlobalAveragePooling2D()(layers.ReLU()(x))
+    return keras_library().Model(picture, layers.Dense(2, name="head")(x))
+
+
+@pytest.mark.parametrize("framework", ["torch", "onnx", "onnx, folded", "keras"])
+def test_layers_without_an_activation_are_known(tmp_path: Path, pictures: Array, framework: str) -> None:
+    if framework == "torch":
+        engine: Engine = TorchEngine(residual(), CPU)
+    elif framework == "keras":
+        engine, pictures = KerasEngine(residual_in_keras()), pictures.transpose(0, 2, 3, 1)
+    else:
+        example = torch.from_numpy(pictures[:2])
+        engine = OnnxEngine(exported(residual(), example, tmp_path / "x.onnx", fold=framework != "onnx"))
+    found = {name: part.activated for name, part in engine.trace(pictures, engine.layers())[1].items()}
+    assert found == {INPUT: None, "stem": True, "first": True, "second": False, "shortcut": False, "head": False}
 
 
 @pytest.mark.parametrize("fold", [True, False])

@@ -140,7 +140,9 @@ def records(made: Campaign) -> list[Any]:
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 @pytest.mark.parametrize("how", HOWS, ids=lambda how: how.__name__)
 def test_system_that_always_writes_is_stopped_with_its_fault(how: Callable[[Array], None]) -> None:
-    with pytest.raises(ModelError, match="failed on all 6 cases; first, fake-00000: the system writes into its input; have"):
+    with pytest.raises(
+        ModelError, match="failed on all 6 cases; the first, fake-00000: the system writes into its input; have"
+    ):
         run(campaign(Scribbler(how=how)), MemoryLedger())
 
 
@@ -207,7 +209,8 @@ def test_source_that_keeps_its_cases_is_lost(untouched: bool) -> None:
     """What was written is what it would give out from now on: the campaign stops rather than judge that."""
     source = Kept(TwoSensors(6))
     with pytest.raises(
-        ModelError, match=r"fake-0000\d: the system writes .* keeps its cases in memory, so this one is lost"
+        ModelError,
+        match=r"fake-0000\d: the system writes .* the original is lost, because the source keeps its cases in memory",
     ):
         run(campaign(LidarScribbler(share=3, untouched=untouched), source), MemoryLedger())
 

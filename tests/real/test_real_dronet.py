@@ -13,6 +13,7 @@ import pytest
 
 from swerve.core.case import Case
 from swerve.core.values import Image, Steering
+from swerve.coverage.meter import Meter
 from swerve.systems.decoders import SignalDecoder, SteeringDecoder
 from swerve.systems.keras import Keras
 from swerve.systems.network import INPUT, Network
@@ -82,6 +83,18 @@ def test_dronet_is_seen_inside(dronet: Keras, drive: list[Case]) -> None:
     # than nothing, the last of a block, which is added to another, says both signs.
     assert traced.layers["conv2d_2"].low.min() >= 0
     assert traced.layers["conv2d_3"].low.max() < 0
+
+
+def test_layers_without_an_activation_are_flagged(dronet: Keras, drive: list[Case]) -> None:
+    """The last convolution of each residual block and its shortcut: all their neurons are active on every frame."""
+    meter = Meter()
+    gains = [gain for start in range(0, 100, 20) for gain in meter.measured(dronet, drive[start : start + 20])[1]]
+    found = meter.linear_layers(dronet, drive[0], gains)
+    assert len(found) == 6
+    assert sum(counts["neurons"] for counts in found.values()) == 448
+    assert sum(counts["always"] for counts in found.values()) == 448
+    assert sum(meter.layers(dronet, drive[0]).values()) == 704
+    assert sum(Meter(linear=False).layers(dronet, drive[0]).values()) == 704 - 448
 
 
 def test_batch_of_one_sees_all(small: Onnx, drive: list[Case]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swerve.config.toml import build_change
+from swerve.config.trust import OWN
 from swerve.core.case import Case
 from swerve.core.encode import encode
 from swerve.core.errors import NotApplicable
@@ -285,9 +286,9 @@ def test_points_lie_where_they_were_placed() -> None:
 @pytest.mark.parametrize(
     ("point", "why"),
     [
-        ((0.0, 0.0, 0.5, 0.5), "1 of 2 points lie inside the region"),
+        ((0.0, 0.0, 0.5, 0.5), "1 of the 2 points to add lie inside the region"),
         ((0.0, 6.1, 0.5, 0.5), "inside the region, or within a cell of it"),
-        ((0.0, 20.0, 9.0, 0.5), "1 of 2 points are outside the sweep's range of heights or intensities"),
+        ((0.0, 20.0, 9.0, 0.5), "1 of the 2 points to add are outside the sweep's range of heights or intensities"),
         ((0.0, 20.0, 0.5, 0.95), "outside the sweep's range of heights or intensities"),
     ],
 )
@@ -299,7 +300,7 @@ def test_point_that_may_not_lie_there_is_refused(point: tuple[float, float, floa
 def test_place_is_what_a_sweep_can_hold() -> None:
     change = PlacePoints(((0.1, 20.0, 0.3, 0.5),))
     assert change.at[0][0] == float(np.float32(0.1))
-    assert build_change(encode(change)) == change
+    assert build_change(encode(change), OWN) == change
 
 
 # --- as values -------------------------------------------------------------------------------------------------------
@@ -314,7 +315,7 @@ def test_words_tell_how_many_of_how_many() -> None:
 
 def test_region_given_survives_json() -> None:
     change = AddPoints(10, 3, outside=road(), near=2)  # type: ignore[arg-type]
-    again = build_change(encode(change))
+    again = build_change(encode(change), OWN)
     assert again == change
     assert again(sweep_case()).input_sha == change(sweep_case()).input_sha
 
@@ -322,18 +323,18 @@ def test_region_given_survives_json() -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"n": -1}, "n must be a number from 0"),
-        ({"n": 2.5}, "n must be a whole number"),
-        ({"near": 0}, "near must be a number above 0"),
-        ({"near": True}, "near must be"),
-        ({"near": np.inf}, "near must be"),
-        ({"area": "ring"}, "area must be box or disc"),
-        ({"keep": (3, 3)}, "keep must list distinct indices from 0 to n - 1 = 9"),
-        ({"keep": (10,)}, "keep must list"),
-        ({"keep": (0.5,)}, "keep must list"),
-        ({"outside": ((1, 2, 3),)}, "outside must be a region, or its rings"),
-        ({"outside": 7}, "outside must be a region, or its rings"),
-        ({"outside": (((0, 0), (1, 0), (0, np.nan)),)}, "outside must hold finite numbers only"),
+        ({"n": -1}, "'n' must be a number from 0"),
+        ({"n": 2.5}, "'n' must be a whole number"),
+        ({"near": 0}, "'near' must be a number above 0"),
+        ({"near": True}, "'near' must be"),
+        ({"near": np.inf}, "'near' must be"),
+        ({"area": "ring"}, "'area' must be box or disc"),
+        ({"keep": (3, 3)}, "'keep' must list distinct indices from 0 to n - 1 = 9"),
+        ({"keep": (10,)}, "'keep' must list"),
+        ({"keep": (0.5,)}, "'keep' must list"),
+        ({"outside": ((1, 2, 3),)}, "'outside' must be a Region or a list of rings"),
+        ({"outside": 7}, "'outside' must be a Region or a list of rings"),
+        ({"outside": (((0, 0), (1, 0), (0, np.nan)),)}, "'outside' must contain finite numbers only"),
     ],
 )
 def test_bad_numbers_are_refused(given: dict[str, object], why: str) -> None:
@@ -343,7 +344,7 @@ def test_bad_numbers_are_refused(given: dict[str, object], why: str) -> None:
 
 @pytest.mark.parametrize("at", [((1, 2, 3),), ((1, 2, 3, "x"),), ((1, 2, np.nan, 0),), ((1e300, 2, 3, 0),)], ids=str)
 def test_points_that_are_none_are_refused(at: object) -> None:
-    with pytest.raises(ValueError, match="at "):
+    with pytest.raises(ValueError, match="'at'"):
         PlacePoints(at)  # type: ignore[arg-type]
 
 

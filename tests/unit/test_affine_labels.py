@@ -25,9 +25,9 @@ from swerve.core.values import (
     Steering,
     Value,
 )
-from swerve.transformations.affine import BORDERS, Rotate, Scale, Shear, Translate
+from swerve.transformations.affine import BORDERS, Rotate, RotateAboutPixel, Scale, Shear, Translate
 
-AFFINE = (Translate, Scale, Shear, Rotate)
+AFFINE = (Translate, Scale, Shear, Rotate, RotateAboutPixel)
 SIZE = WIDTH, HEIGHT = 80, 60
 PAINTED = 7
 
@@ -37,6 +37,7 @@ changes = st.one_of(
     st.builds(Scale, st.floats(0.3, 6), st.floats(0.3, 6)),
     st.builds(Shear, st.floats(-1, 1), st.floats(-0.4, 0.4), anchor=st.sampled_from(["centre", "top-left"])),
     st.builds(Rotate, st.floats(-180, 180)),
+    st.builds(RotateAboutPixel, st.floats(-180, 180)),
 )
 rectangles = st.tuples(st.integers(0, 70), st.integers(0, 50), st.integers(4, 30), st.integers(4, 30)).map(
     lambda r: (r[0], r[1], min(r[0] + r[2], WIDTH), min(r[1] + r[3], HEIGHT))

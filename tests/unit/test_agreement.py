@@ -118,9 +118,9 @@ def test_calibration_reaches_the_comparison() -> None:
 
 
 def test_bad_arguments_are_named() -> None:
-    with pytest.raises(TypeError, match="compare must be a comparison, got str"):
+    with pytest.raises(TypeError, match="'compare' must be a comparison such as AngleWithin, got str"):
         Agreement("angle-within")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="between must be first or each, got 'all'"):
+    with pytest.raises(ValueError, match="'between' must be 'first' or 'each', got 'all'"):
         Agreement(AngleWithin(5), "all")
 
 

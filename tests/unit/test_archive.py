@@ -296,7 +296,7 @@ def test_harm_is_refused(place: Path, kind: str) -> None:
         ("zip of a kind 120777", "'link' is a link or a device"),
         ("zip twice", "two entries have the name 'a'"),
         ("zip lzma bomb", "'a' unpacks to more than 1,000 times its size"),
-        ("tar xz bomb", "x: unpacks to more than 1,000 times its size"),
+        ("tar xz bomb", "x: the archive unpacks to more than 1,000 times its size"),
         ("zip with password", "encrypted"),
         ("tar without end", "data follows the end of the archive"),
     ],

@@ -16,12 +16,12 @@ def test_whole_numbers_within_bounds_pass(value: object) -> None:
 
 @pytest.mark.parametrize("value", [True, -1, 1.0, "1", None, math.nan])
 def test_what_is_no_whole_number_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="count must be a whole number of at least 0, got "):
+    with pytest.raises(ValueError, match="'count' must be a whole number of at least 0, got "):
         check_whole("count", value)
 
 
 def test_whole_numbers_above_the_upper_bound_are_refused() -> None:
-    with pytest.raises(ValueError, match="pad must be a whole number from 0 to 255, got 256"):
+    with pytest.raises(ValueError, match="'pad' must be a whole number from 0 to 255, got 256"):
         check_whole("pad", 256, 0, 255)
 
 
@@ -32,7 +32,7 @@ def test_numbers_within_bounds_pass(value: object) -> None:
 
 @pytest.mark.parametrize("value", [True, math.nan, math.inf, -math.inf, "0.5", None, -0.1, 1.1])
 def test_what_is_no_number_within_bounds_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="share must be a number from 0 to 1, got "):
+    with pytest.raises(ValueError, match="'share' must be a number from 0 to 1, got "):
         check_number("share", value, 0, 1)
 
 
@@ -47,11 +47,11 @@ def test_what_is_no_number_within_bounds_is_refused(value: object) -> None:
     ],
 )
 def test_bounds_are_in_the_message(low: float, high: float, above: bool, wanted: str) -> None:
-    with pytest.raises(ValueError, match=f"near must be {wanted}, got nan"):
+    with pytest.raises(ValueError, match=f"'near' must be {wanted}, got nan"):
         check_number("near", math.nan, low, high, above=above)
 
 
 def test_an_open_bound_refuses_itself() -> None:
     check_number("near", 1e-9, 0, above=True)
-    with pytest.raises(ValueError, match="near must be a number above 0, got 0"):
+    with pytest.raises(ValueError, match="'near' must be a number above 0, got 0"):
         check_number("near", 0, 0, above=True)

@@ -204,17 +204,17 @@ def test_non_finite_is_never_judged() -> None:
 
 
 def test_only_boxes_are_compared() -> None:
-    with pytest.raises(TypeError, match="boxes are compared with boxes, got Steering"):
+    with pytest.raises(TypeError, match="this relation compares boxes \\(Boxes2D or Boxes3D\\), got Steering"):
         BoxesAlike().compare(lights(), Steering(1))
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, np.nan, "low", True])
 def test_bad_numbers_are_named(wrong: object) -> None:
-    with pytest.raises(ValueError, match="least_score must be a number from 0 to 1, got"):
+    with pytest.raises(ValueError, match="'least_score' must be a number from 0 to 1, got"):
         BoxesAlike(least_score=wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="overlap must be a number"):
+    with pytest.raises(ValueError, match="'overlap' must be a number"):
         BoxesAlike(overlap=-1)
-    with pytest.raises(ValueError, match="reference must be one of truth, answer, got 'label'"):
+    with pytest.raises(ValueError, match="'reference' must be one of truth, answer, got 'label'"):
         PlacedBoxes(reference="label")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,15 +17,16 @@ from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
-from swerve.core.values import Steering
-from swerve.execution.data_guard import FILES
-from swerve.execution.engine import run
+from swerve.core.values import Region, Steering
+from swerve.execution.data_guard import FILES, refuse_changed_case
+from swerve.execution.engine import observe, run
 from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
 from swerve.sources.folders import Folder
 from swerve.sources.windows import Windows
 from swerve.store.folder import DifferentCampaign
+from swerve.store.record_json import observation_of, observation_row
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformations.photometric import Brighten
 
@@ -80,6 +82,30 @@ class Relabelled:
 
     def fingerprint(self) -> str:
         return self.source.fingerprint()
+
+
+@dataclass(frozen=True)
+class Narrowed(Relabelled):
+    """A source whose region, which the journal keeps only by its hash, shrinks once it has been read through."""
+
+    def __getitem__(self, key: str) -> Case:
+        self.reads.append(key)
+        half = 5.0 if len(self.reads) <= len(self.keys()) else 1.0
+        region = Region((np.array([[0, -half], [40, -half], [40, half], [0, half]]),))
+        case = self.source[key]
+        return replace(case, truth=(*case.truth, region))
+
+
+def test_labels_kept_by_hash_that_change_stop_the_run() -> None:
+    source = Narrowed(FakeSource(6))
+    rule = Rule("brighter", Over(Brighten, beta=Range(1, 5)), same_angle(15))
+    given = Campaign(source, FakeSystem(), (rule,), Sweep(per_case=1))
+    seen = observe(given, MemoryLedger())["fake-00000"]
+    stored = observation_of(json.loads(json.dumps(observation_row(seen))))
+    assert stored.truth_sha == seen.truth_sha
+    with pytest.raises(InputError, match=r"\(case fake-00000: other labels\)"):
+        refuse_changed_case(source, source["fake-00000"], stored)
+    refuse_changed_case(source, Narrowed(FakeSource(6))["fake-00000"], stored)
 
 
 def test_labels_that_change_stop_the_run_with_the_case() -> None:

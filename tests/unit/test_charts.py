@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from swerve.analysis.statistics import BoxPlot, box_plot, wilson
+from swerve.analysis.statistics import wilson
 from swerve.report.canvas import WIDTH
 from swerve.report.charts import Bar, Spot, bars, box_plots, stacked
 from swerve.report.plane import MOST_POINTS, lines, points
@@ -92,7 +92,7 @@ def up(chart: Markup) -> Callable[[float], float]:
 
 
 def test_boxes_lie_where_their_numbers_say() -> None:
-    chart = box_plots({"one": BoxPlot(9, 0.1, 0.2, 0.35, 0.5, 0.8, 0)}, axis="distance")
+    chart = box_plots({"one": [0.1, 0.2, 0.35, 0.5, 0.8]}, axis="distance")
     value = across(chart)
     (box,) = of_kind(chart, "box")
     (median,) = of_kind(chart, "median")
@@ -102,11 +102,11 @@ def test_boxes_lie_where_their_numbers_say() -> None:
     assert value(corners(median)[0][0]) == pytest.approx(0.35, abs=0.002)
     (whisker,) = of_kind(chart, "whisker")
     assert [value(x) for x, _ in corners(whisker)[2:]] == pytest.approx([0.1, 0.8], abs=0.002)
-    assert titles(chart) == ["one: median 0.35, quartiles 0.2 to 0.5, whiskers 0.1 to 0.8, n 9"]
+    assert titles(chart) == ["one: median 0.35, quartiles 0.2 to 0.5, whiskers 0.1 to 0.8, n 5"]
 
 
 def test_boxes_say_what_they_leave_out() -> None:
-    chart = box_plots({"a": box_plot([1, 2, 3, 4, 90, math.nan]), "b": None, "c": box_plot([1, 2])})
+    chart = box_plots({"a": [1, 2, 3, 4, 90, math.nan], "b": [], "c": [1, 2]})
     assert words(chart) == [
         "n = 2 to 5 per row; medians at the right; whiskers within 1.5 interquartile ranges; 1 outlier not drawn.",
         "1 of 8 numbers left out: not finite.",
@@ -116,22 +116,20 @@ def test_boxes_say_what_they_leave_out() -> None:
 
 
 def test_box_with_a_bad_number_is_left_out() -> None:
-    chart = box_plots({"a": BoxPlot(3, 0, 1, math.nan, 2, 3, 0), "b": BoxPlot(3, 0, 1, 1.5, 2, 3, 0)})
+    chart = box_plots({"a": [1e200, 1e200, 1e200], "b": [0, 1.5, 3]})
     assert len(of_kind(chart, "box")) == 1
     assert words(chart)[-1] == "1 of 2 box plots left out: not finite."
 
 
 def test_printed_medians_are_marked() -> None:
-    chart = box_plots({"a": box_plot([1, 2, 3]), "b": None}, printed={"a": 8.0, "b": 9.5})
+    chart = box_plots({"a": [1, 2, 3], "b": []}, printed={"a": 8.0, "b": 9.5})
     places = [corners(item)[0][0] for item in of_kind(chart, "printed")]
     assert [across(chart)(place) for place in places] == pytest.approx([8.0, 9.5], abs=0.02)
     assert keys(chart) == ["printed in the paper"]
     assert "median in the paper 8" in titles(chart)[0]
-    assert words(box_plots({"a": box_plot([1])}, printed={"a": math.nan}))[-1] == (
-        "1 of 1 printed numbers left out: not finite."
-    )
+    assert words(box_plots({"a": [1]}, printed={"a": math.nan}))[-1] == ("1 of 1 printed numbers left out: not finite.")
     with pytest.raises(ValueError, match="'c', which is no box plot"):
-        box_plots({"a": box_plot([1, 2, 3])}, printed={"c": 8.0})
+        box_plots({"a": [1, 2, 3]}, printed={"c": 8.0})
 
 
 # Bars
@@ -240,7 +238,7 @@ def test_log_axis_spaces_powers_alike() -> None:
 
 def test_log_axis_leaves_zero_out() -> None:
     chart = lines({"a": [Spot(0, 1), Spot(-1, 1), Spot(10, 2), Spot(100, 3)]}, log_x=True)
-    assert words(chart) == ["2 of 8 numbers left out: not finite, or below the logarithmic axis."]
+    assert words(chart)[-1] == "2 of 8 numbers left out: not finite, or below the logarithmic axis."
 
 
 def test_line_breaks_where_a_number_is_missing() -> None:
@@ -323,14 +321,28 @@ def test_arrays_are_welcome() -> None:
     assert points(numbers, numbers) == points(numbers.tolist(), numbers.tolist())
 
 
+@pytest.mark.parametrize(
+    ("numbers", "cut"),
+    [
+        ([0.5, 0.6], True),
+        ([0.2, 0.6], False),
+        ([0.3, 0.6], False),
+        ([0.0, 0.0], False),
+        ([-0.6, -0.5], True),
+        ([-1, 1], False),
+    ],
+)
+def test_axis_that_leaves_out_zero_says_so(numbers: list[float], cut: bool) -> None:
+    for chart in (lines({"a": [Spot(place, number) for place, number in enumerate(numbers)]}), box_plots({"a": numbers})):
+        assert ("The axis does not start at 0." in words(chart)) == cut
+
+
 # All of them
 
 
 def every(names: Sequence[str], numbers: Sequence[float]) -> Iterator[Markup]:
     """Each chart of these names and numbers."""
-    yield box_plots(
-        {name: BoxPlot(5, *([number] * 5), 0) for name, number in zip(names, numbers, strict=True)}, axis=names[0]
-    )
+    yield box_plots({name: [number] * 5 for name, number in zip(names, numbers, strict=True)}, axis=names[0])
     yield bars({name: {name: Bar(number, number, number, number)} for name, number in zip(names, numbers, strict=True)})
     yield stacked({name: {other: number for other in names} for name, number in zip(names, numbers, strict=True)})
     spots = [Spot(number, number, number, number) for number in numbers]

@@ -1,6 +1,8 @@
+import argparse
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from swerve.cli.main import main
+from swerve.cli.main import main, parser
 from swerve.core.case import Case
 from swerve.core.relation import Pair, Verdict
 from swerve.core.system import Answer
@@ -111,7 +113,7 @@ def test_failing_model_ends_with_three(file: Path, capsys: pytest.CaptureFixture
     file.write_text(CAMPAIGN.format(count=8, within=15).replace("bias = 1.0", "bias = 1e300"))
     assert finish(file)[0] == 3
     assert capsys.readouterr().err.startswith(
-        "error: the system failed on all 8 cases; first, fake-00000: steering is 1e+300"
+        "error: the system failed on all 8 cases; the first, fake-00000: steering is 1e+300"
     )
 
 
@@ -127,7 +129,7 @@ def test_repair_is_told_and_no_copy_is_lost(file: Path, capsys: pytest.CaptureFi
         assert finish(file, "--no-report", "--workers", "0", "--repair")[0] == 1
         start = ends[-2] if place > ends[0] else 0
         lost = whole[start:].count(b"\n")
-        told = f"repaired: {lost} records from byte {start} on were cut off, as one is damaged; the old journal is in "
+        told = f"repaired: {lost} records from byte {start} on were removed because of damage; the old journal is "
         assert f"{told}{folder / name}\n" in capsys.readouterr().out
         assert (folder / name).read_bytes() == damaged
         assert (folder / "journal.jsonl").read_bytes() == whole
@@ -202,7 +204,7 @@ def test_edited_code_is_refused(file: Path, nursery: Nursery) -> None:
 def test_empty_source_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(CAMPAIGN.format(count=0, within=15))
     assert finish(file)[0] == 2
-    assert capsys.readouterr().err == "error: 0 cases: the source is empty\n"
+    assert capsys.readouterr().err == "error: the source has no cases; check its folder and settings\n"
 
 
 def test_bad_file_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,7 +225,7 @@ def test_other_campaign_lists_differences(file: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert finish(file)[0] == 2
     lines = capsys.readouterr().err.splitlines()
-    assert "holds another campaign" in lines[0]
+    assert "belongs to another campaign" in lines[0]
     assert lines[1:] == ["  seed: 7 then, 8 now", "  rule[0].expect.compare.within: 15.0 then, 14.0 now"]
 
 
@@ -233,7 +235,7 @@ def test_show_lists_worst_first(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["show", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found) == len(list(Run(folder).findings())) > 3
-    assert {"id", "rule", "change", "margin", "introduced"} <= found[0].keys()
+    assert {"id", "rule", "change", "margin", "origin"} <= found[0].keys()
     assert [item["margin"] for item in found] == sorted((item["margin"] for item in found), reverse=True)
     assert main(["show", str(folder), "--most", "2"]) == 0
     text = capsys.readouterr().out
@@ -303,26 +305,57 @@ def test_list_names_and_explains(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "transformations", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["transformations"]
     rotate = next(item for item in found if item["name"] == "rotate")
-    assert rotate["arguments"]["degrees"].startswith("-180 to 180")
+    assert rotate["arguments"]["degrees"]["range"] == [-180, 180]
     assert all(item["about"] for item in found)
-    assert main(["list"]) == 0
-    assert "same-angle" in capsys.readouterr().out
     assert main(["list", "transformation"]) == 2
     assert "did you mean 'transformations'?" in capsys.readouterr().err
+
+
+def test_list_narrows_to_one_part(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    assert re.search(r"^searches +\d+  how trials are chosen$", capsys.readouterr().out, re.MULTILINE)
+    assert main(["list", "relations"]) == 0
+    assert re.search(r"^same-angle +The steering angle stays", capsys.readouterr().out, re.MULTILINE)
+    assert main(["list", "transformations", "rotate"]) == 0
+    out = capsys.readouterr().out
+    assert "degrees  number from -180 to 180°" in out
+    assert "border  one of black, reflect, replicate; default black" in out
+    assert '  change = { use = "rotate", degrees = [' in out
+    assert main(["list", "transformations", "rotat"]) == 2
+    assert "did you mean 'rotate'?" in capsys.readouterr().err
+
+
+def test_command_alone_lists_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    out = capsys.readouterr().out
+    for name, verb in verbs().items():
+        assert f"\n  {name:10}  {verb.description}\n" in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def verbs() -> dict[str, argparse.ArgumentParser]:
+    """The parsers of all verbs by name."""
+    (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_help_teaches_by_examples(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every help fits 80 columns, and its examples are command lines that are accepted."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = verbs()[verb].format_help()
+    lines = re.findall(r"^  (swerve .+)$", text.partition("\nexamples:\n")[2].partition("\n\n")[0], re.MULTILINE)
+    assert lines
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for line in lines:
+        words = shlex.split(re.split(r" {2,}| > ", line)[0])
+        assert callable(parser().parse_args(words[1:]).verb)
 
 
 def test_debug_shows_the_traceback(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text("sead = 3")
     assert finish(file, "--debug")[0] == 2
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in ("demo", "run", "report", "show", "replay", "list"):
-        with pytest.raises(SystemExit) as left:
-            main([verb, "--help"])
-        assert left.value.code == 0
-        assert "usage: swerve" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -341,6 +374,36 @@ def test_signal_flushes_and_says_how(file: Path, number: signal.Signals, code: i
     assert "Traceback" not in errors
     assert f"To resume: swerve run {file} --into {folder}" in errors
     assert len(list(Run(folder).rows())) > 10
+
+
+def ended_without_reader(words: Sequence[str]) -> int:
+    """The exit code of a command whose output and errors go to a pipe that is closed at its other end."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "-m", "swerve", *words]
+        return subprocess.run(command, stdout=writing, stderr=writing, timeout=120).returncode
+    finally:
+        os.close(writing)
+
+
+def test_closed_pipe_does_not_change_the_exit_code(file: Path) -> None:
+    one, other = (file.parent / name for name in ("one", "other"))
+    file.write_text(CAMPAIGN.format(count=4, within=90))
+    assert ended_without_reader(["run", str(file), "--into", str(one), "--workers", "0"]) == 0
+    file.write_text(CAMPAIGN.format(count=4, within=1))
+    assert ended_without_reader(["run", str(file), "--into", str(other), "--workers", "0"]) == 1
+    assert (other / "summary.json").exists()
+    assert ended_without_reader(["compare", str(one), str(other), "--force"]) == 1
+    assert ended_without_reader(["run", str(file.parent / "none.toml")]) == 2
+
+
+def test_verb_that_a_closed_pipe_ends_is_not_a_pass(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*given: object, **named: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("swerve.execution.launch.run_into", closed)
+    assert finish(file)[0] == 141
 
 
 def test_unknown_place_is_refused_before_a_file_is_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ from swerve.core.errors import InputError
 from swerve.core.system import Activations, Traced
 from swerve.core.values import Array
 from swerve.coverage.bits import Bits
-from swerve.coverage.boundary import NBC, SNAC
 from swerve.coverage.criterion import Coverage, Criterion, start
 from swerve.coverage.layers import (
     COUNTINGS,
@@ -26,7 +25,7 @@ from swerve.coverage.layers import (
 )
 from swerve.coverage.neuron import NC, TopK
 from swerve.coverage.profile import Profile, Ranges
-from swerve.coverage.sections import KMNC
+from swerve.coverage.profiled import KMNC, NBC, SNAC
 from swerve.testing import FakeSource, FakeSystem
 
 
@@ -193,7 +192,6 @@ def test_delta_records_nothing() -> None:
     coverage = empty(NC()).record(traced([0, 0, 1]))
     assert coverage.delta(traced([0, 1, 1])).numbers() == [1]
     assert coverage.bits.numbers() == [2]
-    assert coverage.deltas(traced([1, 0, 1], [0, 0, 9])) == [Bits.of([0], 3), Bits.none(3)]
 
 
 def test_each_input_stands_alone() -> None:
@@ -333,9 +331,9 @@ def test_unlike_coverages_never_merge() -> None:
 
 
 def test_profiled_criteria_need_a_profile() -> None:
-    with pytest.raises(InputError, match="KMNC needs a profiling run: pass the profile of measure"):
+    with pytest.raises(InputError, match="KMNC needs a profile of the activations: pass the result of measure"):
         start(KMNC(), dense(3))
-    with pytest.raises(InputError, match="NBC: the profile has other layers"):
+    with pytest.raises(InputError, match="NBC: the profile was measured with other layers"):
         start(NBC(), dense(3), profile([0], [1]))
 
 
@@ -441,7 +439,7 @@ def test_only_the_sub_model_is_traced() -> None:
     net = Glass(**{"cnn.conv": ones("convolution", 4), "aux": IDLE, "cnn.out": ones("dense", 1)})
     assert layout_of(net, CASE, under="cnn").names == ("cnn.conv",)  # the idle layer outside is no warning
     assert net.asked == ["cnn.conv", "cnn.out"]
-    with pytest.raises(InputError, match="there is no layer in sub-model 'cn'; did you mean 'cnn'"):
+    with pytest.raises(InputError, match="unknown sub-model 'cn'; did you mean 'cnn'"):
         layout_of(net, CASE, under="cn")
     with pytest.raises(InputError, match=r"counting 'default' .* counts no layer of Glass in cnn\.out"):
         layout_of(net, CASE, under="cnn.out")

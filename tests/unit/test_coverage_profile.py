@@ -81,6 +81,22 @@ def test_each_batch_costs_one_pass() -> None:
     assert system.batches == [4, 4, 2]
 
 
+def test_labels_are_not_shown() -> None:
+    shown: list[Case] = []
+
+    class Watched(Glass):
+        def read(self, case: Case) -> torch.Tensor:
+            shown.append(case)
+            return super().read(case)
+
+    system, layout = parts(Watched())
+    shown.clear()
+    measure(system, SOURCE, layout, batch=4)
+    assert SOURCE["fake-00000"].truth
+    assert shown
+    assert not any(case.truth for case in shown)
+
+
 def test_unsound_inputs_stay_out() -> None:
     system, layout = parts(Glass(poison="fake-00003"))
     with pytest.warns(CoverageWarning):

@@ -147,15 +147,18 @@ def test_conventions_have_no_defaults(left_out: str) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({**RADIANS, "unit": "turns"}, "unit must be"),
-        ({**RADIANS, "positive": "up"}, "positive must be left or right"),
-        ({**RADIANS, "kind": "road"}, "needs ratio"),
+        ({**RADIANS, "unit": "turns"}, "'unit' must be"),
+        ({**RADIANS, "positive": "up"}, "'positive' must be 'left' or 'right'"),
+        ({**RADIANS, "kind": "road"}, "needs 'ratio'"),
         ({**RADIANS, "activation": "tahn"}, "did you mean 'tanh'"),
-        ({**RADIANS, "wheelbase": 2.8}, "requires a wheelbase in metres"),
-        ({**RADIANS, "unit": PER_METRE}, "requires a wheelbase in metres"),
-        ({**RADIANS, "unit": PER_METRE, "wheelbase": 2.8}, "requires kind 'road'"),
-        ({**RADIANS, "unit": PER_METRE, "kind": "road", "wheelbase": 2.8}, "needs ratio"),
-        ({**RADIANS, "unit": PER_METRE, "kind": "road", "ratio": 15, "wheelbase": -1}, "wheelbase must be a number above 0"),
+        ({**RADIANS, "wheelbase": 2.8}, "needs 'wheelbase', in metres"),
+        ({**RADIANS, "unit": PER_METRE}, "needs 'wheelbase', in metres"),
+        ({**RADIANS, "unit": PER_METRE, "wheelbase": 2.8}, "needs kind = 'road'"),
+        ({**RADIANS, "unit": PER_METRE, "kind": "road", "wheelbase": 2.8}, "needs 'ratio'"),
+        (
+            {**RADIANS, "unit": PER_METRE, "kind": "road", "ratio": 15, "wheelbase": -1},
+            "'wheelbase' must be a number above 0",
+        ),
     ],
 )
 def test_wrong_conventions_are_refused(given: dict[str, Any], why: str) -> None:

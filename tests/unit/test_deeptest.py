@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 
 from swerve.config.toml import Builder, describe, load_campaign
@@ -12,14 +15,15 @@ from swerve.core.campaign import Campaign
 from swerve.core.case import Case
 from swerve.core.errors import InputError, SpecError
 from swerve.core.relation import Correct, Equivariant
+from swerve.core.values import Image
 from swerve.execution.engine import run
-from swerve.methods.deeptest import deeptest, published_ranges, table_4, table_4_of_2018, weather
+from swerve.methods.deeptest import deeptest, published_ranges, table_4, table_4_of_2018, table_4_of_the_code, weather
 from swerve.relations.steering import AngleWithin, SquaredError
 from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
-from swerve.transformations.affine import Enlarge, Rotate, Shear, Translate
+from swerve.transformations.affine import Enlarge, Rotate, RotateAboutPixel, Shear, Translate
 from swerve.transformations.photometric import Brighten, Contrast
 from tests.unit.test_meter import network
 
@@ -73,7 +77,7 @@ def test_guided_search_is_of_pairs_under_coverage() -> None:
     assert chance.search == Greedy(budget=50, follow="chance", chance=0.25)
     capped = deeptest(FakeSource(2), network(), search="guided", reset=True, images=7, depth=6, width=2)
     assert capped.search == Greedy(reset=True, images=7, depth=6, width=2)  # D-7
-    with pytest.raises(ValueError, match="a random search needs `budget`"):
+    with pytest.raises(ValueError, match="a random search needs 'budget'"):
         deeptest(FakeSource(2), network(), search="random")
 
 
@@ -107,10 +111,27 @@ def test_profile_of_the_code_has_its_ranges_and_its_search() -> None:
     assert [ranges["scale"].grid()[place] for place in (0, -1)] == [Enlarge(0.5, 0.5), Enlarge(1.9, 1.9)]
     # The published script shears by minus its parameter, -0.5 to 0.4 (B.1, item 25).
     assert [ranges["shear"].grid()[place].x for place in (0, -1)] == [0.5, -0.4]  # type: ignore[attr-defined]
-    assert [ranges["rotation"].grid()[place] for place in (0, -1)] == [Rotate(-30), Rotate(29)]
+    assert [ranges["rotation"].grid()[place] for place in (0, -1)] == [RotateAboutPixel(-30), RotateAboutPixel(29)]
     assert [ranges["contrast"].grid()[place] for place in (0, -1)] == [Contrast(0.1), Contrast(1.9)]
     assert [ranges["brightness"].grid()[place] for place in (0, -1)] == [Brighten(-21), Brighten(20)]
     assert len(ranges["blur"].grid()) == 10
+
+
+@pytest.mark.parametrize(("width", "height"), [(640, 480), (41, 30)])
+@pytest.mark.parametrize("space", [table_4_of_the_code, published_ranges])
+def test_profile_of_the_code_rotates_as_its_authors(space: Callable[[], dict[str, Any]], width: int, height: int) -> None:
+    pixels = np.random.default_rng(5).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    for change in space()["rotation"].grid()[:: 1 if width < 100 else 7]:
+        turn = cv2.getRotationMatrix2D((width // 2, height // 2), change.degrees, 1)  # / of whole numbers in Python 2
+        authors = cv2.warpAffine(pixels, turn, (width, height))
+        assert np.array_equal(change.map(Image(pixels)).pixels, authors), change
+        assert change.degrees == 0 or not np.array_equal(Rotate(change.degrees).map(Image(pixels)).pixels, authors)
+
+
+def test_rotation_of_other_profiles_is_about_the_centre() -> None:
+    for table in (table_4, table_4_of_2018):
+        assert {type(change) for change in table()["rotation"].grid()} == {Rotate}
+    assert RotateAboutPixel(3).words() == "rotated 3° counter-clockwise about the middle pixel"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +144,10 @@ def test_profile_of_the_code_has_its_ranges_and_its_search() -> None:
         ({"coverage": True, "search": "random", "budget": 4}, "coverage = True needs search = 'cumulative'"),
         ({"within": 3.0}, "within = 3.0 needs against = 'own answer', but against is 'label'"),
         ({"factor": 5.0, "against": "own answer"}, "factor = 5.0 needs against = 'label', but against is 'own answer'"),
-        ({"reset": True, "search": "guided", "profile": "deeptest-code"}, "profile 'deeptest-code' does not take reset"),
+        (
+            {"reset": True, "search": "guided", "profile": "deeptest-code"},
+            "'reset' cannot be combined with profile 'deeptest-code'",
+        ),
     ],
 )
 def test_key_that_nothing_uses_is_refused(unused: dict[str, Any], why: str) -> None:
@@ -134,11 +158,11 @@ def test_key_that_nothing_uses_is_refused(unused: dict[str, Any], why: str) -> N
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"search": "guidd"}, "search 'guidd' is not known; did you mean 'guided'"),
+        ({"search": "guidd"}, "unknown search 'guidd'; did you mean 'guided'"),
         ({"changes": "simpel"}, "did you mean 'simple'"),
         ({"against": "lable"}, "did you mean 'label'"),
         ({"profile": "deeptest-2019"}, "did you mean 'deeptest-2018'"),
-        ({"factor": 0}, "factor must be a number above 0"),
+        ({"factor": 0}, "'factor' must be a number above 0"),
         ({"threshold": 1.0}, "at least 0 and below 1"),
     ],
 )
@@ -173,10 +197,10 @@ def test_campaign_file_names_the_method(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("deeptest", "deptest", "method = 'deptest' is not known; did you mean 'deeptest'"),
+        ("deeptest", "deptest", "unknown method 'deptest'; did you mean 'deeptest'"),
         ("tries = 4", "trys = 4", "unknown key 'trys'; did you mean 'tries'"),
         ('[system]\nuse = "dave-orig"\n', "", r"there is no \[system\] table; method = 'deeptest' needs"),
-        ("tries = 4", "tries = 0", "tries must be a whole number of at least 1"),
+        ("tries = 4", "tries = 0", "'tries' must be a whole number of at least 1"),
         ("tries = 4", 'tries = "four"', "tries: expected a whole number"),
     ],
 )

@@ -183,9 +183,9 @@ def test_inputs_are_left_alone() -> None:
 def test_wrong_inputs_are_named() -> None:
     with pytest.raises(InputError, match="got 1 labels and 0 answers"):
         average_precision([NOTHING], [])
-    with pytest.raises(InputError, match="answer 1 must be Boxes2D, got NoneType"):
+    with pytest.raises(InputError, match="answer 2 of 2 must be Boxes2D, got NoneType"):
         average_precision([NOTHING] * 2, [NOTHING, None])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="answer 0 cannot be measured: boxes2d holds a number that is not finite"):
+    with pytest.raises(InputError, match="answer 1 of 1 cannot be measured: boxes2d holds a number that is not finite"):
         average_precision([NOTHING], [lights((0, 0, np.nan, 1))])
 
 

@@ -287,14 +287,14 @@ def test_coco_labels_must_say_how_they_count() -> None:
 
 @pytest.mark.parametrize(("label", "name"), [(0, "__background__"), (12, "N/A"), (83, "N/A")])
 def test_gaps_are_no_kinds(label: int, name: str) -> None:
-    with pytest.raises(InputError, match=f"^a box has kind {label}, which is '{name}'"):
+    with pytest.raises(InputError, match=f"^a box has the class number {label}, which 'kinds' calls '{name}'"):
         listed([BOX, BOX], [1, label], kinds="coco-91", only=("car",))
     assert listed([BOX, BOX], [1, label], [0.9, 0.2], kinds="coco-91").kinds == ("person",)
 
 
 @pytest.mark.parametrize("label", [0, 4, 91])
 def test_numbers_are_told_as_the_network_counts(label: int) -> None:
-    with pytest.raises(InputError, match=f"^a box has kind {label}, but kinds names only 1 to 3$"):
+    with pytest.raises(InputError, match=f"^a box has the class number {label}, but 'kinds' names only 1 to 3$"):
         listed([BOX], [label], first=1)
 
 
@@ -306,7 +306,7 @@ def test_ssd_reads_the_background_in_kinds(background: bool) -> None:
     if background:
         assert Ssd(kinds="coco-91")(outputs, PLAIN).kinds == ("traffic light",)
     else:
-        with pytest.raises(InputError, match="a box has kind 0, which is '__background__'"):
+        with pytest.raises(InputError, match="a box has the class number 0, which 'kinds' calls '__background__'"):
             Ssd(kinds="coco-91", background=False)(outputs, PLAIN)
 
 
@@ -386,7 +386,7 @@ def test_columns_are_read_by_name(columns: tuple[str, ...], row: tuple[float, ..
 
 @pytest.mark.parametrize("columns", [COLUMNS[:5], (*COLUMNS, "kind"), (*COLUMNS[:4], "socre", "kind"), ()])
 def test_columns_must_be_complete(columns: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match=r"^columns must name each of left, top, right, bottom, score, kind once, got"):
+    with pytest.raises(InputError, match=r"^'columns' must name each of left, top, right, bottom, score, kind once, got"):
         EndToEnd(kinds=NAMES, columns=columns)
 
 
@@ -466,7 +466,7 @@ def test_scores_are_rounded_into_range() -> None:
 
 @pytest.mark.parametrize("kind", [-2, 3, 1.5, 90])
 def test_kinds_without_names_are_refused(kind: float) -> None:
-    with pytest.raises(InputError, match=rf"^a box has kind {kind:g}, but kinds names only 0 to 2$"):
+    with pytest.raises(InputError, match=rf"^a box has the class number {kind:g}, but 'kinds' names only 0 to 2$"):
         said((0, 0, 9, 9, 0.9, kind))
     assert said((0, 0, 9, 9, 0.0, kind)).kinds == ()  # a row that only fills up
 
@@ -480,7 +480,7 @@ def test_kinds_without_names_are_refused(kind: float) -> None:
         (YoloV5(kinds=NAMES), {"o": np.zeros((1, 9, 8))}, "it is 1x9x8"),
         (YoloV8(kinds=NAMES), {"o": np.zeros((8, 9))}, "must be rows of 7 numbers"),
         (YoloV8(kinds=NAMES), {"o": np.float64(3)}, "it is one number"),
-        (Ssd(kinds=NAMES), {"b": np.zeros((5, 4)), "s": np.zeros((4, 4))}, "different lengths: 5 boxes, 4 scores"),
+        (Ssd(kinds=NAMES), {"b": np.zeros((5, 4)), "s": np.zeros((4, 4))}, "lengths differ: 5 boxes, 4 scores"),
         (Ssd(kinds=NAMES), {"b": np.zeros((5, 4))}, "the model has no output 1"),
         (
             SeparateOutputs(kinds=NAMES),
@@ -499,14 +499,14 @@ def test_wrong_outputs_are_refused(detector: Any, outputs: dict[str, Array], why
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"kinds": "voc"}, "kinds must be a list of one or more names, or one of coco, coco-91, got 'voc'"),
-        ({"kinds": ()}, "kinds must be"),
-        ({"kinds": (1, 2)}, "kinds must be"),
+        ({"kinds": "voc"}, "'kinds' must be a list of one or more names, or one of coco, coco-91, got 'voc'"),
+        ({"kinds": ()}, "'kinds' must be"),
+        ({"kinds": (1, 2)}, "'kinds' must be"),
         ({"only": ("lihgt",)}, "did you mean 'light'"),
         ({"rename": {"bus": "car"}}, "the network has no kind 'bus'"),
-        ({"score": 1.5}, "score must be a number from 0 to 1"),
-        ({"iou": math.nan}, "iou must be a number from 0 to 1"),
-        ({"most": 0}, "most must be a whole number"),
+        ({"score": 1.5}, "'score' must be a number from 0 to 1"),
+        ({"iou": math.nan}, "'iou' must be a number from 0 to 1"),
+        ({"most": 0}, "'most' must be a whole number"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], why: str) -> None:
@@ -523,9 +523,11 @@ def test_unknown_orders_are_refused(kind: Any) -> None:
 @pytest.mark.parametrize("kind", [SeparateOutputs, EndToEnd])
 def test_wrong_firsts_are_refused(kind: Any) -> None:
     for first in (True, 1.0, "1"):
-        with pytest.raises(InputError, match=r"^first must be a whole number, got"):
+        with pytest.raises(InputError, match=r"^'first' must be a whole number, got"):
             kind(kinds=NAMES, first=first)
-    with pytest.raises(InputError, match=r"^kinds start with '__background__', so they count from 0; remove first = 1$"):
+    with pytest.raises(
+        InputError, match=r"^'kinds' starts with '__background__', so the class numbers start at 0; remove first = 1$"
+    ):
         kind(kinds="coco-91", first=1)
 
 

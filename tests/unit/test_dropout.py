@@ -158,8 +158,8 @@ def test_dead_beams_read_well() -> None:
         ({"beams": (1, 1)}, "distinct"),
         ({"beams": (1.5,)}, "distinct numbers from 0"),
         ({"beams": (1,), "share": 0.5}, "not both"),
-        ({"elevations": (1.0, 2.0)}, "elevations must decrease"),
-        ({"share": 1.5}, "share must be"),
+        ({"elevations": (1.0, 2.0)}, "'elevations' must decrease"),
+        ({"share": 1.5}, "'share' must be"),
     ],
 )
 def test_beams_that_are_none_are_refused(given: dict[str, object], why: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from swerve.core.campaign import Campaign, Plan, Record, Trial
 from swerve.core.case import Case
 from swerve.core.errors import InputError, ModelError, NotApplicable, UnmappedError, UnreadableCase
-from swerve.core.relation import Fault, Pair, Rule, Status, Verdict
+from swerve.core.origin import Origin
+from swerve.core.relation import Correct, Fault, Pair, Rule, Status, Verdict
 from swerve.core.space import Choices, Over, Range, Table
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation, Unchanged
@@ -18,7 +19,7 @@ from swerve.execution.engine import run
 from swerve.execution.summary import Summary
 from swerve.relations.gates import MaxFill
 from swerve.relations.sets import NoFewer
-from swerve.relations.steering import lambda_mse, same_angle
+from swerve.relations.steering import AngleWithin, lambda_mse, same_angle
 from swerve.search.sweep import Sweep
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformations.affine import Rotate
@@ -124,7 +125,9 @@ def test_odd_boxes_are_an_error(boxes: Any, expected: Status) -> None:
     said = (Boxes2D(boxes, ("car",)), Steering(0))
     given = campaign(system=Answering(said), rules=(Rule("odd", Unchanged(), NoFewer("boxes2d")),))
     if expected is Status.ERROR:
-        with pytest.raises(ModelError, match="the system failed on all 6 cases; first, fake-00000: boxes2d holds a number"):
+        with pytest.raises(
+            ModelError, match="the system failed on all 6 cases; the first, fake-00000: boxes2d holds a number"
+        ):
             carried_out(given)
     else:
         assert total(carried_out(given)[0])["held"] == 6
@@ -158,15 +161,18 @@ def test_planted_fault_is_found_exactly() -> None:
 
 
 def test_introduced_and_already_wrong() -> None:
-    _, records = carried_out(campaign(system=FakeSystem(bias=20), rules=(Rule("up", Brighten(20), same_angle(15)),)))
-    assert {record.introduced for record in records} == {False}
-    _, records = carried_out(campaign(rules=(Rule("up", Brighten(20), same_angle(15)),)))
-    assert {record.introduced for record in records} == {True}
+    expect = Correct(AngleWithin(15))
+    _, records = carried_out(campaign(system=FakeSystem(bias=20), rules=(Rule("up", Brighten(1), expect),)))
+    assert {record.origin for record in records} == {Origin.ALREADY_WRONG}
+    _, records = carried_out(campaign(rules=(Rule("up", Brighten(20), expect),)))
+    assert {record.origin for record in records} == {Origin.INTRODUCED}
 
 
-def test_no_label_means_unknown_origin() -> None:
+def test_own_answer_needs_no_label() -> None:
     summary, records = carried_out(campaign(source=Unlabelled()))
-    assert {record.introduced for record in records} == {None}
+    violated = [record for record in records if record.verdict.status is Status.VIOLATED]
+    assert violated
+    assert {record.origin for record in violated} == {Origin.INTRODUCED}
     assert summary.as_dict()["rules"]["brighter"]["untouched"] == {"cases": 0, "violated": 0}
 
 
@@ -256,12 +262,12 @@ def test_wrong_number_of_answers_is_error() -> None:
 
 
 def test_failing_model_stops_with_reason() -> None:
-    with pytest.raises(ModelError, match="the system failed on all 6 cases; first, fake-00000: RuntimeError: broken"):
+    with pytest.raises(ModelError, match="the system failed on all 6 cases; the first, fake-00000: RuntimeError: broken"):
         run(campaign(system=Odd(raising(RuntimeError), "source")), MemoryLedger())
 
 
 def test_empty_source_is_refused() -> None:
-    with pytest.raises(InputError, match="0 cases: the source is empty"):
+    with pytest.raises(InputError, match="the source has no cases"):
         run(campaign(source=FakeSource(0)), MemoryLedger())
 
 
@@ -284,7 +290,9 @@ def test_unreadable_cases_are_left_out() -> None:
 
 
 def test_all_unreadable_is_refused() -> None:
-    with pytest.raises(InputError, match=r"0 usable cases of 2; first, fake-00000: fake-00000.png: truncated"):
+    with pytest.raises(
+        InputError, match=r"none of the 2 cases can be used; the first, fake-00000: fake-00000.png: truncated"
+    ):
         run(campaign(source=Holey(2, missing=("fake-00000", "fake-00001"))), MemoryLedger())
 
 
@@ -386,13 +394,13 @@ def test_facts_reach_the_record() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-        ({"seed": 1.5}, "seed must be a whole number"),
-        ({"seed": True}, "seed must be a whole number"),
-        ({"inference_batch": 0}, "inference_batch must be a whole number of at least 1, got 0"),
+        ({"seed": -1}, "'seed' must be a whole number of at least 0, got -1"),
+        ({"seed": 1.5}, "'seed' must be a whole number"),
+        ({"seed": True}, "'seed' must be a whole number"),
+        ({"inference_batch": 0}, "'inference_batch' must be a whole number of at least 1, got 0"),
         ({"rules": ()}, "a campaign needs at least one rule"),
-        ({"source": 3}, "expected a source, got int"),
-        ({"search": None}, "expected a search, got NoneType"),
+        ({"source": 3}, "the source of a campaign must be a Source, got int"),
+        ({"search": None}, "the search of a campaign must be a Search, got NoneType"),
     ],
 )
 def test_wrong_campaign_is_refused(wrong: dict[str, Any], message: str) -> None:
@@ -424,12 +432,29 @@ def test_progress_is_told_everything() -> None:
     assert (watch.done, watch.found) == (6 + 24 + counts["asked_again"], counts["violated"])
 
 
+def test_batches_are_told_before_they_are_counted() -> None:
+    events: list[str] = []
+
+    class Watch:
+        def begin(self, stage: str, total: int | None) -> None:
+            events.append(stage)
+
+        def tick(self, done: int) -> None:
+            events.append(f"tick {done}")
+
+        def advance(self, done: int, found: int) -> None:
+            events.append(f"advance {done}")
+
+    run(campaign(inference_batch=4), MemoryLedger(), progress=Watch())
+    assert events[:4] == ["baseline", "tick 4", "tick 2", "advance 6"]
+
+
 def test_twice_named_case_is_refused() -> None:
     class Doubled(FakeSource):
         def keys(self) -> list[str]:
             return ["fake-00000", "fake-00001", "fake-00000"]
 
-    with pytest.raises(InputError, match="two cases are named 'fake-00000'"):
+    with pytest.raises(InputError, match="the source lists the key 'fake-00000' more than once"):
         carried_out(campaign(source=Doubled()))
 
 
@@ -446,7 +471,7 @@ def test_source_must_give_what_was_asked(given: Any) -> None:
 
 def test_answer_must_fit_the_journal() -> None:
     said = (Image(np.zeros((2, 2, 3), np.uint8)),)
-    with pytest.raises(ModelError, match="must say what a journal can hold, it said image"):
+    with pytest.raises(ModelError, match="the answer is too large for the journal: image"):
         carried_out(campaign(system=Answering(said)))
 
 
@@ -535,7 +560,7 @@ def test_change_must_make_a_case(wrong: Any) -> None:
         def __call__(self, case: Case) -> Case:
             return wrong(case)  # type: ignore[no-any-return]
 
-    with pytest.raises(InputError, match=r"Odd made .* of fake-00000, not a case"):
+    with pytest.raises(InputError, match=r"Odd must return a case, got .* for fake-00000"):
         carried_out(campaign(rules=(Rule("x", Table((Odd(),)), same_angle()),)))
 
 
@@ -552,7 +577,7 @@ def test_odd_keys_are_refused() -> None:
         def keys(self) -> Any:
             return [1, 2]
 
-    with pytest.raises(InputError, match="names a case int 1; a key must be a text"):
+    with pytest.raises(InputError, match="has the key int 1; a key must be a string"):
         carried_out(campaign(source=Numbered()))
 
 

@@ -54,6 +54,19 @@ def test_first_speaks_and_all_are_grouped() -> None:
     assert Ensemble((first, second))(CASES) == expected
 
 
+def test_every_quantity_has_a_group_of_its_own() -> None:
+    both = [(Steering(degrees), Signal("brake", 0.1), Signal("throttle", 0.2)) for degrees in (1, 2)]
+    answer = together(*both)
+    assert answer == (*both[0], *(Group(values) for values in zip(*both, strict=True)))
+    assert answer_all(Ensemble(tuple(map(Says, both))), CASES[:1]) == [answer]
+
+
+def test_two_groups_of_one_quantity_are_ambiguous() -> None:
+    group = Group((Steering(1), Steering(2)))
+    (verdict,) = answer_all(Says((Steering(1), group, group)), CASES[:1])
+    assert verdict == Verdict.error("the answer has 2 values of 'group steering'; one is allowed")
+
+
 def test_members_keep_their_order() -> None:
     answer = together((Steering(1),), (Steering(2),), (Steering(3),))
     assert answer == (Steering(1), Group((Steering(1), Steering(2), Steering(3))))

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 import torch
 
+from swerve.analysis.obstacle_frames import Frame
 from swerve.cli.experiment import EXPERIMENTS
 from swerve.cli.main import main
 from swerve.config.toml import build_change
+from swerve.config.trust import OWN
 from swerve.core.case import Case
 from swerve.core.encode import decode_values
 from swerve.core.region import inside
@@ -26,28 +28,32 @@ from swerve.core.relation import Pair
 from swerve.core.seeding import rng_for
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Boxes3D, Image, PointCloud, Value
+from swerve.execution.fewest_points import AttackOutcome, FewestPoints, RepeatedAnswers
+from swerve.experiments.lidar import LIDAR
 from swerve.experiments.lidar.examples import chosen
-from swerve.experiments.lidar.experiment import SIZES, LidarSize, estimate, experiment
-from swerve.experiments.lidar.fewest import Besieged, Hunt, RepeatedAnswers, shown
-from swerve.experiments.lidar.field import REACHES
-from swerve.experiments.lidar.paper_values import TABLE
-from swerve.experiments.lidar.retraining import ARMS, Lessons, Twice, learn, retrained
-from swerve.experiments.lidar.subject_runs import Frame
-from swerve.experiments.lidar.subjects import CachedSweeps, cached_sweeps
+from swerve.experiments.lidar.experiment import SIZES, LidarSize
+from swerve.experiments.lidar.fewest import shown
+from swerve.experiments.lidar.retraining import ARMS, NOISE, Lessons, _series, cached_sweeps, retraining_steps
+from swerve.experiments.lidar.subject_runs import PAPER, LidarRuns
+from swerve.experiments.runner import estimate, run
+from swerve.experiments.schedule import TrainingStep
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
 from swerve.experiments.subjects import Subject
 from swerve.relations.obstacles import changes, count_obstacles
 from swerve.relations.sets import NoFewer
 from swerve.report.experiment_page import Page
+from swerve.retrain.sweeps import Twice, learn
 from swerve.search.fuzz import Attack, Fuzz
 from swerve.sources.kitti import Kitti
 from swerve.store.view import Run
 from swerve.train.loop import save_weights
+from swerve.train.rendered_sweeps import CachedSweeps
 from swerve.transformations.scatter import PlacePoints
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.grid import Grid
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.lidar_network import BirdNet
+from swerve.zoo.receptive_field import REACHES
 from tests.fixture_sweeps import points_of
 from tests.quality.test_lidar_identity import BACKGROUND, ROAD, Coupled, Crowded, Sound, Sweeps, without
 
@@ -55,6 +61,7 @@ FRAMES = 8
 SMALL = LidarSize(FRAMES, 4, Fuzz(points=10, targets=2, tries=16), Lessons(2, 1, 1, 2, 3))
 PLACEMENTS = ("anywhere", "within 5 m")
 SERIES = (10, 100, 1000)
+TABLE = {n: tuple(cell.count for cell in row.values()) for (_, n), row in PAPER["table"].values.items()}
 
 
 class Pictured(Sweeps):
@@ -70,7 +77,7 @@ def made(into: Path, system: Sound, *, independent: bool = False, source: Sweeps
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SIZES, QUICK, SMALL)
         given = source or Pictured(3 * FRAMES)
-        return experiment(Setting(into, QUICK, seed=3), system, given, "small", independent=independent)
+        return run(LIDAR, Setting(into, QUICK, seed=3), system, given, "small", independent=independent)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +213,7 @@ def test_points_landed_are_counted(folder: Path) -> None:
         near = 0
         for trial, before, _ in journal(folder, placement, n):
             case = Pictured(3 * FRAMES)[trial["case"]]
-            added = points_of(build_change(trial["change"])(case))[len(points_of(case)) :].astype(np.float64)
+            added = points_of(build_change(trial["change"], OWN)(case))[len(points_of(case)) :].astype(np.float64)
             away = np.hypot(*(added[:, None, :2] - before.xyzlwhy[None, :, :2]).transpose(2, 0, 1))
             near += int((away < 4).any(axis=1).sum())
         assert int(row["near an obstacle"]) == near
@@ -231,21 +238,19 @@ def test_fewest_points_are_confirmed(folder: Path) -> None:
     for row in table:
         assert (row["hidden"], row["points"], row["confirmed"], row["vanished"]) == ("True", "1", "True", "True")
         assert float(row["metres to the nearest"]) < 6
-    run = Run(folder / "runs" / "small" / "fewest")
-    tries = Counter(row["case"] for row in run.trials())
+    tries = Counter(row["case"] for row in Run(folder / "runs" / "small" / "fewest").trials())
     page = (folder / "report" / "index.html").read_text()
     assert f"{tries.total():,} forward passes" in page
     assert "2 hidden with 1 point each (2 confirmed, 2 vanished with 1 point each)" in page
 
 
 def test_shrunk_points_lie_outside(folder: Path) -> None:
-    run = folder / "runs" / "small" / "fewest"
-    kept_files = list((run / "shrunk").glob("*.json"))
+    kept_files = list((folder / "runs" / "small" / "fewest" / "shrunk").glob("*.json"))
     assert len(kept_files) == 2
     for file in kept_files:
         row = json.loads(file.read_text())["row"]
         case = Pictured(3 * FRAMES)[row["case"]]
-        added = points_of(build_change(row["change"])(case))[len(points_of(case)) :]
+        added = points_of(build_change(row["change"], OWN)(case))[len(points_of(case)) :]
         assert len(added) == 1
         assert not inside(case.inputs["region"], added[:, :2]).any()  # type: ignore[arg-type]
 
@@ -326,7 +331,7 @@ def test_flicker_shows_in_the_a_a_row(tmp_path: Path) -> None:
     again = rows(tmp_path, "table")[0]
     assert int(again["lost"]) + int(again["gained"]) > 0
     first, second = ({seen.case: seen for seen in Run(tmp_path / "runs" / "small" / name).baseline()} for name in PLACEMENTS)
-    outcomes = Counter(count_obstacles(first[key].said[0], second[key].said[0])["all"].outcome for key in first)  # type: ignore[arg-type]
+    outcomes = Counter(count_obstacles(first[key].answer[0], second[key].answer[0])["all"].outcome for key in first)  # type: ignore[arg-type]
     assert [int(again[name]) for name in ("lost", "equal", "gained")] == [outcomes[n] for n in ("lost", "equal", "gained")]
 
 
@@ -380,7 +385,8 @@ def test_a_box_beside_the_region_may_stand_for_a_demanded_one() -> None:
     border = (0.0, 5.9, 0.0, 4.0, 2.0, 1.5, 0.0)
     before, after = (also(Boxes3D(np.zeros((0, 7)), ()), row) for row in (border, (0.0, 6.5, *border[2:])))
     frame = Frame.of("one", (before,), (after,), (), ROAD)
-    assert (frame.facts["lost"], frame.facts["gained"], len(frame.changes.kept)) == (0, 0, 1)
+    kept = frame.count("before") - frame.count("missing")
+    assert (frame.facts["lost"], frame.facts["gained"], kept) == (0, 0, 1)
     assert Frame.of("one", (after,), (Boxes3D(np.zeros((0, 7)), ()),), (), ROAD).facts["lost"] == 0
     assert Frame.of("one", (after,), (Boxes3D(np.zeros((0, 7)), ()),), (), None).facts["lost"] == 1
 
@@ -393,7 +399,17 @@ def test_table_counts_as_the_relation_does() -> None:
     inner, outer = (Boxes3D(np.array([car]) + np.eye(7)[1] * (left + step), ("car",)) for step in (0.0, 0.6))
     for before, after, numbers in ((inner, outer, (1, 1)), (outer, inner, (0, 0)), (inner, inner, (1, 1))):
         told = NoFewer().check(Pair(case, case, Unchanged(), (before,), (after,))).facts
-        assert (told["before"], told["after"]) == Frame.of("one", (before,), (after,), (), ROAD).counts["all"] == numbers
+        frame = Frame.of("one", (before,), (after,), (), ROAD)
+        assert (told["before"], told["after"]) == (frame.count("before"), frame.count("after")) == numbers
+
+
+def test_journal_s_facts_are_counted_and_not_matched_again(folder: Path) -> None:
+    """What the verdict says of a frame is what the tables say, whatever the boxes are."""
+    row = next(row for row, *_ in journal(folder, "anywhere", 10))
+    facts = {**row["facts"], "lost": 3.0, "lost.car": 3.0, "before": 9.0, "after": 5.0, "lost_rows": ""}
+    frame = Frame.of_row({**row, "after": row["before"], "facts": facts})
+    assert (frame.count("lost"), frame.count("lost", "car"), frame.count("missing"), frame.outcome()) == (3, 3, 3, "lost")
+    assert (frame.changed, frame.labelled, frame.count("lost_real")) == (False, True, 0)
 
 
 class Unlabelled(Sweeps):
@@ -507,21 +523,21 @@ def test_merged_obstacles_are_hidden_but_have_not_vanished(tmp_path: Path) -> No
     assert "2 hidden with 1 point each (2 confirmed, 0 vanished) of" in (tmp_path / "report" / "index.html").read_text()
 
 
-def besieged(points: int, *, merged: bool) -> Besieged:
+def target(points: int, *, merged: bool) -> AttackOutcome:
     """A car on the road and as many points as said, after which it is gone or part of a larger box."""
     none, car = Boxes3D(np.zeros((0, 7)), ()), (5.0, 0.0, 0.0, 4.0, 2.0, 1.5, 0.0)
     after = also(none, (5.0, 3.0, 0.0, 12.0, 12.0, 2.0, 0.0), kind="unknown") if merged else none
     case, at = Sweeps(1)["sweep-0"], tuple((5.0, 9.0 + number, 0.0, 0.5) for number in range(points))
     seen = RepeatedAnswers(case, case, also(none, car), after)
-    return Besieged(Attack("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
+    return AttackOutcome(Attack("sweep-0", 0, np.array(car), 1.0), "car", points=PlacePoints(at), seen=seen)
 
 
 def test_pictures_show_the_vanished_first() -> None:
-    items = (besieged(1, merged=True), besieged(5, merged=False), besieged(3, merged=False), besieged(2, merged=True))
-    hunt = Hunt(Subject("small", Sound(), Sweeps(1)), 1, 4, 9, items)
-    assert [(len(one.places), one.vanished) for one in shown(hunt)] == [(3, True), (5, True), (1, False), (2, False)]
-    assert [len(one.places) for one in hunt.hidden] == [1, 2, 3, 5]
-    assert [len(one.places) for one in hunt.vanished] == [3, 5]
+    items = (target(1, merged=True), target(5, merged=False), target(3, merged=False), target(2, merged=True))
+    found = FewestPoints(1, 4, 9, items)
+    assert [(len(one.places), one.vanished) for one in shown(found)] == [(3, True), (5, True), (1, False), (2, False)]
+    assert [len(one.places) for one in found.hidden] == [1, 2, 3, 5]
+    assert [len(one.places) for one in found.vanished] == [3, 5]
 
 
 # --- sweeps kept, noise to learn from ------------------------------------------------------------------------------------
@@ -583,19 +599,31 @@ def test_network_learns_and_the_given_one_stays(tmp_path: Path) -> None:
     assert all(torch.equal(*pair) for pair in same)
 
 
+def retrained(one: LidarRuns, arm: str = NOISE) -> Path:
+    """The weights of one training, made as the experiment makes them."""
+    steps = {step.name: step for step in retraining_steps(one.subject, one.setting) if isinstance(step, TrainingStep)}
+    steps[f"{ARMS[arm]}.safetensors"].run(one, None)
+    return one.trained[f"{ARMS[arm]}.safetensors"]
+
+
 def test_retrained_weights_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swerve.experiments.lidar.retraining.cached_sweeps", lambda setting, count, split: Sweeps(count))
-    setting, subject = Setting(tmp_path / "into", QUICK), Subject("lidar", tiny(tmp_path / "tiny.safetensors"), Sweeps(2))
-    lessons = replace(SMALL.lessons, passes=3)
-    first = retrained(setting, subject, lessons)
-    assert first.weights is not None
-    stamp = first.weights.stat().st_mtime_ns
-    assert retrained(setting, subject, lessons).weights == first.weights
-    assert first.weights.stat().st_mtime_ns == stamp
-    assert (first.cells, first.width, first.roi_first) == (32, 4, False)
-    clean = retrained(setting, subject, lessons, "clean sweeps")
-    assert clean.weights is not None
-    assert clean.weights.read_bytes() != first.weights.read_bytes()
+    size = replace(SMALL, lessons=replace(SMALL.lessons, passes=3))
+    setting = Setting(tmp_path / "into", QUICK, size=size, options={"retrain": True})
+    subject = Subject("lidar", tiny(tmp_path / "tiny.safetensors"), Sweeps(2))
+    first = retrained(LidarRuns(subject, setting))
+    stamp = first.stat().st_mtime_ns
+    again = LidarRuns(subject, setting)
+    assert retrained(again) == first
+    assert first.stat().st_mtime_ns == stamp
+    system = _series("retrained.safetensors", None, again).system
+    assert isinstance(system, Lidar)
+    assert (system.weights, system.cells, system.width, system.roi_first) == (first, 32, 4, False)
+    clean = retrained(again, "clean sweeps")
+    assert clean.read_bytes() != first.read_bytes()
+    other = LidarRuns(subject, replace(setting, seed=1))
+    assert retrained(other) == first
+    assert first.stat().st_mtime_ns != stamp  # of another seed
 
 
 def test_region_first_gives_exactly_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -603,7 +631,7 @@ def test_region_first_gives_exactly_nothing(tmp_path: Path, monkeypatch: pytest.
     system = tiny(tmp_path / "tiny.safetensors")
     safe = Lidar(system.weights, roi_first=True, cells=32, width=4)
     monkeypatch.setitem(SIZES, QUICK, SMALL)
-    experiment(Setting(tmp_path / "into", QUICK), safe, Sweeps(FRAMES), "safe")
+    run(LIDAR, Setting(tmp_path / "into", QUICK), safe, Sweeps(FRAMES), "safe")
     for placement in PLACEMENTS:
         for row in Run(tmp_path / "into" / "runs" / "safe" / placement).trials():
             assert row["before"] == row["after"]
@@ -620,7 +648,7 @@ def test_retraining_is_told_before_and_after(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(SIZES, QUICK, SMALL)
     monkeypatch.setattr("swerve.experiments.lidar.retraining.cached_sweeps", lambda setting, count, split: Sweeps(count))
     system = tiny(tmp_path / "tiny.safetensors")
-    experiment(Setting(tmp_path / "into", QUICK), system, Sweeps(FRAMES), "tiny", retrain=True)
+    run(LIDAR, Setting(tmp_path / "into", QUICK), system, Sweeps(FRAMES), "tiny", retrain=True)
     table = rows(tmp_path / "into", "retrained")
     arms = ("none", "clean sweeps", "noise points")
     assert [(row["placement"], row["further training"]) for row in table] == list(itertools.product(PLACEMENTS, arms))
@@ -629,8 +657,8 @@ def test_retraining_is_told_before_and_after(tmp_path: Path, monkeypatch: pytest
         if row["further training"] == "none":
             assert (row["p against none"], row["p against clean"]) == ("", "")
             continue
-        run = Run(tmp_path / "into" / "runs" / "tiny" / f"{ARMS[row['further training']]}, {row['placement']}")
-        found = [one for one in run.trials() if one["status"] in ("held", "violated")]
+        done = Run(tmp_path / "into" / "runs" / "tiny" / f"{ARMS[row['further training']]}, {row['placement']}")
+        found = [one for one in done.trials() if one["status"] in ("held", "violated")]
         assert len(found) == SMALL.lessons.frames
         assert int(row["missing"]) == sum(one["status"] == "violated" for one in found)
         series = Run(tmp_path / "into" / "runs" / "tiny" / row["placement"])
@@ -642,7 +670,7 @@ def test_retraining_is_told_before_and_after(tmp_path: Path, monkeypatch: pytest
 
 
 def test_estimate_scales_with_the_size() -> None:
-    few, many = (estimate(level, Sound(), Sweeps(2000)) for level in (QUICK, FULL))
+    few, many = (estimate(LIDAR, level, Sound(), Sweeps(2000)) for level in (QUICK, FULL))
     assert 0 < few.seconds < many.seconds
     assert 0 < few.size < many.size
 

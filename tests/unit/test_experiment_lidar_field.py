@@ -13,14 +13,17 @@ from torch import nn
 from swerve.core.case import Case
 from swerve.core.region import inside
 from swerve.core.values import Boxes3D, PointCloud, Region
-from swerve.experiments.lidar import subject_runs as trials
-from swerve.experiments.lidar.field import PLACES, REACHES, farthest, places, reaches, sheets, with_point
+from swerve.experiments.lidar.reach import farthest_effects, single_points
+from swerve.experiments.lidar.subject_runs import LidarRuns
+from swerve.experiments.results import Results
 from swerve.experiments.setting import QUICK, Setting
 from swerve.experiments.subjects import Subject
 from swerve.train.loop import save_weights
 from swerve.zoo.grid import CHANNELS, FILLED, Grid
 from swerve.zoo.lidar import Lidar
 from swerve.zoo.lidar_network import HEADS, OUTPUTS, BirdNet
+from swerve.zoo.receptive_field import PLACES, REACHES, Reach, places, with_point
+from swerve.zoo.receptive_field import reaches as reaches_of
 from tests.quality.test_lidar_identity import Sound, Sweeps
 
 CELL = Grid(32).metres
@@ -75,10 +78,15 @@ def none() -> Boxes3D:
     return Boxes3D(np.zeros((0, 7)), ())
 
 
-def answered(system: object, source: object) -> trials.LidarRuns:
+def reaches(system: Lidar, source: One, seed: int) -> list[Reach]:
+    """In every case of a source, in all of which nothing was said."""
+    return [reach for key in source.keys() for reach in reaches_of(system, source[key], none(), seed)]
+
+
+def answered(system: object, source: object, into: Path) -> LidarRuns:
     """With a baseline of the source's cases, in all of which nothing was said."""
-    told = trials.LidarRuns(Subject("tiny", system, source), {})  # type: ignore[arg-type]
-    seen = [SimpleNamespace(case=key, said=(none(),), fault="") for key in source.keys()]  # type: ignore[attr-defined]
+    told = LidarRuns(Subject("tiny", system, source), Setting(into, QUICK))  # type: ignore[arg-type]
+    seen = [SimpleNamespace(case=key, answer=(none(),), fault="") for key in source.keys()]  # type: ignore[attr-defined]
     vars(told)["baseline"] = seen
     return told
 
@@ -86,7 +94,7 @@ def answered(system: object, source: object) -> trials.LidarRuns:
 def test_reach_is_known_to_the_cell(tmp_path: Path) -> None:
     system = tiny(tmp_path / "tiny.safetensors")
     vars(system)["net"] = known()
-    (one,) = reaches(answered(system, One()), seed=0)
+    (one,) = reaches(system, One(), seed=0)
     assert (one.x, one.y) == tuple(Grid(32).centres[:, HOLE[0], HOLE[1]])
     assert one.metres == pytest.approx((3 * CELL, np.hypot(2, 2) * CELL, 2 * CELL, CELL))
 
@@ -105,20 +113,21 @@ def test_cells_without_points_do_not_count(tmp_path: Path) -> None:
         def __getitem__(self, key: str) -> Case:
             return Case(key, {"lidar": PointCloud(cloud.xyzi[kept]), "region": ROAD})
 
-    found = {(one.x, one.y): one.metres for one in reaches(answered(system, Two()), seed=0)}
+    found = {(one.x, one.y): one.metres for one in reaches(system, Two(), seed=0)}
     assert len(found) == 2
     hole = Grid(32).centres[:, HOLE[0], HOLE[1]]
     assert found[float(hole[0]), float(hole[1])][3] is None
 
 
 def test_region_first_hears_nothing(tmp_path: Path) -> None:
-    (one,) = reaches(answered(tiny(tmp_path / "tiny.safetensors", roi_first=True), One()), seed=0)
+    (one,) = reaches(tiny(tmp_path / "tiny.safetensors", roi_first=True), One(), seed=0)
     assert one.metres == (None,) * len(REACHES)
 
 
 def test_other_systems_are_left_out(tmp_path: Path) -> None:
-    assert not list(reaches(answered(Sound(), Sweeps(1)), seed=0))
-    assert sheets(Setting(tmp_path, QUICK), [answered(Sound(), Sweeps(1))]) == ()
+    results = Results(Setting(tmp_path, QUICK), [answered(Sound(), Sweeps(1), tmp_path)])
+    assert not single_points.rows(results)
+    assert (*single_points(results), *farthest_effects(results)) == ()
     assert not (tmp_path / "tables").exists()
 
 
@@ -151,7 +160,9 @@ def test_one_point_is_added() -> None:
 def test_sheet_tells_the_farthest(tmp_path: Path) -> None:
     system = tiny(tmp_path / "tiny.safetensors")
     vars(system)["net"] = known()
-    (sheet,) = sheets(Setting(tmp_path, QUICK), [answered(system, One()), answered(Sound(), Sweeps(1))])
+    tested = [answered(system, One(), tmp_path), answered(Sound(), Sweeps(1), tmp_path)]
+    results = Results(Setting(tmp_path, QUICK), tested)
+    (sheet,) = (*single_points(results), *farthest_effects(results))
     assert [row[:2] for row in sheet.rows] == [("tiny", 1)]
     assert f"tiny: {CELL:.1f} m, any output: {3 * CELL:.1f} m" in sheet.note
     assert "Farthest change of objectness by 0.1: tiny" in sheet.note
@@ -159,4 +170,4 @@ def test_sheet_tells_the_farthest(tmp_path: Path) -> None:
     lines = (tmp_path / "tables" / "field.csv").read_text().splitlines()
     assert len(lines) == 2
     assert lines[1].startswith("tiny,full,")
-    assert sheet.rows[0][2:] == farthest(list(reaches(answered(system, One()), seed=0)))
+    assert sheet.rows[0][2:] == reaches(system, One(), seed=0)[0].metres  # there is but one

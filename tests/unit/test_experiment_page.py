@@ -340,6 +340,24 @@ def test_terminal_shows_main_tables() -> None:
     )
 
 
+def test_terminal_repeats_what_tells_rows_apart() -> None:
+    columns = ("system", "placement", *(f"a long name {place}" for place in range(6)))
+    rows = tuple((name, where, *range(6)) for name in ("one", "two") for where in ("near", "far"))
+    console = Console(file=io.StringIO(), width=60)
+    print_page(Page("Title", sections=(Section("Question", parts=(TablePanel("Table", columns, rows),)),)), console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, shown.splitlines())) <= 60
+    assert shown.count("system  placement") == 3
+    assert shown.count("two     far") == 3
+
+
+def test_paper_s_columns_are_named_like_ours(tmp_path: Path) -> None:
+    sheet = TablePanel("Table", ("lost", "printed lost"), ((1, 2),), printed=("printed lost",))
+    assert [(name, paper) for name, _, paper in sheet.heads] == [("lost", False), ("lost", True)]
+    page = write_page(Page("Title", sections=(Section("Question", parts=(sheet,)),), facts={"retrain": False}), tmp_path)
+    assert "<dd><bdi>no</bdi></dd>" in page.read_text()
+
+
 def test_terminal_takes_no_orders() -> None:
     sheet = TablePanel("[red]t[/red]\x1b[2J", ("\x1b[31m", "日本"), (("[bold]x", "wide"), ("\x07", "y")))
     told = printed(page_of(sheet))

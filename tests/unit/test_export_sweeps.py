@@ -10,6 +10,7 @@ import pytest
 
 from swerve.cli.main import main
 from swerve.config.toml import build_change
+from swerve.config.trust import OWN
 from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.region import outside
@@ -59,7 +60,7 @@ def test_findings_of_a_lidar_run_read_back(run: Run, tmp_path: Path) -> None:
     with (tmp_path / "set" / "manifest.csv").open(newline="") as file:
         told = {Path(row["file"]).stem: row for row in csv.DictReader(file)}
     for key, finding in zip(source.keys(), findings, strict=True):
-        made = build_change(finding.change)(Sweeps(6)[finding.case])
+        made = build_change(finding.change, OWN)(Sweeps(6)[finding.case])
         again = source[key]
         assert told[key]["file"] == f"findings/velodyne/{key}.bin"
         assert told[key]["parent"] == finding.case

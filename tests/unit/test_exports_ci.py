@@ -19,6 +19,7 @@ import pytest
 from swerve.cli.export import add_parser
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Observation
+from swerve.core.origin import Origin
 from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.execution.launch import run_into
@@ -156,6 +157,34 @@ def check_sarif(data: dict[str, Any]) -> None:
         assert not re.search(r"(?<!\\)(?:\\\\)*[\[\]]", text)  # no link: every bracket is escaped
 
 
+MIXED_ORIGINS = {"introduced": 1, "made_worse": 0, "already_wrong": 1, "marginal": 0, "unknown_origin": 1}
+
+
+def origins_of(suite: ElementTree.Element) -> dict[str, int]:
+    return {item.get("name", ""): int(item.get("value", "")) for item in suite.iter("property")}
+
+
+def test_exports_tell_every_origin(tmp_path: Path) -> None:
+    told = [replace(finding(origin.key), origin=origin) for origin in Origin]
+    run = Made([*told, held("a")]).write(tmp_path / "run")
+    (suite,) = junit(run)
+    assert origins_of(suite) == dict.fromkeys(MIXED_ORIGINS, 1)
+    texts = {case.get("name"): case[0].text or "" for case in suite.iter("testcase") if len(case)}
+    assert all(f", {origin.words}: " in texts[origin.key] for origin in Origin)
+    log = sarif(run)
+    assert log["invocations"][0]["properties"].items() >= dict.fromkeys(MIXED_ORIGINS, 1).items()
+    results = {result["properties"]["case"]: result for result in log["results"]}
+    assert {case: result["properties"]["origin"] for case, result in results.items()} == {
+        origin.key: origin.value for origin in Origin
+    }
+    assert all(f", {origin.words}). " in results[origin.key]["message"]["text"] for origin in Origin)
+    levels = {case: result["level"] for case, result in results.items()}
+    assert levels == {
+        **dict.fromkeys(("introduced", "made_worse", "unknown_origin"), "error"),
+        **dict.fromkeys(("already_wrong", "marginal"), "warning"),
+    }
+
+
 def test_junit_tells_every_outcome(mixed: Run) -> None:
     root = junit(mixed)
     check_junit(root)
@@ -174,6 +203,7 @@ def test_junit_tells_every_outcome(mixed: Run) -> None:
     assert re.fullmatch(r"  swerve replay \S*run [0-9a-f]{16}\n0 held, .* 1 errors", rotate["f"][0].text or "")
     assert rotate["s0"][0].get("message", "").startswith("50.5% of the image")
     assert suites["unusable cases"].find("testcase/skipped") is not None
+    assert [origins_of(suite) for suite in suites.values()] == [MIXED_ORIGINS, {}]
 
 
 def test_junit_gathers_trials_of_a_case(tmp_path: Path) -> None:
@@ -211,7 +241,7 @@ def test_sarif_tells_every_finding(mixed: Run) -> None:
         assert result["properties"]["parameters"] == item.change
         assert result["properties"]["replay"].endswith(f"run {item.id}")
         assert item.words in result["message"]["text"]
-    assert run["invocations"][0]["properties"] == {"held": 6, "violated": 3, "skipped": 4, "error": 2}
+    assert run["invocations"][0]["properties"] == {"held": 6, "violated": 3, "skipped": 4, "error": 2, **MIXED_ORIGINS}
     assert run["tool"]["driver"]["rules"][0]["shortDescription"]["text"] == "within 5° of the answer on the source"
 
 
@@ -236,7 +266,8 @@ def test_sarif_tells_cases_that_failed(tmp_path: Path) -> None:
     assert invocation["executionSuccessful"] is False
     told = {note["message"]["text"]: note["level"] for note in invocation["toolExecutionNotifications"]}
     assert told["untouched cases that the system failed on: 2; first: a: ValueError: no"] == "error"
-    assert invocation["properties"] == {"held": 1, "violated": 0, "skipped": 0, "error": 0}
+    counts = {"held": 1, "violated": 0, "skipped": 0, "error": 0}
+    assert invocation["properties"] == {**counts, **dict.fromkeys(MIXED_ORIGINS, 0)}
 
 
 STOPPED = "This campaign has not finished: the numbers cover the 1 trials and 0 cases committed so far."
@@ -268,7 +299,8 @@ def test_csv_has_every_finding(mixed: Run) -> None:
     rows = table(mixed)
     assert tuple(rows[0]) == COLUMNS
     assert [row["id"] for row in rows] == [item.id for item in mixed.findings()]
-    assert [row["introduced"] for row in rows] == ["introduced", "already wrong", "unlabelled"]
+    assert [row["origin"] for row in rows] == ["introduced", "already-wrong", "unknown"]
+    assert [json.loads(row["facts"]) for row in rows] == [dict(item.facts) for item in mixed.findings()]
     assert [float(row["margin"]) for row in rows] == [item.margin for item in mixed.findings()]
     assert [json.loads(row["parameters"]) for row in rows] == [dict(item.change) for item in mixed.findings()]
 
@@ -287,7 +319,8 @@ def test_hostile_texts_stay_texts_in_xml(hostile: Run) -> None:
     root = junit(hostile)  # expat refuses what XML 1.0 forbids
     check_junit(root)
     assert {element.tag for element in root.iter()} <= {
-        *("testsuites", "testsuite", "properties", "testcase", "failure", "error", "skipped", "system-out", "system-err")
+        *("testsuites", "testsuite", "properties", "property", "testcase", "failure", "error", "skipped"),
+        *("system-out", "system-err"),
     }
     assert len(list(root.iter("failure"))) == len(PAYLOADS)
     names = {case.get("name") for case in root.iter("testcase")}
@@ -328,10 +361,10 @@ def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 LEAKS = (
     "FileNotFoundError: {home}/data/x.png",
-    "no such file: /home/ada/w.pt",
-    "'/Users/ada/w.pt'",
-    "../../../home/ada/w.pt",
-    r"C:\Users\ada\w.pt",
+    "no such file: /home/joyce/w.pt",
+    "'/Users/joyce/w.pt'",
+    "../../../home/joyce/w.pt",
+    r"C:\Users\joyce\w.pt",
     "ssh grace@flaubert-7:/srv/grace/x",
     "/tmp/pytest-of-grace/x",
 )
@@ -349,7 +382,7 @@ def leaky(home: Path) -> Run:
 @pytest.mark.parametrize("form", WRITERS)
 def test_nobody_is_named(form: str, somebody: Path, tmp_path: Path) -> None:
     text = written(leaky(somebody), form, tmp_path / "out").read_text()
-    for name in (str(somebody), "grace", "flaubert", "ada"):
+    for name in (str(somebody), "grace", "flaubert", "joyce"):
         assert name not in text
     assert "~/data/x.png" in text
     assert "swerve replay ~/run" in text

@@ -18,7 +18,7 @@ from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.core.system import Activations, Traced
 from swerve.core.values import Array, Image, Steering
-from swerve.execution.finding_pictures import Inside, keep_pictures, last_but_one
+from swerve.execution.finding_pictures import FeatureTracer, keep_pictures, penultimate_layer
 from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
@@ -90,7 +90,7 @@ def test_two_ways_of_failing_are_told_apart(tmp_path: Path) -> None:
     assert {first.way, second.way} == {(1, 2), (2, 2)}
     assert {int(key[-1]) % 2 for key in (first.exemplar.case, second.exemplar.case)} == {0, 1}
     assert first.cases == second.cases == 3
-    assert "failure mode 2 of 2" in second.label
+    assert "pattern B" in second.label
     assert (run.folder / "tables" / "groups.csv").read_text().count("2 of 2") == 1
 
 
@@ -144,11 +144,11 @@ def test_black_box_has_no_features(tmp_path: Path) -> None:
 
 def test_layer_is_the_last_but_one_of_those_that_count() -> None:
     case = FakeSource(1)["fake-00000"]
-    assert last_but_one(Seen(), case) == "hidden"
-    assert last_but_one(Seen(kinds={**KINDS, "after": "dropout"}), case) == "hidden"
-    assert last_but_one(Seen(kinds={"seq": "recurrent", "dropped": "dropout", "out": "dense"}), case) == "seq"
+    assert penultimate_layer(Seen(), case) == "hidden"
+    assert penultimate_layer(Seen(kinds={**KINDS, "after": "dropout"}), case) == "hidden"
+    assert penultimate_layer(Seen(kinds={"seq": "recurrent", "dropped": "dropout", "out": "dense"}), case) == "seq"
     with pytest.raises(ValueError, match="fewer than two layers"):
-        last_but_one(Seen(kinds={"(input)": "input", "out": "dense"}), case)
+        penultimate_layer(Seen(kinds={"(input)": "input", "out": "dense"}), case)
 
 
 def test_layer_of_a_torch_network() -> None:
@@ -160,7 +160,7 @@ def test_layer_of_a_torch_network() -> None:
     def say(row: torch.Tensor) -> Steering:
         return Steering(float(row))
 
-    assert last_but_one(TorchSystem(net, read, say), FakeSource(1)["fake-00000"]) == "1"
+    assert penultimate_layer(TorchSystem(net, read, say), FakeSource(1)["fake-00000"]) == "1"
 
 
 def moved_by(source: Array, followup: Array, folder: Path) -> list[Array]:
@@ -173,7 +173,7 @@ def moved_by(source: Array, followup: Array, folder: Path) -> list[Array]:
     asked = campaign(Fixed())
     case = asked.source["fake-00000"]
     after = Brighten(40.0)(case)
-    inside = Inside(asked, {after.input_sha})
+    inside = FeatureTracer(asked, {after.input_sha})
     inside.add(case, after)
     inside.write(folder / "features.npy")
     path = folder / "features.npy"
@@ -192,7 +192,7 @@ def test_direction_has_length_one(tmp_path: Path) -> None:
 
 def test_unwanted_followups_are_not_asked() -> None:
     system = Seen()
-    inside = Inside(campaign(system), frozenset())
+    inside = FeatureTracer(campaign(system), frozenset())
     case = FakeSource(1)["fake-00000"]
     inside.add(case, Brighten(40.0)(case))
     assert system.batches == []

@@ -11,23 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swerve.analysis.numbers import numbers_of
 from swerve.cli.main import main
 from swerve.config.toml import build_change
+from swerve.config.trust import OWN
 from swerve.core.campaign import Campaign, Observation, Plan, Record, Trial
 from swerve.core.case import Case
 from swerve.core.encode import encode_change
 from swerve.core.errors import InputError, NotApplicable
 from swerve.core.region import distance, inside, outside
-from swerve.core.relation import Status, Verdict
+from swerve.core.relation import Rule, Status, Verdict
+from swerve.core.space import OneOf, Sequenced
 from swerve.core.values import Boxes3D, PointCloud
 from swerve.execution.engine import run
 from swerve.execution.shrink import Parted
 from swerve.methods.lidar import lidar
-from swerve.report.numbers import numbers_of
 from swerve.search.fuzz import Fuzz, FuzzSession, beams, left_of
 from swerve.store.artifacts import shrunk_of
 from swerve.store.view import JOURNAL, Run
 from swerve.testing import MemoryLedger
+from swerve.transformations.insert import Insertions
 from swerve.transformations.scatter import OfferPoints, PlacePoints
 from tests.fixture_sweeps import points_of, road, sweep_case
 from tests.quality.test_lidar_identity import ABOVE, BACKGROUND, ROAD, Sound, Sweeps, said, without
@@ -109,7 +112,7 @@ def test_offers_shrink_by_their_points() -> None:
 
 def test_offer_reads_back_from_the_journal() -> None:
     offer = OfferPoints(((0.1, 30.2, 0.3, 0.4),), outside=road(), near=2.5)
-    assert build_change(encode_change(offer)) == offer
+    assert build_change(encode_change(offer), OWN) == offer
 
 
 def test_bad_offers_are_refused() -> None:
@@ -244,6 +247,16 @@ def test_search_keeps_to_the_rule_s_number_and_border() -> None:
         assert (distance(ROAD, np.array(placed.at)[:, :2]) <= 2).all()
 
 
+def test_search_makes_its_own_changes_whatever_the_rule_would_draw() -> None:
+    """A rule whose space reads the case is not asked for changes: the points follow from the answers."""
+    plain = campaign(Fading(), cases=2)
+    reading = OneOf((Insertions(("car",)), Sequenced((Insertions(("car",)), Insertions(("pedestrian",))))))
+    found, _ = searched(replace(plain, rules=(Rule("rule", reading, plain.rules[0].expect),)))
+    assert {type(item.change) for item in found} == {OfferPoints}
+    assert {item.verdict.status for item in found} >= {Status.HELD, Status.VIOLATED}
+    assert Status.ERROR not in {item.verdict.status for item in found}
+
+
 def test_sound_system_is_searched_in_vain() -> None:
     found, session = searched(campaign(Sound()))
     assert {item.verdict.status for item in found} <= {Status.HELD, Status.SKIPPED}
@@ -258,7 +271,7 @@ def test_weakest_are_scouted_first() -> None:
     scores = {"a": (0.9, 0.2, 0.5), "b": (0.3, 0.8)}
     ring = [(20 * math.cos(turn), 20 * math.sin(turn)) for turn in (0, 1, 2)]
     seen = {
-        key: Observation(key, "", said=(boxes(*((*ring[place], score) for place, score in enumerate(scores[key]))),))
+        key: Observation(key, "", answer=(boxes(*((*ring[place], score) for place, score in enumerate(scores[key]))),))
         for key in keys
     }
     session = SEARCH.start(Plan(keys, campaign(Sound()).rules, 0, seen, 8))
@@ -276,7 +289,7 @@ def test_fewer_beams_make_weaker() -> None:
     """Twice as far away is a quarter of the beams, half as high is half of them; the sensor's own place is no pole."""
     rows = [[10, 0, 0, 4, 2, 1.5, 0], [20, 0, 0, 4, 2, 1.5, 0], [0, 10, 0, 4, 2, 0.75, 0], [0, 0, 0, 1, 1, 1, 0]]
     assert beams(Boxes3D(np.array(rows, float), ("car",) * 4)).tolist() == [0.09, 0.0225, 0.045, 2.0]
-    far = Observation("a", "", said=(boxes((10, 0, 0.5), (40, 0, 0.6)),))
+    far = Observation("a", "", answer=(boxes((10, 0, 0.5), (40, 0, 0.6)),))
     session = SEARCH.start(Plan(["a"], campaign(Sound()).rules, 0, {"a": far}, 8))
     assert [attack.row for attack in session.candidates] == [1, 0]
 
@@ -284,7 +297,7 @@ def test_fewer_beams_make_weaker() -> None:
 def test_what_no_label_knows_is_left_alone() -> None:
     """A ghost is easily hidden, and it is no loss; without labels every obstacle counts."""
     said_boxes, truth = boxes((10, 0, 0.1), (40, 0, 0.9)), boxes((40.5, 0, 1.0))
-    seen = {"a": Observation("a", "", truth=(truth,), said=(said_boxes,))}
+    seen = {"a": Observation("a", "", truth=(truth,), answer=(said_boxes,))}
     for known, rows in ((True, [1]), (False, [0, 1])):
         session = replace(SEARCH, known=known).start(Plan(["a"], campaign(Sound()).rules, 0, seen, 8))
         assert sorted(attack.row for attack in session.candidates) == rows
@@ -292,11 +305,11 @@ def test_what_no_label_knows_is_left_alone() -> None:
 
 def test_obstacle_without_care_is_nobody_s_target() -> None:
     careless = replace(boxes((5, 0, 0.1), (15, 0, 0.9)), care=np.array([False, True]))
-    session = SEARCH.start(Plan(["a"], campaign(Sound()).rules, 0, {"a": Observation("a", "", said=(careless,))}, 8))
+    session = SEARCH.start(Plan(["a"], campaign(Sound()).rules, 0, {"a": Observation("a", "", answer=(careless,))}, 8))
     assert [attack.row for attack in session.candidates] == [1]
 
 
-def test_those_nearest_to_a_loss_are_besieged() -> None:
+def test_those_nearest_to_a_loss_are_targets() -> None:
     _, session = searched(campaign(Fading(), replace(SEARCH, targets=2, tries=1), cases=5))
     judged = [attack for attack in session.candidates if attack.sets]
     worst = sorted(attack.left for attack in judged)[:2]
@@ -320,7 +333,7 @@ def test_wrong_numbers_are_refused(wrong: dict[str, object]) -> None:
 def test_search_wants_one_rule_and_boxes() -> None:
     with pytest.raises(InputError, match="exactly one rule"):
         run(lidar(Sweeps(1), Sound(), search=Fuzz()), MemoryLedger())
-    with pytest.raises(InputError, match="answers with 3-D boxes"):
+    with pytest.raises(InputError, match="answers with Boxes3D"):
         Fuzz().start(Plan(["a"], campaign(Sound()).rules, 0, {"a": Observation("a", "")}, 8))
 
 

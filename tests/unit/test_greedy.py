@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from swerve.analysis.growth import grown
+from swerve.analysis.numbers import reached_of
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign, Gain, Observation, Plan, Record, Trial
 from swerve.core.case import Case
@@ -27,10 +28,10 @@ from swerve.coverage.bits import Bits
 from swerve.coverage.meter import Meter, bits_of
 from swerve.execution.engine import run
 from swerve.execution.launch import run_into
+from swerve.execution.proposals import draw_changes, resolved
 from swerve.relations.gates import MaxFill
 from swerve.relations.steering import same_angle
 from swerve.report.html import write_report
-from swerve.report.numbers import reached_of
 from swerve.report.terminal import print_summary
 from swerve.search.greedy import Greedy
 from swerve.search.sweep import Sweep
@@ -65,9 +66,27 @@ def plan(*keys: str, seed: int = 1, **gains: list[int]) -> Plan:
     return Plan(keys, (RULE,), seed, seen, 4, Numbers())
 
 
+class Drawing:
+    """A session whose trials have the changes that the evaluator draws for them."""
+
+    def __init__(self, search: Greedy, plan: Plan) -> None:
+        self._session = search.start(plan)
+        self._campaign = Campaign(FakeSource(), FakeSystem(), tuple(plan.rules), search, seed=plan.seed)
+        self.tell = self._session.tell
+
+    def ask(self) -> Sequence[Trial]:
+        trials = self._session.ask()
+        drawn = draw_changes(self._campaign, trials, {trial.case: Case(trial.case, {}) for trial in trials})
+        return [resolved(trial, change) for trial, change in zip(trials, drawn, strict=True)]
+
+    @property
+    def kept(self) -> int:
+        return self._session.kept
+
+
 def watched(search: Greedy, told: Plan, success: Success, most: int = 500) -> list[tuple[str, int, bool]]:
     """Case, number of changes, and outcome of each try, where `success` says which tries cover something new."""
-    session, seen, fresh = search.start(told), [], 100
+    session, seen, fresh = Drawing(search, told), [], 100
     while trials := session.ask():
         records = []
         for trial in trials:
@@ -115,7 +134,7 @@ def test_code_follows_a_success_at_once_and_comes_back() -> None:
 
 
 def kinds_of(search: Greedy, success: Success) -> list[tuple[str, ...]]:
-    session, seen = search.start(plan("a", "b", seed=3)), []
+    session, seen = Drawing(search, plan("a", "b", seed=3)), []
     while (trials := session.ask()) and len(seen) < 60:
         change = trials[0].change
         assert isinstance(change, Chain)
@@ -135,7 +154,7 @@ def test_kinds_that_worked_are_tried_first_again() -> None:
 @pytest.mark.parametrize("refusals", [1, 2, 7])
 def test_refused_pairs_do_not_use_up_a_queue_entry(reading: str, refusals: int) -> None:
     """After a success, its two kinds begin the next two pairs that are run, however many are refused before each."""
-    session, seen = Greedy(tries=9, reading=reading).start(plan("a", seed=3)), []
+    session, seen = Drawing(Greedy(tries=9, reading=reading), plan("a", seed=3)), []
     for number in range(3 * (refusals + 1)):
         (trial,) = session.ask()
         assert isinstance(trial.change, Chain)
@@ -148,7 +167,7 @@ def test_refused_pairs_do_not_use_up_a_queue_entry(reading: str, refusals: int) 
 
 
 def test_queue_keeps_its_order_if_several_pairs_at_a_time_are_refused() -> None:
-    session = Greedy(tries=9, width=2).start(plan("a", seed=3))
+    session = Drawing(Greedy(tries=9, width=2), plan("a", seed=3))
     kinds: list[list[tuple[str, ...]]] = []
     for gains in ([[100], []], [None, None], [None, []], [[], []]):
         trials = session.ask()
@@ -184,7 +203,7 @@ def test_code_draws_two_different_kinds() -> None:
 def test_what_seeds_cover_counts_from_the_start_or_once_they_are_reached() -> None:
     def told(search: Greedy) -> list[bool]:
         """Whether a follow-up of a that covers only what seed b covers is followed."""
-        session = search.start(plan("a", "b", a=[1], b=[2]))
+        session = Drawing(search, plan("a", "b", a=[1], b=[2]))
         trial = session.ask()[0]
         session.tell([Record(trial, HELD, trial.change, gain={"N": {"is": [2]}})])
         return [session.kept == 1]
@@ -212,7 +231,7 @@ def test_depth_ends_a_line_that_always_succeeds() -> None:
 
 
 def test_wider_search_asks_several_tries_of_one_image() -> None:
-    session = Greedy(tries=5, width=3).start(plan("a", "b"))
+    session = Drawing(Greedy(tries=5, width=3), plan("a", "b"))
     first = session.ask()
     assert [trial.case for trial in first] == ["a"] * 3
     assert len({trial.draw for trial in first}) == 3
@@ -226,7 +245,7 @@ def test_chance_follows_the_coin_and_uses_its_budget_up() -> None:
     assert {steps for _, steps, _ in never} == {2}  # coverage does not lead it
     assert [case for case, _, _ in never][:7] == ["a"] * 3 + ["b"] * 3 + ["a"]
     search = Greedy(tries=3, follow="chance", chance=0.3, budget=2000)
-    session = search.start(plan("a", "b"))
+    session = Drawing(search, plan("a", "b"))
     while trials := session.ask():
         session.tell([Record(trial, HELD, trial.change, gain={"N": {"is": []}}) for trial in trials])
     assert 500 < session.kept < 700
@@ -242,7 +261,7 @@ def test_script_repeats_the_shape_of_another_search_with_other_changes() -> None
 
 def refused(search: Greedy, told: Plan, admits: Callable[[int], bool], success: Success) -> list[tuple[str, int, bool]]:
     """Case, number of changes and outcome of each try that could be made, where `admits` says which draws can."""
-    session, seen, fresh, refusals = search.start(told), [], 100, 0
+    session, seen, fresh, refusals = Drawing(search, told), [], 100, 0
     while trials := session.ask():
         records = []
         for trial in trials:
@@ -274,7 +293,7 @@ def test_twin_keeps_its_shape_under_a_gate_that_refuses_a_third(reading: str) ->
     guided = refused(search, plan("a", "b", "c"), lambda draw: draw % 3 != 0, at(0, 1, 5, 6, 14))
     script = "".join(str(int(good)) for *_, good in guided)
     assert script.count("1") == 5
-    session = replace(search, follow="script", script=script).start(plan("a", "b", "c", seed=2))
+    session = Drawing(replace(search, follow="script", script=script), plan("a", "b", "c", seed=2))
     seen = []
     while trials := session.ask():
         (trial,) = trials
@@ -306,16 +325,16 @@ def test_an_image_that_never_fails_ends_with_the_budget() -> None:
 
 def test_bad_numbers_and_missing_parts_are_refused() -> None:
     for wrong, why in (
-        ({"reading": "book"}, "reading must be 'paper' or 'code'"),
-        ({"script": "01"}, "follow = 'script' needs `script`"),
-        ({"follow": "script"}, "follow = 'script' needs `script`"),
+        ({"reading": "book"}, "'reading' must be 'paper' or 'code'"),
+        ({"script": "01"}, "follow = 'script' needs 'script'"),
+        ({"follow": "script"}, "follow = 'script' needs 'script'"),
         ({"follow": "script", "script": "012"}, "a string of 1 and 0"),
-        ({"follow": "luck"}, "follow must be"),
-        ({"seeds": "none"}, "seeds must be"),
-        ({"tries": 0}, "tries must be a whole number of at least 1"),
-        ({"depth": 1}, "depth must be"),
-        ({"chance": 1.0}, "chance must be at least 0 and below 1"),
-        ({"follow": "chance"}, "a random search needs `budget`"),
+        ({"follow": "luck"}, "'follow' must be"),
+        ({"seeds": "none"}, "'seeds' must be"),
+        ({"tries": 0}, "'tries' must be a whole number of at least 1"),
+        ({"depth": 1}, "'depth' must be"),
+        ({"chance": 1.0}, "'chance' must be at least 0 and below 1"),
+        ({"follow": "chance"}, "a random search needs 'budget'"),
     ):
         with pytest.raises(ValueError, match=why):
             Greedy(**wrong)  # type: ignore[arg-type]
@@ -433,8 +452,9 @@ def test_run_led_by_chance_or_without_coverage_tells_of_no_guidance(tmp_path: Pa
     run_into(Loaded(campaign(follow="chance", budget=9), tmp_path), tmp_path / "chance", force=True)
     reached = reached_of(Run(tmp_path / "chance"))
     assert reached
-    (line,) = reached.sentences
+    line, linear = reached.sentences
     assert line.endswith("of 20 neurons")
+    assert linear.startswith("1 of 3 layers without an activation function")
     plain = replace(campaign(), coverage=None, search=Sweep(1))
     run_into(Loaded(plain, tmp_path), tmp_path / "plain", force=True)
     assert reached_of(Run(tmp_path / "plain")) is None

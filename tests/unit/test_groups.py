@@ -16,17 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swerve.analysis import groups as module
-from swerve.analysis.groups import (
-    CHANGED,
-    FLAWS,
-    failure_modes,
-    family,
-    groups,
-    smallest_words,
-    sorter,
-    symptom,
-    worth_keeping,
-)
+from swerve.analysis.exemplars import smallest_words, worth_keeping
+from swerve.analysis.groups import CHANGED, FLAWS, failure_modes, family, groups, sorter, symptom
 from swerve.analysis.tables import write_groups
 from swerve.core.case import Case
 from swerve.core.encode import encode, encode_change
@@ -294,8 +285,8 @@ def test_what_nobody_looked_into_stays_with_the_largest_way(tmp_path: Path) -> N
     moved = zip(records, (0, 3, 180, 178, 1), strict=False)
     features = {record.input_sha[:16]: towards(angle)[digits(0)] for record, angle in moved}
     first, second = groups(run, features)
-    assert (first.label, first.findings, first.exemplar.case) == ("rotate, further left (failure mode 1 of 2)", 5, "c6")
-    assert (second.label, second.findings, second.exemplar.case) == ("rotate, further left (failure mode 2 of 2)", 2, "c3")
+    assert (first.label, first.findings, first.exemplar.case) == ("rotate, further left (pattern A)", 5, "c6")
+    assert (second.label, second.findings, second.exemplar.case) == ("rotate, further left (pattern B)", 2, "c3")
     place = sorter(run, [first, second])
     assert [place(item).number for item in run.findings()] == [1, 1, 2, 2, 1, 1, 1]
     assert [group.label for group in groups(run)] == ["rotate, further left"]

@@ -21,7 +21,7 @@ from swerve.core.relation import Pair, Relation, Rule, Status, Verdict
 from swerve.core.space import Over, Range
 from swerve.core.system import Answer
 from swerve.core.transformation import Unchanged
-from swerve.core.values import Array, Boxes2D, Boxes3D, Image, Signal, Steering, find
+from swerve.core.values import Array, Boxes2D, Boxes3D, Image, PointCloud, Signal, Steering, find
 from swerve.execution.check import Health, Level, examine
 from swerve.execution.engine import observe, run
 from swerve.execution.executors.in_process import InProcess
@@ -38,6 +38,8 @@ from swerve.systems.process import Process
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.testing.fakes import brightness
 from swerve.transformations.affine import Rotate
+from swerve.transformations.dropout import Jitter
+from swerve.transformations.insert import Insertions
 from swerve.transformations.photometric import Brighten
 from tests.fixture_sweeps import cloud
 from tests.quality.test_lidar_identity import Sound, Sweeps
@@ -215,17 +217,17 @@ def test_detector_that_sees_nothing_is_refused() -> None:
     """Two cases are too few to refuse it as constant; nothing before and nothing after would hold for ever."""
     blind = FunctionSystem(lambda case: Boxes2D(np.zeros((0, 4)), ()), "blind")
     health = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS,)))
-    assert named(health) == {"constant answers": Level.WARNING, "nobody there": Level.REFUSAL}
+    assert named(health) == {"constant answers": Level.WARNING, "no objects": Level.REFUSAL}
     with pytest.raises(InputError, match=r"no object is detected, or none in the region, in 2 of 2 cases, so.*--force"):
         health.refuse()
     besides = replace(NO_LOSS, name="same", expect=same_boxes())  # may find what is seen on follow-ups alone
     some = health_of(campaign(source=FakeSource(2), system=blind, rules=(NO_LOSS, besides)))
-    assert named(some) == {"constant answers": Level.WARNING, "nobody there": Level.WARNING}
+    assert named(some) == {"constant answers": Level.WARNING, "no objects": Level.WARNING}
 
 
 def test_cases_without_an_object_are_counted() -> None:
     health = health_of(campaign(system=Seldom(), rules=(NO_LOSS,)))
-    (concern,) = (one for one in health.concerns if one.name == "nobody there")
+    (concern,) = (one for one in health.concerns if one.name == "no objects")
     looked = [FakeSource(24)[f"{key}"] for key in FakeSource(24).keys()]
     seen = [bool(Seldom()._count(looked[place])) for place in np.unique(np.linspace(0, 23, 16).astype(int))]
     assert concern.why == f"no object is detected, or none in the region, in {seen.count(False)} of 16 cases checked"
@@ -256,7 +258,7 @@ class Beside:
 def test_obstacles_beside_the_region_are_nobody_to_lose(until: int, level: Level) -> None:
     """One car on the road in the last of 40 cases is enough to run, and none is not."""
     health = health_of(lidar(Sweeps(40), Beside(until), n=10))
-    (concern,) = (one for one in health.concerns if one.name == "nobody there")
+    (concern,) = (one for one in health.concerns if one.name == "no objects")
     assert concern.level is level
     assert ("in 40 of 40 cases, so" in concern.why) == (level is Level.REFUSAL)
 
@@ -508,6 +510,7 @@ class Busy(FakeSystem):
         return super().__call__(cases)
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_estimate_counts_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "campaign.toml"
     text = TURNED.replace("swerve.testing:FakeSystem", "tests.unit.test_health:Busy").replace("gain = -1", "gain = 1")
@@ -567,6 +570,28 @@ def test_answers_that_depend_on_the_batch_are_refused(by: str) -> None:
     assert "batch" not in named(health_of(campaign(system=Batchwise(by, much=1e-8))))
 
 
+@dataclass(frozen=True)
+class OnePlace:
+    """Steers by brightness, and 40 degrees further at one place of a batch."""
+
+    place: int
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        alone = [answer[0].degrees for answer in FakeSystem(bias=1.0)(cases)]  # type: ignore[attr-defined]
+        return [(Steering(angle + 40 * (place == self.place)),) for place, angle in enumerate(alone)]
+
+    def fingerprint(self) -> str:
+        return f"at {self.place}"
+
+
+@pytest.mark.parametrize(("batch", "cases"), [(2, 5), (7, 20), (16, 20), (16, 5)])
+def test_every_place_of_a_batch_is_checked(batch: int, cases: int) -> None:
+    """R71: also the places that only a batch of trials fills."""
+    for place in range(batch):
+        given = campaign(source=FakeSource(cases), system=OnePlace(place), inference_batch=batch, search=Sweep(1))
+        assert named(health_of(given))["batch"] is Level.REFUSAL
+
+
 @pytest.mark.parametrize("cases", [1, 2, 3])
 def test_few_cases_are_enough_to_see_the_batch(cases: int) -> None:
     assert "batch" in named(health_of(campaign(source=FakeSource(cases), system=Batchwise("size"))))
@@ -602,3 +627,67 @@ def test_kinds_that_no_label_has_are_refused_unless_any_will_do(expect: Callable
     assert "kinds" not in named(health_of(replace(given, rules=(loose,))))
     counts = run(replace(given, rules=(loose,)), MemoryLedger()).as_dict()
     assert counts["held"] == counts["rules"]["brighter"]["trials"] - counts["skipped"]
+
+
+@dataclass(frozen=True)
+class Streets:
+    """Sweeps of flat ground, with a labelled car."""
+
+    labelled: bool = True
+
+    def keys(self) -> list[str]:
+        return [f"street-{number}" for number in range(4)]
+
+    def __getitem__(self, key: str) -> Case:
+        rng = np.random.default_rng(int(key[-1]))
+        angle, far = rng.uniform(-np.pi, np.pi, 20_000), rng.uniform(3, 60, 20_000)
+        heights, strengths = rng.normal(-1.7, 0.02, 20_000), rng.uniform(0, 1, 20_000)
+        points = np.stack([far * np.cos(angle), far * np.sin(angle), heights, strengths], axis=1)
+        truth = (Boxes3D(CAR, ("car",)),) if self.labelled else ()
+        return Case(key, {"lidar": PointCloud(points.astype(np.float32))}, truth, key)
+
+    def fingerprint(self) -> str:
+        return f"streets {self.labelled}"
+
+
+CAR = np.array([[20.0, 1, -1, 4, 2, 1.5, 0]])
+
+
+def detector(kind: str) -> FunctionSystem:
+    """Finds the car, moved a little with the sweep, and what stands above the ground; all are of one kind."""
+
+    def find_boxes(case: Case) -> Boxes3D:
+        cloud = case.inputs["lidar"]
+        assert isinstance(cloud, PointCloud)
+        rows = [CAR[0] + np.array([float(cloud.xyzi[:, 2].mean()) / 10, *[0.0] * 6])]
+        if len(high := cloud.xyzi[cloud.xyzi[:, 2] > -1.3]) >= 5:
+            low, up = high[:, :2].min(axis=0), high[:, :2].max(axis=0)
+            rows.append(np.array([*(low + up) / 2, -1, *np.maximum(up - low, (4, 2)), 1.5, 0]))
+        return Boxes3D(np.array(rows), (kind,) * len(rows))
+
+    return FunctionSystem(find_boxes, "boxes3d")
+
+
+def inserted(kind: str, labelled: bool = True, kinds: str = "same") -> Campaign:
+    rule = Rule("inserted", Insertions(kinds=("car",)), Superset(overlap=0.01, kinds=kinds))
+    return campaign(source=Streets(labelled), system=detector(kind), rules=(rule,), search=Sweep(per_case=2))
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_kinds_that_a_change_adds_are_compared_with_the_answers(labelled: bool) -> None:
+    """R74: the model says 'vehicle', so every inserted 'car' would be missed."""
+    (why,) = [one.why for one in health_of(inserted("vehicle", labelled)).refusals if one.name == "kinds"]
+    assert "added objects and answers have no kind of object in common: the changes add 'car'" in why
+    assert "the system answers 'vehicle'" in why
+    assert "kinds" not in named(health_of(inserted("car", labelled)))
+    loose = inserted("vehicle", labelled, kinds="any")
+    assert "kinds" not in named(health_of(loose))
+    assert run(loose, MemoryLedger()).as_dict()["held"] > 0
+
+
+def test_labels_of_other_kinds_are_a_warning_where_only_answers_are_compared() -> None:
+    rule = Rule("jitter", Over(Jitter, sigma=Range(0.01, 0.02)), Superset())
+    given = replace(inserted("vehicle"), rules=(rule,))
+    (found,) = [one for one in health_of(given).concerns if one.name == "kinds"]
+    assert found.level is Level.WARNING
+    assert "labels and answers have no kind of object in common: the labels have 'car'" in found.why

@@ -1,4 +1,6 @@
 import json
+import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swerve.core.errors import EnvironmentFault, StoreError
-from swerve.store.journal import Journal, seal, unseal
+from swerve.store import journal as journals
+from swerve.store.journal import Journal, encode_line, verified_row
 
 BATCHES = [
     [{"kind": "x", "n": 1}],
@@ -34,10 +37,21 @@ def read(path: Path) -> list[list[dict[str, object]]]:
 @given(rows)
 def test_sealed_row_comes_back(row: dict[str, object]) -> None:
     row = {"kind": "x", **row}
-    line = seal(row)
+    line = encode_line(row)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    assert unseal(line[:-1]) == row
+    assert verified_row(line[:-1]) == row
+
+
+def test_end_without_a_newline_is_not_read_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swerve.store.journal.JOURNAL_LINE", 1 << 18)
+    path = tmp_path / "journal.jsonl"
+    Journal(path).append([{"kind": "repeat"}])
+    os.truncate(path, 1 << 30)
+    tracemalloc.start()
+    assert Journal(path).last_lines(b'{"kind":"repeat",') == []
+    assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    tracemalloc.stop()
 
 
 def test_lines_are_plain_json(tmp_path: Path) -> None:
@@ -100,7 +114,7 @@ def test_damage_is_located(tmp_path: Path) -> None:
     whole = written(path)
     path.write_bytes(whole.replace(b'"n":2', b'"n":7'))
     with pytest.raises(
-        StoreError, match=r"j: record 3 at byte \d+ is damaged; .* --repair' goes on from the last good batch"
+        StoreError, match=r"j: record 3 at byte \d+ is damaged; .* --repair' continues from the last good batch"
     ):
         read(path)
 
@@ -120,3 +134,62 @@ def test_unwritable_journal_is_environment(tmp_path: Path) -> None:
     (tmp_path / "j").mkdir()
     with pytest.raises(EnvironmentFault, match=r"j: cannot write \d+ bytes"):
         Journal(tmp_path / "j").append([{"kind": "x"}])
+
+
+@given(
+    batches=st.lists(st.lists(st.sampled_from(["trial", "repeat"]), min_size=1, max_size=4), max_size=5),
+    ending=st.lists(st.integers(1, 3), max_size=4),
+    cut=st.integers(0, 60),
+    block=st.integers(1, 200),
+)
+def test_last_lines_are_those_of_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[str]], ending: list[int], cut: int, block: int
+) -> None:
+    """Wherever the file was cut, and however little is read at a time."""
+    path = tmp_path_factory.mktemp("journal") / "j"
+    journal = Journal(path)
+    for number, kinds in enumerate([*batches, *(["repeat"] * count for count in ending)]):
+        journal.append([{"kind": kind, "n": number} for kind in kinds])
+    if path.exists() and cut:
+        path.write_bytes(path.read_bytes()[:-cut])
+    lines = [line.rstrip(b"\n") for batch in Journal(path).line_batches() for line in batch]
+    others = [place for place, line in enumerate(lines) if not line.startswith(b'{"kind":"repeat"')]
+    expected = lines[others[-1] + 1 if others else 0 :]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journals, "BLOCK", block)
+        assert Journal(path).last_lines(b'{"kind":"repeat"') == expected
+
+
+def test_last_lines_read_no_more_than_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "j"
+    journal = Journal(path)
+    journal.append([{"kind": "trial", "n": number} for number in range(5000)])
+    journal.append([{"kind": "repeat", "n": 1}])
+    monkeypatch.setattr(journals, "BLOCK", 500)
+    damaged = path.read_bytes()
+    path.write_bytes(b"x" * 1000 + damaged[1000:])  # far from the end
+    (line,) = Journal(path).last_lines(b'{"kind":"repeat"')
+    assert json.loads(line)["n"] == 1
+    path.write_bytes(b"x" * len(damaged))
+    assert Journal(path).last_lines(b'{"kind":"repeat"') == []
+
+
+@pytest.mark.parametrize(("line", "batch"), [(1000, 10_000), (2000, 2500)])
+def test_nothing_is_written_that_cannot_be_read(
+    tmp_path: Path, line: int, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "JOURNAL_LINE", line)
+    monkeypatch.setattr(journals, "BATCH_BYTES", batch)
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append([{"kind": "trial"}])
+    before = journal.path.read_bytes()
+    with pytest.raises(StoreError, match="is too long; at most"):
+        journal.append([{"kind": "trial", "words": "x" * 1200}] * 2)
+    assert journal.path.read_bytes() == before
+    assert list(Journal(journal.path).batches()) == [[{"kind": "trial"}]]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_lacks_are_refused(number: str) -> None:
+    with pytest.raises(StoreError, match="is not JSON"):
+        journals.decode_line(f'{{"kind":"trial","margin":{number}}}'.encode())

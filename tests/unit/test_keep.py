@@ -61,7 +61,7 @@ def test_another_input_than_before_is_told(tmp_path: Path, threads: int) -> None
     run = finished(tmp_path / "a")
     best = [replace(finding, input_sha=f"{number:064x}") for number, finding in enumerate(run.best())]
     before = kept(run)
-    with pytest.raises(StoreError, match="made another input than in the run"):
+    with pytest.raises(StoreError, match="produced a different input"):
         keep_pictures(run, BRIGHTER, best, threads=threads)
     assert kept(run) == before
 

@@ -55,6 +55,8 @@ def test_layers_say_what_follows(followed):
     steps = [x := layers.Conv2D(4, 3, name="conv")(x), *(x := make()(x) for make in after)]
     model, part = keras.Model(given, x), keras.Model(given, steps[told])
     looks(model, "conv", numbers(part(batch(2, 8, 8, 3))), batch(2, 8, 8, 3))
+    linear = followed in ("nothing", "normalised", "pooled", "cropped, then bent")
+    assert KerasEngine(model).trace(batch(2, 8, 8, 3), ["conv"])[1]["conv"].activated is not linear
 
 
 def test_functions_are_followed_too():
@@ -184,7 +186,7 @@ def test_fingerprint_follows_the_files(tmp_path):
 
 @pytest.mark.parametrize("given", [{}, {"structure": HERE}, {"model": HERE, "weights": HERE}, {"model": HERE, "net": small}])
 def test_one_way_must_be_chosen(given):
-    with pytest.raises(InputError, match="exactly one of: model; structure with weights; net"):
+    with pytest.raises(InputError, match="exactly one of: 'model'; 'structure' with 'weights'; 'net'"):
         system(**given)
 
 
@@ -213,3 +215,26 @@ def test_toml_makes_a_system(tmp_path):
     assert (made.layout, len(made(pictures(3)))) == ("hwc", 3)
     named = Builder(base=tmp_path).component({**table, "model": None, "net": "tests.unit.test_keras:small"})
     assert named(pictures(3)) == made(pictures(3))
+
+
+def test_method_of_a_layer_s_own_is_kept():
+    """A call that somebody has put on one layer is what a trace runs, and it is there again afterwards."""
+    x = given = keras.Input((8, 8, 3))
+    layer = layers.Conv2D(4, 3, name="conv")
+    model = keras.Model(given, layer(x))
+    plain = layer.call
+    vars(layer)["call"] = own = lambda inputs: 2 * plain(inputs)
+    looks(model, "conv", numbers(model(batch(2, 8, 8, 3))), batch(2, 8, 8, 3))
+    assert vars(layer)["call"] is own
+
+
+def test_layer_in_two_models_is_traced_under_both_names():
+    layer = layers.LSTM(3, name="keep")
+    inner = keras.Sequential([keras.Input((7, 5)), layer], name="inner")
+    x = given = keras.Input((7, 5))
+    model = keras.Model(given, layers.Concatenate()([inner(x), layer(x)]))
+    engine, data = KerasEngine(model), batch(2, 7, 5)
+    found = engine.trace(data, ["inner.keep", "keep"])[1]
+    assert {name: part.mean.shape for name, part in found.items()} == {"inner.keep": (2, 14, 3), "keep": (2, 14, 3)}
+    np.testing.assert_array_equal(found["keep"].mean, found["inner.keep"].mean)
+    assert not vars(layer).keys() & {"call", "inner_loop"}

@@ -109,7 +109,7 @@ def test_flat_picture_is_not_held_against_itself() -> None:
 @pytest.mark.parametrize("name", ["fill", "view", "detail"])
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), True, "0.5"])
 def test_shares_are_checked(name: str, share: object) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be a number from 0 to 1"):
+    with pytest.raises(ValueError, match=f"'{name}' must be a number from 0 to 1"):
         Legible(**{name: share})  # type: ignore[arg-type]
 
 

@@ -15,8 +15,10 @@ from swerve.cli.main import main
 from swerve.config.catalog import listing
 from swerve.config.registry import resolve
 from swerve.config.toml import Builder, build_change, describe, load_campaign
+from swerve.config.trust import OWN
 from swerve.core.campaign import Campaign, Observation, Plan, Record
 from swerve.core.case import Case
+from swerve.core.encode import encode
 from swerve.core.errors import InputError
 from swerve.core.region import inside
 from swerve.core.relation import Both, Status
@@ -24,6 +26,7 @@ from swerve.core.system import Answer
 from swerve.core.values import Boxes3D
 from swerve.execution.engine import run
 from swerve.methods.lidar import lidar, rule_name
+from swerve.relations.boxes import right_boxes, same_boxes
 from swerve.relations.sets import NoFewer, Superset
 from swerve.report.words import expectation
 from swerve.search.fuzz import Fuzz
@@ -72,10 +75,10 @@ def test_checks_are_what_they_are_called() -> None:
     [
         ({"check": "subsets"}, "did you mean 'subset'"),
         ({"series": "pared"}, "did you mean 'paired'"),
-        ({"n": 0}, "n must be"),
+        ({"n": 0}, "'n' must be"),
         ({"n": (10, 10)}, "a list of different ones"),
-        ({"n": ()}, "n must be"),
-        ({"n": (True,)}, "n must be"),
+        ({"n": ()}, "'n' must be"),
+        ({"n": (True,)}, "'n' must be"),
         ({"series": "independent", "search": Fuzz()}, "cannot be combined with a search, which chooses its own frames"),
     ],
 )
@@ -85,7 +88,7 @@ def test_wrong_words_are_refused(wrong: dict[str, object], told: str) -> None:
 
 
 def test_area_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="area must be box or disc"):
+    with pytest.raises(ValueError, match="'area' must be box or disc"):
         lidar(Sweeps(3), Sound(), n=10, area="square")
 
 
@@ -139,7 +142,7 @@ def test_series_deal_every_rule_its_frames(keys: int, rules: int, frames: int, s
 
 
 def test_series_refuse_what_is_no_number() -> None:
-    with pytest.raises(ValueError, match="frames must be"):
+    with pytest.raises(ValueError, match="'frames' must be"):
         Series(-1)
 
 
@@ -259,10 +262,10 @@ def test_fuzz_is_named_in_a_file(tmp_path: Path) -> None:
 def test_names_lead_to_the_right_kind() -> None:
     """`lidar` is a system and a method: `use` means the system, `method` the method."""
     assert resolve("lidar").__module__ == "swerve.zoo.lidar"
-    (method,) = (entry for entry in listing("methods")["methods"] if entry["name"] == "lidar")
-    assert "near" in method["arguments"]
-    (system,) = (entry for entry in listing("systems")["systems"] if entry["name"] == "lidar")
-    assert "roi_first" in system["arguments"]
+    (method,) = (entry for entry in listing("methods")["methods"] if entry.name == "lidar")
+    assert "near" in method.arguments
+    (system,) = (entry for entry in listing("systems")["systems"] if entry.name == "lidar")
+    assert "roi_first" in system.arguments
 
 
 @pytest.mark.parametrize(
@@ -280,7 +283,7 @@ def test_names_lead_to_the_right_kind() -> None:
     ],
 )
 def test_changes_have_short_names(name: str, more: dict[str, object]) -> None:
-    made = build_change({"use": name, **more})
+    made = build_change({"use": name, **more}, OWN)
     assert resolve(name) is type(made)
 
 
@@ -292,6 +295,9 @@ def test_what_must_hold_is_said_in_words(tmp_path: Path) -> None:
     )
     flat = {"use": "superset", "slot": "boxes2d", "overlap": 0.5}
     assert expectation(flat) == "every object of the source, of the same kind and an IoU of 0.5 or more"
+    assert expectation(encode(same_boxes(0.4))) == "the same boxes (an IoU of 0.4 or more) as the answer on the source"
+    sure = "the same boxes (an IoU of 0.5 or more, scores of 0.3 or more) as the label"
+    assert expectation(encode(right_boxes(least_score=0.3))) == sure
 
 
 def test_example_file_is_sound() -> None:

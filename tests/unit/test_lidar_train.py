@@ -36,7 +36,6 @@ from swerve.zoo.lidar_train import (
     describe_score,
     described,
     lidar_cards,
-    lidar_overview,
     page_of,
     train_lidar,
 )
@@ -205,7 +204,7 @@ def test_card_tells_the_measured(name, tmp_path):
 
 def test_unknown_network_is_refused(tmp_path):
     given = Sweeps(FewSweeps(PART), FewSweeps(PART), SweepParts())
-    with pytest.raises(InputError, match="no LiDAR system 'lider'; did you mean 'lidar'"):
+    with pytest.raises(InputError, match="unknown LiDAR system 'lider'; did you mean 'lidar'"):
         train_lidar("lider", tmp_path, sweeps=given)
 
 
@@ -222,6 +221,20 @@ def test_command_trains_one(quick_sweeps, monkeypatch, tmp_path, capsys):
     assert main([*words, "--out", str(tmp_path / "out")]) == 0
     assert "held-out recall: car" in capsys.readouterr().out
     assert sorted(file.suffix for file in (tmp_path / "out").iterdir()) == [".json", ".md", ".safetensors"]
+
+
+def lidar_overview(by_name) -> str:
+    """The cards as one Markdown table."""
+    lines = [
+        "| name | normalisation | parameters | car | pedestrian | cyclist | precision | correct types |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, card in by_name.items():
+        score = card["held_out"]
+        recalls = " | ".join(f"{score['kinds'][kind]['recall']:.1%}" for kind in ("car", "pedestrian", "cyclist"))
+        size = f"{card['norm']} | {card['parameters']:,}"
+        lines.append(f"| `{name}` | {size} | {recalls} | {score['precision']:.1%} | {score['types_right']:.1%} |")
+    return "\n".join(lines)
 
 
 def test_page_shows_the_cards():

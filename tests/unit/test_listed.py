@@ -7,8 +7,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from swerve.config.toml import Builder
 from swerve.core.case import Fact
@@ -159,31 +157,6 @@ def test_fingerprint_sees_every_change(tmp_path: Path, what: str) -> None:
     elif what == "missing":
         (tmp_path / "1.png").unlink()
     assert tell(tmp_path, changed.get(what, source.told()), table="labels.csv").fingerprint() != before
-
-
-def test_duplicates_are_files_alike(tmp_path: Path) -> None:
-    looks = {"a.png": 1, "b.png": 2, "c/a.png": 1, "A.png": 1}
-    names = [draw(tmp_path, name, look=look) for name, look in looks.items()]
-    told = (*(Entry(f"of {name}", {CAMERA: name}) for name in names), Entry("no files"), Entry("none either"))
-    assert tell(tmp_path, told).duplicates() == [("of a.png", "of c/a.png", "of A.png")]
-
-
-def test_one_file_is_no_duplicate(tmp_path: Path) -> None:
-    draw(tmp_path, "a.png")
-    (tmp_path / "empty.txt").touch()
-    (tmp_path / "too.txt").touch()
-    told = (Entry("a#0", {"labels": "empty.txt", CAMERA: "a.png"}), Entry("a#1", {"labels": "too.txt", CAMERA: "a.png"}))
-    assert tell(tmp_path, told).duplicates() == []
-
-
-@settings(max_examples=25, deadline=None)
-@given(looks=st.lists(st.integers(0, 3), min_size=1, max_size=8))
-def test_duplicates_are_a_partition(tmp_path_factory: pytest.TempPathFactory, looks: list[int]) -> None:
-    folder = tmp_path_factory.mktemp("looks")
-    names = [draw(folder, f"{place}.png", look=look) for place, look in enumerate(looks)]
-    found = tell(folder, tuple(Entry(name, {CAMERA: name}) for name in names)).duplicates()
-    wanted = [tuple(name for name, has in zip(names, looks, strict=True) if has == look) for look in dict.fromkeys(looks)]
-    assert found == [keys for keys in wanted if len(keys) > 1]
 
 
 @pytest.mark.parametrize("fault", ["missing", "size"])

@@ -310,16 +310,16 @@ def test_kinds_are_compared_whole() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -0.1, 1.1, math.nan, "half", True, None])
 def test_bad_limits_are_named(wrong: object) -> None:
-    with pytest.raises(ValueError, match="overlap must be a number above 0 and at most 1, got"):
+    with pytest.raises(ValueError, match="'overlap' must be a number above 0 and at most 1, got"):
         Same(overlap=wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="near must be a number above 0"):
+    with pytest.raises(ValueError, match="'near' must be a number above 0"):
         Same(near=wrong)  # type: ignore[arg-type]
 
 
 def test_limits_must_fit_together() -> None:
-    with pytest.raises(ValueError, match=r"near must be at most overlap \(0.5\), got 0.6"):
+    with pytest.raises(ValueError, match=r"'near' must be at most 'overlap' \(0.5\), got 0.6"):
         Same(near=0.6)
-    with pytest.raises(ValueError, match="within must be a number above 0, got 0"):
+    with pytest.raises(ValueError, match="'within' must be a number above 0, got 0"):
         Same(within=0)
-    with pytest.raises(TypeError, match="small must be a list of kinds, got 'cyclist'"):
+    with pytest.raises(TypeError, match="'small' must be a list of kinds, got 'cyclist'"):
         Same(small="cyclist")  # type: ignore[arg-type]

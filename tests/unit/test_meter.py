@@ -10,12 +10,14 @@ import pytest
 import torch
 from torch import nn
 
+from swerve.analysis.numbers import reached_of
 from swerve.cli.main import main
 from swerve.core.errors import InputError
 from swerve.core.values import Image, Steering
-from swerve.coverage.meter import Meter, bits_of
+from swerve.coverage.bits import Bits
+from swerve.coverage.meter import Meter, bits_of, encode_bits
 from swerve.coverage.neuron import NC, TopK
-from swerve.coverage.sections import KMNC
+from swerve.coverage.profiled import KMNC
 from swerve.store.view import Run
 from swerve.systems.torch import TorchSystem
 from swerve.testing import FakeSource, FakeSystem
@@ -65,7 +67,7 @@ def test_union_is_that_of_one_pass() -> None:
 
 
 def test_profiled_criterion_wants_a_profile() -> None:
-    with pytest.raises(InputError, match="KMNC needs a profiling run"):
+    with pytest.raises(InputError, match="KMNC needs a profile of the activations"):
         Meter((KMNC(10),)).measured(network(), CASES)
     _, gains = Meter((KMNC(10),), profile=FakeSource(9)).measured(network(), CASES)
     assert 0 < Meter().counts(gains[0])["KMNC"]["covered"] <= 20
@@ -74,7 +76,7 @@ def test_profiled_criterion_wants_a_profile() -> None:
 def test_black_box_and_nonsense_are_refused() -> None:
     with pytest.raises(InputError, match="black box"):
         Meter().measured(FakeSystem(), CASES)
-    with pytest.raises(InputError, match="counting 'defualt' is not known; did you mean 'default'"):
+    with pytest.raises(InputError, match="unknown counting 'defualt'; did you mean 'default'"):
         Meter(counting="defualt")
     with pytest.raises(InputError, match="criterion NC is given twice"):
         Meter((NC(), NC(0.5)))
@@ -82,6 +84,50 @@ def test_black_box_and_nonsense_are_refused() -> None:
         Meter(())
     with pytest.raises(InputError, match="not a coverage set"):
         bits_of({"covered": "%%%", "of": 3})
+
+
+def added() -> TorchSystem:
+    """Two dense layers by hand on the brightness of a frame: the first has an activation function, the second has none.
+
+    With w = brightness / 255 in every one of its inputs, the first gives relu(w), relu(-w), 0 and the second 1, 2, w - 9.
+    """
+    net = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 3))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0], [-1.0], [0.0]]))
+        net[2].weight.copy_(torch.tensor([[0.0, 0, 0], [0, 0, 0], [1, 0, 0]]))
+        net[0].bias.zero_()
+        net[2].bias.copy_(torch.tensor([1.0, 2.0, -9.0]))
+    return TorchSystem(net, lambda case: torch.tensor([case.inputs["camera"].pixels.mean() / 255]).float(), _say)
+
+
+def test_layers_without_an_activation_are_listed_with_what_is_always_active() -> None:
+    meter, system = Meter(), added()
+    _, gains = meter.measured(system, CASES)
+    # Scaled to 0..1, the second layer's outputs are nearly 0.9, 1 and 0 on every case: two always active, one never.
+    assert meter.linear_layers(system, CASES[0], gains) == {"2": {"neurons": 3, "always": 2}}
+    assert meter.layers(system, CASES[0]) == {"0": 3, "2": 3}
+    assert Meter((TopK(1),)).linear_layers(system, CASES[0], []) == {"2": {"neurons": 3}}
+
+
+def test_neuron_that_one_case_leaves_inactive_is_not_always_active() -> None:
+    meter, system = Meter(), added()
+    _, gains = meter.measured(system, CASES)
+    covered = [bits_of(gain["NC"]) for gain in gains]
+    assert {tuple(bits.numbers()) for bits in covered} == {(0, 3, 4)}
+    fewer = {"NC": encode_bits(Bits.of([0, 4], 6), 6)}
+    assert meter.linear_layers(system, CASES[0], [*gains, fewer, None]) == {"2": {"neurons": 3, "always": 1}}
+
+
+def test_layers_without_an_activation_can_be_left_out() -> None:
+    meter, system = Meter(linear=False), added()
+    _, gains = meter.measured(system, CASES)
+    assert meter.layers(system, CASES[0]) == {"0": 3}
+    assert meter.counts(gains[0])["NC"] == {"covered": 1, "total": 3}
+    assert meter.linear_layers(system, CASES[0], gains) == {}
+    assert Meter().counts(Meter().measured(system, CASES)[1][0])["NC"] == {"covered": 3, "total": 6}
+    only = TorchSystem(nn.Linear(1, 2), system.read, _say)
+    with pytest.raises(InputError, match=r"counts no layer with an activation function of TorchSystem"):
+        Meter(linear=False).layers(only, CASES[0])
 
 
 CAMPAIGN = """
@@ -125,6 +171,29 @@ def test_summary_tells_what_was_covered(tmp_path: Path) -> None:
     assert told == {name: {**by_hand[name], "untouched": untouched[name]["covered"]} for name in ("NC", "TKNC")}
     assert told["NC"]["untouched"] <= told["NC"]["covered"] <= told["NC"]["total"] == 20
     assert told["TKNC"]["untouched"] < told["TKNC"]["covered"]
+
+
+def test_summary_and_report_flag_layers_without_an_activation(tmp_path: Path) -> None:
+    folder = run(tmp_path, "run")
+    told = json.loads((folder / "summary.json").read_text())
+    gains = [bits_of(row["gain"]["NC"]) for row in Run(folder).rows() if row["kind"] == "baseline"]
+    always = [number for number in range(18, 20) if all(number in bits.numbers() for bits in gains)]
+    assert told["linear_layers"] == {"5": {"neurons": 2, "always": len(always)}}
+    reached = reached_of(Run(folder))
+    assert reached
+    assert reached.sentences[-1] == (
+        f"1 of 3 layers without an activation function (2 of 20 neurons): 5; {len(always)} of these neurons are active on "
+        "every untouched case; `linear = false` in the campaign file leaves these layers out"
+    )
+
+
+def test_campaign_file_leaves_layers_without_an_activation_out(tmp_path: Path) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN.replace("[coverage]", "[coverage]\nlinear = false"))
+    into = tmp_path / "run"
+    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(into), "--no-report"]) in (0, 1)
+    told = json.loads((into / "summary.json").read_text())
+    assert (told["layers"], told["coverage"]["NC"]["total"]) == ({"0": 6, "3": 12}, 18)
+    assert "linear_layers" not in told
 
 
 @pytest.mark.usefixtures("forked_workers")

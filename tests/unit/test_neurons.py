@@ -70,7 +70,7 @@ def test_images_keep_their_names() -> None:
 def test_runs_without_coverage_and_mixed_networks_are_refused() -> None:
     with pytest.raises(InputError, match="without coverage"):
         Sets.of([("a", None)])
-    with pytest.raises(InputError, match=r"the same neurons, got \[21, 22\]"):
+    with pytest.raises(InputError, match=r"coverage of different sizes \(\[21, 22\] neurons\)"):
         Sets.of([("a", gain({1})), ("b", gain({1}, 22))])
 
 

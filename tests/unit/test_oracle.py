@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,18 @@ from hypothesis import strategies as st
 
 from swerve.analysis.angles import Angles, angles_of, radians_of, untouched
 from swerve.analysis.oracle import EPSILONS, LAMBDAS, Oracle
-from swerve.core.campaign import Observation
+from swerve.api import run as run_campaign
+from swerve.core.campaign import Campaign, Observation
 from swerve.core.errors import InputError
+from swerve.core.origin import Origin
+from swerve.core.relation import Rule
+from swerve.core.space import Choices, Over
 from swerve.core.values import Signal, Steering
+from swerve.relations.steering import lambda_mse
+from swerve.search.sweep import Sweep
+from swerve.store.view import Run
+from swerve.testing import FakeSource, FakeSystem
+from swerve.transformations.photometric import Brighten
 
 
 def row(rule: str, words: str, case: str, label: float | None, before: float, after: float, status: str = "held") -> dict:
@@ -126,3 +136,16 @@ def test_no_follow_ups_give_an_empty_table() -> None:
     nothing = angles_of([])
     assert isinstance(nothing, Angles)
     assert Oracle(0.1).table(nothing) == {epsilon: [0] * 10 for epsilon in EPSILONS}
+
+
+@pytest.mark.parametrize("factor", [0.3, 1.0])
+def test_origins_are_those_of_a_campaign(tmp_path: Path, factor: float) -> None:
+    """Counted from the angles, and by the rule itself."""
+    rule = Rule("brighter", Over(Brighten, beta=Choices((1, 2, 5, 10, 40))), lambda_mse(factor))
+    source, system = FakeSource(40), FakeSystem(gain=1.5)
+    summary = run_campaign(Campaign(source, system, (rule,), Sweep(), seed=3), tmp_path / "run", report=False)
+    run = Run(tmp_path / "run")
+    oracle = Oracle.of(*untouched(run.baseline()))
+    found = oracle.origins(angles_of(run.trials()), factor)
+    assert {origin.key: found[origin] for origin in Origin} == {origin.key: summary[origin.key] for origin in Origin}
+    assert len(found) >= 3

@@ -14,6 +14,7 @@ import pytest
 
 from swerve.cli.main import main
 from swerve.config.toml import Loaded, build_change
+from swerve.config.trust import OWN
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, StoreError
 from swerve.core.relation import Rule
@@ -59,7 +60,7 @@ def test_pack_holds_all_a_ticket_needs(run: Run, tmp_path: Path) -> None:
     files = content(pack(run, item.id[:8], tmp_path))
     assert set(files) == TEXTS | PICTURES
     source = SOURCE[item.case]
-    followup = build_change(item.change, run.base)(source)
+    followup = build_change(item.change, OWN, run.base)(source)
     assert (pixels(files["source-camera.png"]) == source.inputs["camera"].pixels).all()  # type: ignore[attr-defined]
     assert (pixels(files["followup-camera.png"]) == followup.inputs["camera"].pixels).all()  # type: ignore[attr-defined]
     told = json.loads(files["finding.json"])

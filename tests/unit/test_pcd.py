@@ -188,8 +188,8 @@ def _reads(data: bytes) -> bool:
     ("body", "reason"),
     [
         (b"1 2 3 4.5\n1 2 3\n", "columns changed from 4 to 3"),
-        (b"1 2 3\n1 2 3\n1 2 3 4\n", "3 numbers in a row, but the header declares 4"),
-        (b"1 2 3 4 5\n1 2 3 4 5\n", "5 numbers in a row, but the header declares 4"),
+        (b"1 2 3\n1 2 3\n1 2 3 4\n", "the rows have 3 numbers, but the header declares 4"),
+        (b"1 2 3 4 5\n1 2 3 4 5\n", "the rows have 5 numbers, but the header declares 4"),
         (b"1 2 3 4\n1 2 3 x\n", "could not convert string 'x'"),
         (b"1 2 3 4\n1 2 3 \xff\n", "could not convert string"),
         (b"1 2 3 4\n1,2 3 4 5\n", "could not convert string '1,2'"),

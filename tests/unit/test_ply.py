@@ -127,7 +127,7 @@ def test_bad_header_gets_its_line(old: bytes, new: bytes, reason: str) -> None:
 
 
 def test_format_is_needed() -> None:
-    assert "the header has no format" in why(b"ply\nelement vertex 1\nend_header\n")
+    assert "the header has no line 'format'" in why(b"ply\nelement vertex 1\nend_header\n")
 
 
 @pytest.mark.parametrize("form", FORMS[1:])
@@ -143,4 +143,4 @@ def test_text_must_have_its_lines() -> None:
     assert "2 points, but the header declares 3" in why(data[: data.rindex(b"\n", 0, -1) + 1])
     assert "0 lines after the points, but the header declares 2" in why(data.replace(b"end_header", FACE + b"end_header"))
     later = data.replace(b"element vertex", b"element camera 50\nproperty int a\nelement vertex")
-    assert "no line of its 'vertex'" in why(later)
+    assert "ends before the first line of 'vertex'" in why(later)

@@ -68,7 +68,7 @@ def test_what_is_not_finite_is_counted(read, suffix: str, bad: float) -> None:  
 @every_suffix
 def test_nothing_finite_is_a_skip(why, suffix: str) -> None:  # type: ignore[no-untyped-def]
     assert why(FILES[suffix](np.full((5, 4), np.nan, np.float32)), suffix).endswith(
-        "0 points: none of the 5 stored is finite"
+        "the file has no usable points: none of its 5 points is finite"
     )
 
 
@@ -159,7 +159,7 @@ def test_absurd_places_are_refused(read, why, suffix: str) -> None:  # type: ign
     table[:49, 0] = 4e6
     assert len(read(FILES[suffix](table), suffix).points.xyzi) == 100
     table[:51, 0] = 4e6
-    assert "cannot be metres in the sensor's frame, such as 4e+06" in why(FILES[suffix](table), suffix)
+    assert "are implausible as metres from the sensor, such as 4e+06" in why(FILES[suffix](table), suffix)
 
 
 def test_limit_is_exact(read, why, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
@@ -197,7 +197,9 @@ def test_floats_beyond_one_must_be_declared(read, why, suffix: str) -> None:  # 
     table = sweep(50)
     table[:, 3] = np.linspace(0, 200, 50)
     data = FILES[suffix](table)
-    assert "intensities up to 200; declare which one means 1, such as intensity_scale = 255" in why(data, suffix)
+    assert "intensities go up to 200, not 1; declare the largest possible one, such as intensity_scale = 255" in why(
+        data, suffix
+    )
     assert np.allclose(read(data, suffix, intensity_scale=255).points.xyzi[:, 3] * 255, table[:, 3])
     assert np.array_equal(read(data, suffix, intensity_scale=1).points.xyzi, table)
 
@@ -211,7 +213,7 @@ def test_likely_scale_is_told(why, largest: float, likely: int) -> None:  # type
 
 @pytest.mark.parametrize("scale", [0, -1, np.nan, np.inf, True, "255"])
 def test_bad_scale_is_refused(tmp_path: Path, scale: float) -> None:
-    with pytest.raises(InputError, match="intensity_scale must be"):
+    with pytest.raises(InputError, match="'intensity_scale' must be"):
         Clouds(tmp_path, intensity_scale=scale)
 
 
@@ -254,13 +256,13 @@ def test_objects_are_never_read(why, tmp_path: Path) -> None:  # type: ignore[no
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (np.zeros(12, np.float32), "not an array of numbers"),
-        (np.zeros((2, 3, 4), np.float32), "not an array of numbers"),
+        (np.zeros(12, np.float32), "must contain an array of numbers"),
+        (np.zeros((2, 3, 4), np.float32), "must contain an array of numbers"),
         (np.zeros((5, 2), np.float32), "2 columns; a point needs x, y and z"),
-        (np.zeros((5, 4), np.complex64), "not an array of numbers"),
-        (np.zeros((5, 4), "M8[s]"), "not an array of numbers"),
-        (np.zeros((5, 4), [("x", "f4")]), "not an array of numbers"),
-        (np.zeros((5, 4), np.bool_), "not an array of numbers"),
+        (np.zeros((5, 4), np.complex64), "must contain an array of numbers"),
+        (np.zeros((5, 4), "M8[s]"), "must contain an array of numbers"),
+        (np.zeros((5, 4), [("x", "f4")]), "must contain an array of numbers"),
+        (np.zeros((5, 4), np.bool_), "must contain an array of numbers"),
     ],
 )
 def test_other_tables_are_refused(why, table: Array, reason: str) -> None:  # type: ignore[no-untyped-def]
@@ -274,8 +276,8 @@ def test_other_tables_are_refused(why, table: Array, reason: str) -> None:  # ty
         (b"(7, 4)", b"(6, 4)", "too long"),
         (b"(7, 4), }" + b" " * 16, b"(9999999, 99999999999), }", "truncated"),
         (b"(7, 4), }" + b" " * 16, b"(999999999999999, 4), }  ", "at most 20,000,000 are read"),
-        (b"(7, 4)", b"(-7,4)", "not an array of numbers"),
-        (b"<f4", b"<f1", "numbers of the unsupported type <f1"),
+        (b"(7, 4)", b"(-7,4)", "must contain an array of numbers"),
+        (b"<f4", b"<f1", "the unsupported number type <f1"),
         (b"<f4", b"|O8", "object arrays are never read"),
         (b"\x93NUMPY", b"\x93NUMPX", "does not start like a .npy"),
         (b"\x93NUMPY\x01", b"\x93NUMPY\x07", "does not start like a .npy"),

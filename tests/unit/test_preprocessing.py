@@ -84,7 +84,7 @@ def test_steps_are_made_in_order() -> None:
     halved = numbers(ONE, Grey(), Crop(1, 1, 5, 4), Divide(2))
     assert halved.shape == (1, 3, 4)
     assert np.array_equal(halved, numbers(ONE, Grey())[:, 1:4, 1:5] / np.float32(2))
-    with pytest.raises(InputError, match=r"^grey needs rgb or bgr, got grey"):
+    with pytest.raises(InputError, match=r"^the step 'grey' needs an image in rgb or bgr, got grey"):
         numbers(ONE, Grey(), Grey())
 
 

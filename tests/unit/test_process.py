@@ -207,16 +207,16 @@ def test_error_of_the_program_is_told(program: Make) -> None:
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ("say(hear(), answers=[])", "it returned 0 answers for 1 cases"),
-        ("say(hear(), answers=[[], []])", "it returned 2 answers for 1 cases"),
-        ("say(hear())", "its reply has neither 'answers', a list, nor 'error'"),
-        ("say(hear(), answers={})", "its reply has neither 'answers'"),
+        ("say(hear(), answers=[])", "the program returned 0 answers for 1 cases"),
+        ("say(hear(), answers=[[], []])", "the program returned 2 answers for 1 cases"),
+        ("say(hear())", "the reply must have 'answers', a list, or 'error'; it has neither"),
+        ("say(hear(), answers={})", "the reply must have 'answers', a list"),
         ("say(hear(), answers=[3])", "an answer must be a list of values, got int"),
         ("say(hear(), answers=[[{'slot': 'steer', 'degrees': 1}]])", "a value of slot 'steer' is invalid"),
         ("steer(hear(), 'left')", "could not convert string to float: 'left'"),
-        ("print('Loading', flush=True)", "it wrote 'Loading\\\\x0a' instead of a frame"),
-        ("steer({**hear(), 'number': 7})", "its reply has number 7, but the request has number 1"),
-        ("steer({**hear(), 'number': None})", "its reply has number None, but the request has number 1"),
+        ("print('Loading', flush=True)", "the process wrote 'Loading\\\\x0a' to stdout instead of a reply"),
+        ("steer({**hear(), 'number': 7})", "the reply has number 7, but the request has number 1"),
+        ("steer({**hear(), 'number': None})", "the reply has number None, but the request has number 1"),
         ("hear(); sys.exit(3)", "exited with code 3 before it replied"),
         ("hear(); os._exit(0)", "exited with code 0 before it replied"),
         (
@@ -224,9 +224,9 @@ def test_error_of_the_program_is_told(program: Make) -> None:
             "exited with code 1 before it replied; last line of its stderr: no GPU",
         ),
         ("hear(); raise KeyError('net')", "exited with code 1 before it replied; last line of its stderr: KeyError: 'net'"),
-        ("os.close(1); time.sleep(600)", "it closed its stdout without a reply"),
+        ("os.close(1); time.sleep(600)", "the process closed its stdout without a reply"),
         ("write(frame({})[:9]); sys.exit(0)", "exited with code 0 before it replied"),
-        ("write(struct.pack('<4sIQ', b'SWRV', 2**32 - 1, 0))", "it announced a header of 4,294,967,295 bytes"),
+        ("write(struct.pack('<4sIQ', b'SWRV', 2**32 - 1, 0))", "the process announced a header of 4,294,967,295 bytes"),
     ],
 )
 def test_wrong_reply_has_its_sentence(program: Make, lines: str, why: str) -> None:
@@ -246,8 +246,8 @@ def test_wild_numbers_are_errors(program: Make, number: str) -> None:
 @pytest.mark.parametrize(
     ("hello", "why"),
     [
-        ("say(hear(), protocol=2)", "it uses protocol 2, expected 1"),
-        ("say(hear())", "it uses protocol None, expected 1"),
+        ("say(hear(), protocol=2)", "the program uses protocol 2, expected 1"),
+        ("say(hear())", "the program uses protocol None, expected 1"),
         ("say(hear(), error='no weights')", "no weights"),
         ("sys.exit('no weights')", "exited with code 1 before it replied; last line of its stderr: no weights"),
     ],
@@ -264,7 +264,7 @@ def test_hanging_program_is_ended(program: Make) -> None:
     slow.fingerprint()
     pid = next(iter(children() - others))
     started = time.monotonic()
-    with pytest.raises(Timeout, match=r"no reply after 1 s$"):
+    with pytest.raises(Timeout, match=r"the process did not reply within 1 s; make it faster, or raise its time limit$"):
         slow(CASES[:1])
     assert time.monotonic() - started < NEVER
     assert not alive(pid)
@@ -272,7 +272,7 @@ def test_hanging_program_is_ended(program: Make) -> None:
 
 
 def test_slow_start_is_ended(program: Make) -> None:
-    with pytest.raises(Timeout, match=r"no reply after 0.5 s"):
+    with pytest.raises(Timeout, match=r"did not reply within 0.5 s"):
         program("time.sleep(600)", start=SPEAKER, seconds=0.5).fingerprint()
 
 
@@ -296,7 +296,9 @@ def test_children_of_the_program_end_with_it(program: Make, tmp_path: Path) -> N
 
 def test_memory_limit_holds(program: Make) -> None:
     greedy = program("hear(); x = bytearray(3_000_000_000)", memory=500_000_000)
-    with pytest.raises(OutOfMemory, match=r"out of memory \(limit 500 MB\): it died; last line of its stderr: MemoryError"):
+    with pytest.raises(
+        OutOfMemory, match=r"out of memory \(limit 500 MB\): the process died; last line of its stderr: MemoryError"
+    ):
         greedy(CASES[:1])
     assert kinds(greedy) == [Fault.OOM]
     assert kinds(program("question = hear(); x = bytearray(10**8); steer(question)", memory=500_000_000)) == [None]
@@ -355,9 +357,13 @@ def test_restarts_are_counted_in_a_row(program: Make, tmp_path: Path) -> None:
     failing = program(f"open({str(starts)!r}, 'a').write('x'); hear(); sys.exit(5)", restarts=2)
     verdicts = answer_all(failing, CASES)
     assert [item.why.partition(": ")[2] for item in verdicts if isinstance(item, Verdict)] == [  # after the whole batch
-        "exited with code 5 before it replied",
-        "exited with code 5 before it replied",
-        *["no further restarts after 3 consecutive failures; the last: exited with code 5 before it replied"] * 3,
+        "the process exited with code 5 before it replied",
+        "the process exited with code 5 before it replied",
+        *[
+            "the program is not started again after 3 failures in a row; the last one: "
+            "the process exited with code 5 before it replied"
+        ]
+        * 3,
     ]
     assert starts.read_text() == "xxx"
 
@@ -374,7 +380,7 @@ def test_good_answer_clears_the_count(program: Make, tmp_path: Path) -> None:
 def test_reply_too_many_is_never_taken_for_the_next(program: Make) -> None:
     twice = program("while True: question = hear(); steer(question, 1); steer(question, 2)")
     assert twice(CASES[:1]) == [(Steering(1.0),)]
-    with pytest.raises(ModelError, match="its reply has number 1, but the request has number 2"):
+    with pytest.raises(ModelError, match="the reply has number 1, but the request has number 2"):
         twice(CASES[1:2])
 
 
@@ -391,7 +397,9 @@ def test_other_program_after_restart_is_refused(program: Make, tmp_path: Path) -
     assert kinds(changing) == [None]
     note.write_text("new weights")
     assert kinds(changing) == [Fault.MODEL]  # it ended
-    with pytest.raises(ModelError, match=r"it identified as \['pilot', 'old weights'\] at first, but as"):
+    with pytest.raises(
+        ModelError, match=r"the program reported the name and fingerprint \['pilot', 'old weights'\] at first, but "
+    ):
         changing(CASES[:1])
 
 
@@ -512,18 +520,18 @@ def test_long_argument_is_no_file(program: Make) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"command": "python drive.py"}, "command must be a list such as"),
-        ({"command": ()}, "command must be a list such as"),
-        ({"command": ("python", 3)}, "command must be a list such as"),
+        ({"command": "python drive.py"}, "'command' must be a list such as"),
+        ({"command": ()}, "'command' must be a list such as"),
+        ({"command": ("python", 3)}, "'command' must be a list such as"),
         ({"command": ("no-such-program",)}, "no-such-program: no such program, or it is not executable"),
         ({"command": ("./no-such-program",)}, "no such program"),
         ({"command": (str(EXAMPLE),)}, "no such program, or it is not executable"),
         ({"folder": Path("/no/such")}, "/no/such: no such folder to run"),
-        ({"seconds": 0}, "seconds must be a number above 0, got 0"),
-        ({"seconds": float("nan")}, "seconds must be a number above 0"),
-        ({"memory": -1}, "memory must be a number above 0"),
-        ({"restarts": -1}, "restarts must be a number above -1"),
-        ({"restarts": True}, "restarts must be a number"),
+        ({"seconds": 0}, "'seconds' must be a number above 0, got 0"),
+        ({"seconds": float("nan")}, "'seconds' must be a number above 0"),
+        ({"memory": -1}, "'memory' must be a number above 0"),
+        ({"restarts": -1}, "'restarts' must be a number above -1"),
+        ({"restarts": True}, "'restarts' must be a number"),
     ],
 )
 def test_bad_arguments_are_named(options: dict[str, Any], why: str) -> None:

@@ -149,7 +149,8 @@ def drive(case):
 
 @metamorphic(**{**parts, "system": FunctionSystem(drive), "rules": [kind, brighter]}, force=True, most_findings=None)
 def test_steering(findings):
-    assert sum(asked) == 6
+    again = 1 if findings else 0  # the source of the one group's worst finding, before it is reported
+    assert sum(asked) == 6 + again
 """,
     )
     go(inner).assert_outcomes(passed=2)

@@ -227,24 +227,24 @@ def test_foreign_numbers_become_plain() -> None:
 @pytest.mark.parametrize("wrong", [(), ("same-angle",), (AngleWithin(5),)])
 def test_algebra_takes_relations_only(wrong: tuple[object, ...]) -> None:
     for kind in (Both, Either):
-        with pytest.raises(TypeError, match="relations must be a list of one or more relations"):
+        with pytest.raises(TypeError, match="'relations' must be a list of one or more relations"):
             kind(wrong)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="compare must be a comparison, got str"):
+    with pytest.raises(TypeError, match="'compare' must be a comparison such as AngleWithin, got str"):
         Equivariant("angle-within")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [-1, math.nan, math.inf, "5", None, True])
 def test_bad_limit_is_named(wrong: object) -> None:
-    with pytest.raises(ValueError, match="within must be a number of at least 0, got"):
+    with pytest.raises(ValueError, match="'within' must be a number of at least 0, got"):
         same_angle(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="factor must be a number above 0, got"):
+    with pytest.raises(ValueError, match="'factor' must be a number above 0, got"):
         lambda_mse(wrong)  # type: ignore[arg-type]
 
 
 def test_rule_needs_name_and_relation() -> None:
     with pytest.raises(ValueError, match="the name of a rule must be a non-empty string"):
         Rule("", Unchanged(), same_angle())
-    with pytest.raises(TypeError, match="expect must be a relation, got AngleWithin"):
+    with pytest.raises(TypeError, match="'expect' must be a relation, got AngleWithin"):
         Rule("x", Unchanged(), AngleWithin())  # type: ignore[arg-type]
 
 

@@ -21,9 +21,10 @@ from swerve.core.system import Answer
 from swerve.core.values import Steering
 from swerve.execution.engine import run
 from swerve.execution.launch import SUMMARY, run_into
+from swerve.execution.rule_tests import RuleTestRequest, RuleTests
 from swerve.relations.steering import same_angle
 from swerve.report.html import write_report
-from swerve.report.numbers import PAGE
+from swerve.report.templating import PAGE
 from swerve.report.terminal import print_groups, print_summary
 from swerve.search.sweep import Sweep
 from swerve.store.journal import Journal
@@ -134,3 +135,30 @@ def test_repeats_are_no_trials(tmp_path: Path) -> None:
     print_groups(finished, Console(quiet=True), 3)
     with pytest.raises(StoreError, match="no finding"):
         finished.row("ffffffffffff")
+
+
+@dataclass
+class FlickeringSource:
+    """Wrong about one untouched case the first time that it is shown it."""
+
+    shown: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, cases: Sequence[Case]) -> list[Answer]:
+        return [(Steering(self._angle(case)),) for case in cases]
+
+    def _angle(self, case: Case) -> float:
+        (angle,) = FakeSystem()([case])[0]
+        self.shown[case.key] += case.parent is None
+        wrong = case.parent is None and case.key == "fake-00005" and self.shown[case.key] == 1
+        return angle.degrees + 60 * wrong  # type: ignore[attr-defined,no-any-return]
+
+    def fingerprint(self) -> str:
+        return "flickering source"
+
+
+def test_rule_as_a_test_asks_the_source_again(tmp_path: Path) -> None:
+    rule = Rule("brighter", Over(Brighten, beta=Range(1, 5)), same_angle(15))
+    given = Campaign(FakeSource(12), FlickeringSource(), (rule,), Sweep(per_case=4), inference_batch=4)
+    tests = RuleTests(RuleTestRequest(given, force=True), tmp_path, tmp_path / "run")
+    assert "are flaky" in tests.run_rule("brighter").summary
+    assert any(finding.flaky for finding in Run(tests.folder("brighter")).findings())

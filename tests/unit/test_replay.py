@@ -78,7 +78,7 @@ def test_live_objects_need_the_script(tmp_path: Path) -> None:
     live = replace(CAMPAIGN, system=FunctionSystem(lambda case: FakeSystem(bias=2)([case])[0]))
     run_into(Loaded(live, tmp_path), tmp_path / "run")
     finding = first(Run(tmp_path / "run"))
-    with pytest.raises(StoreError, match="made by a Python script"):
+    with pytest.raises(StoreError, match="of a Python script"):
         replay(tmp_path / "run", finding.id)
     assert replay(tmp_path / "run", finding.id, campaign=live).reproduced
 
@@ -114,7 +114,7 @@ class Drifting(Transformation):
 
 def test_change_that_drifts_is_caught(tmp_path: Path) -> None:
     drifting = replace(CAMPAIGN, rules=(Rule("drift", Drifting(5), same_angle(15)),))
-    with pytest.raises(StoreError, match="made another input than in the run; it is not deterministic"):
+    with pytest.raises(StoreError, match="produced a different input: the transformation is not deterministic"):
         run_into(Loaded(drifting, tmp_path), tmp_path / "run")
     run = Run(tmp_path / "run")
     result = replay(run.folder, first(run).id, campaign=drifting)

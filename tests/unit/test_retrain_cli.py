@@ -68,7 +68,19 @@ def test_campaign_is_retrained(campaign: str, tmp_path: Path, capsys: pytest.Cap
     rows = table(into / "tables" / "retrain.csv")
     assert {row["data"] for row in rows} == {"original", "synthetic, dark", "synthetic, bright"}
     assert DaveOrig(into / "weights.safetensors")
-    assert "split by groups" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "split by groups" in shown
+    assert summary["outcome"] in " ".join(shown.split())
+    assert summary["untouched_validation_mse_rad2"] == []
+
+
+def test_originals_are_guarded_on_request(campaign: str, tmp_path: Path) -> None:
+    words = ("--mix", "1", "--epochs", "2", "--val", "0.2", "--rate", "1", "--worse", "0")
+    assert retrain(campaign, "--into", tmp_path / "out", *words) == 0
+    summary = json.loads((tmp_path / "out" / "retrain.json").read_text())
+    assert (summary["best_pass"], summary["worse"]) == (0, 0.0)
+    assert len(summary["untouched_validation_mse_rad2"]) == len(summary["validation_mse_rad2"])
+    assert "the network is unchanged" in summary["outcome"]
 
 
 def test_one_drive_has_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,8 +100,10 @@ def test_split_table_has_everyone(campaign: str, tmp_path: Path) -> None:
     assert not sides["train"] & sides["test"]
 
 
-def test_findings_are_learnt_from(campaign: str, tmp_path: Path) -> None:
-    run_into(load_campaign(campaign), tmp_path / "run")
+def test_findings_are_learnt_from(tmp_path: Path) -> None:
+    strict = tmp_path / "strict.toml"
+    strict.write_text(FILE.replace("within = 2.0", "within = 0.1"))  # findings in every drive, training and held-out
+    run_into(load_campaign(str(strict)), tmp_path / "run")
     retrain(tmp_path / "run", "--into", tmp_path / "out", "--mix", "5", "--epochs", "1")
     summary = json.loads((tmp_path / "out" / "retrain.json").read_text())
     assert summary["followups"]["train"] > 0
@@ -130,7 +144,7 @@ def test_exported_parents_stay_apart(campaign: str, tmp_path: Path) -> None:
     [
         (["--command", "x"], "--command needs --export"),
         (["--after", "x"], "--after needs --command"),
-        (["--rule", "drak"], "no rule 'drak'; did you mean 'dark'"),
+        (["--rule", "drak"], "unknown rule 'drak'; did you mean 'dark'"),
         (["--export", "coco"], "has no boxes to write"),
         (["--export", "udacity", "--command", "fit {nowhere}"], "the command has an unknown placeholder {nowhere}"),
     ],
@@ -150,7 +164,7 @@ def test_empty_training_gets_its_line(campaign: str, tmp_path: Path) -> None:
 def test_missed_share_is_told(campaign: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(campaign).write_text(FILE.replace("drives = 12", "drives = 3"))
     retrain(campaign, "--into", tmp_path / "out", "--export", "udacity", "--mix", "0", "--rule", "dark")
-    told = "the test side has 2 of 6 cases: 33%, instead of 20%"
+    told = "the test set has 2 of 6 cases: 33%, instead of 20%"
     assert told in capsys.readouterr().out
     assert told in json.loads((tmp_path / "out" / "retrain.json").read_text())["notes"]
 

@@ -93,14 +93,14 @@ def leaky(side: str) -> tuple[Split, Example]:
 @pytest.mark.parametrize("side", [TEST, VAL])
 def test_planted_leak_is_refused(side: str) -> None:
     split, example = leaky(side)
-    told = rf"follow-up 'brightened by 20' of '{example.key}' cannot enter the train set: .* is on the {side} side"
+    told = rf"follow-up 'brightened by 20' of '{example.key}' cannot enter the train set: .* is in the {side} set"
     with pytest.raises(InputError, match=told):
         Examples(Boxed(count=30), (example,), split, TRAIN)
 
 
 def test_guard_frame_is_refused() -> None:
     split = Cut("blocks", gap=2).split({f"{n}": "d" for n in range(40)})
-    with pytest.raises(InputError, match="is on the guard side"):
+    with pytest.raises(InputError, match="is in the guard set"):
         Examples(FakeSource(), (Example(split.keys("guard")[0]),), split, TRAIN)
 
 
@@ -138,7 +138,7 @@ def test_hidden_drive_is_refused(side: str) -> None:
     split = split_source(FakeSource(count=30))
     source = Claiming(count=30, drive=split.keys(side)[0])
     train = Examples(source, (Example(split.keys(TRAIN)[0]),), split, TRAIN)
-    with pytest.raises(InputError, match=f"belongs to drive '.*', which the split has on the {side} side"):
+    with pytest.raises(InputError, match=f"belongs to drive '.*', which has cases in the {side} set"):
         list(stream(train))
 
 
@@ -150,7 +150,9 @@ def test_window_over_test_frame_is_refused() -> None:
         for key, before in zip(FakeSource(count=60).keys()[2:], FakeSource(count=60).keys()[1:], strict=False)
         if split.sides[key] == TRAIN and split.sides[before] == TEST
     )
-    with pytest.raises(InputError, match=rf"'{after_test}' cannot enter the train set: it contains '.*' of the test side"):
+    with pytest.raises(
+        InputError, match=rf"'{after_test}' cannot enter the train set: it contains frame '.*', which is in the test set"
+    ):
         Examples(windows, (Example(after_test),), split, TRAIN)
 
 
@@ -197,7 +199,7 @@ def test_no_mix_no_followups() -> None:
 
 @pytest.mark.parametrize("mix", [-0.1, float("nan"), float("inf")])
 def test_wrong_mix_is_named(mix: float) -> None:
-    with pytest.raises(InputError, match="the mix must be a number of at least 0"):
+    with pytest.raises(InputError, match="'mix' must be a number of at least 0"):
         made(mix=mix)
 
 
@@ -332,7 +334,7 @@ def with_base(source: Source, split: Split, base: Source) -> Prepared:
 @pytest.mark.parametrize("side", [TEST, VAL, GUARD])
 def test_base_of_another_side_is_refused(side: str) -> None:
     split = split_source(Unnamed(), Cut("blocks", gap=10))
-    with pytest.raises(InputError, match=f"of the further training data cannot enter the train set: .* on the {side} side"):
+    with pytest.raises(InputError, match=f"of the further training data cannot enter the train set: .* in the {side} set"):
         with_base(Unnamed(), split, Unnamed(only=split.keys(side)))
 
 
@@ -357,7 +359,7 @@ class Disguised(Unnamed):
 def test_base_of_followups_is_refused(side: str) -> None:
     split = split_source(Unnamed(), Cut("blocks", gap=10))
     prepared = with_base(Unnamed(), split, Disguised(only=split.keys(side)))
-    with pytest.raises(InputError, match=f"'aug-.*', itself a follow-up, cannot enter the train set: .* on the {side} side"):
+    with pytest.raises(InputError, match=f"'aug-.*', itself a follow-up, cannot enter the train set: .* in the {side} set"):
         next(stream(prepared.training))
 
 
@@ -383,17 +385,17 @@ def test_base_of_held_drive_is_refused(side: str) -> None:
     source = FakeSource(count=40, drive=4)
     split = split_source(source)
     drive = split.groups[split.keys(side)[0]]
-    with pytest.raises(InputError, match=f"'further-0' .* drive '{drive}', which the split has on the {side} side"):
+    with pytest.raises(InputError, match=f"'further-0' .* drive '{drive}', which has cases in the {side} set"):
         with_base(source, split, Unsampled(said=drive))
     prepared = with_base(source, split, Unsampled(shown=drive))
-    with pytest.raises(InputError, match=f"'further-0' .* drive '{drive}', which the split has on the {side} side"):
+    with pytest.raises(InputError, match=f"'further-0' .* drive '{drive}', which has cases in the {side} set"):
         next(stream(prepared.training))
 
 
 def test_base_of_cut_drive_is_refused() -> None:
     source = FakeSource(count=200, drive=200)
     split = split_source(source, Cut("blocks", gap=10))
-    told = r"'further-0' .* belongs to drive 'drive-0', which the split has on the guard, test, val side"
+    told = r"'further-0' .* belongs to drive 'drive-0', which has cases in the guard, test, val set"
     with pytest.raises(InputError, match=told):
         with_base(source, split, Unsampled(said="drive-0"))
     prepared = with_base(source, split, Unsampled(shown="drive-0"))
@@ -405,7 +407,8 @@ def test_base_window_over_test_frame_is_refused() -> None:
     source = Unnamed()
     split = split_source(source, Cut("blocks", gap=0))
     with pytest.raises(
-        InputError, match=r"further training data cannot enter the train set: it contains '.*' of the \w+ side"
+        InputError,
+        match=r"further training data cannot enter the train set: it contains frame '.*', which is in the \w+ set",
     ):
         with_base(source, split, Renamed(Windows(source, 5)))
 
@@ -415,10 +418,10 @@ def test_base_of_window_frames_is_refused() -> None:
     splits = (split_source(windows, Cut("blocks", gap=0, seed=seed)) for seed in range(99))
     split = next(split for split in splits if split.sides[windows.keys()[0]] == TEST)
     first = Unnamed().keys()[:1]  # held by a window, but the key of none
-    with pytest.raises(InputError, match="is on the test side"):
+    with pytest.raises(InputError, match="is in the test set"):
         with_base(windows, split, Unnamed(only=first))
     prepared = with_base(windows, split, Disguised(only=first))
-    with pytest.raises(InputError, match="itself a follow-up, cannot enter the train set: 'fake-00000' is on the test side"):
+    with pytest.raises(InputError, match="itself a follow-up, cannot enter the train set: 'fake-00000' is in the test set"):
         next(stream(prepared.training))
 
 

@@ -18,11 +18,13 @@ from swerve.core.case import Case
 from swerve.core.errors import InputError, printable
 from swerve.core.seeding import rng_for
 from swerve.core.values import Boxes2D, Boxes3D, Calibration, Group, Image, Masks, PointCloud, Steering, Value
-from swerve.sources.export import FORMS, export, form_named
+from swerve.sources import export as exporting
+from swerve.sources.export import export, form_named
 from swerve.sources.kitti_writer import boxes_to_camera
 from swerve.sources.writing import Spools, slug
 from swerve.world.source import World
 
+FORMS = [form for form in exporting.FORMS if form not in ("bosch", "lisa")]  # these have traffic lights alone
 WIDTH, HEIGHT = 40, 30
 CORNERS = np.array([[5.25, 4.5, 15.5, 12.75], [0, 0, 40, 30], [20.5, 10.0, 39.5, 29.0]])
 OUTSIDE = [[40, 10, 40, 20]]
@@ -206,7 +208,7 @@ def corners_of(row: list[float]) -> np.ndarray:  # type: ignore[type-arg]
 
 
 def test_solid_boxes_cover_flat_ones(tmp_path: Path) -> None:
-    world = World(drives=1, labels=("boxes2d", "boxes3d", "calibration"), width=320, height=180)
+    world = World(drives=1, seed=1, labels=("boxes2d", "boxes3d", "calibration"), width=320, height=180)
     export({"train": (world[key] for key in world.keys())}, tmp_path, "kitti")
     rows = [[float(n) for n in row[1:]] for row in kitti_rows(tmp_path) if row[0] != "DontCare"]
     ahead = [row for row in rows if corners_of(row)[:, 2].min() > 1]

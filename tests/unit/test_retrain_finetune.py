@@ -137,6 +137,67 @@ def test_never_worse_than_start() -> None:
     assert min(tuned.errors[1:]) > tuned.errors[0]
 
 
+def test_unchanged_network_is_described() -> None:
+    tuned = finetune(lopsided(), Misled(20), Halves(10), recipe=Recipe(passes=5, rate=0.5, patience=4))
+    ended = "the validation error did not improve for 4 passes"
+    assert tuned.describe() == f"no pass improved validation: the network is unchanged; {ended}"
+
+
+def test_kept_pass_is_described() -> None:
+    sets = prepared(lopsided())
+    tuned = finetune(lopsided(), sets.training, sets.val, recipe=replace(FAST, passes=3))
+    first, last = tuned.errors[0], tuned.errors[3]
+    assert tuned.describe() == f"pass 3 of 3 was kept: validation error {first:.3g} → {last:.3g} rad²; all 3 passes done"
+
+
+class Doubtful(Halves):
+    """Halves whose every second case is a follow-up of another, with a label of 40 degrees."""
+
+    def __getitem__(self, key: str) -> Case:
+        case = super().__getitem__(key)
+        odd = int(key.rpartition("-")[2]) % 2
+        return replace(case, truth=(Steering(40.0),), parent="another") if odd else case
+
+
+def test_originals_are_guarded() -> None:
+    """Learning the follow-ups lowers the validation error and raises that of the originals."""
+    free = finetune(lopsided(), Misled(20), Doubtful(20), recipe=Recipe(passes=4, rate=0.2, patience=9))
+    assert free.best > 0
+    assert free.originals == ()
+    held = finetune(lopsided(), Misled(20), Doubtful(20), recipe=Recipe(passes=4, rate=0.2, patience=9), worse=0.05)
+    assert held.best == 0
+    assert held.errors == free.errors
+    assert held.system.fingerprint() == lopsided().fingerprint()
+    assert held.originals[0] == pytest.approx(0.0, abs=1e-9)  # the network was right on them
+    assert len(held.originals) == len(held.errors)
+    assert min(held.originals[1:]) > 1e-3
+    passes = ", ".join(str(number) for number, error in enumerate(held.errors) if error < held.errors[0])
+    assert held.describe() == (
+        f"the network is unchanged; pass {passes} had a smaller validation error, "
+        f"but raised that of untouched cases by more than 5%; {held.ended}"
+    )
+
+
+def test_pass_within_the_limit_is_kept() -> None:
+    sets = prepared(lopsided())
+    constant = lopsided()
+    with torch.no_grad():
+        constant.net.weight.zero_()  # type: ignore[union-attr, operator]
+    tuned = finetune(constant, sets.training, sets.val, recipe=FAST, worse=0.0)
+    assert tuned.best > 0
+    assert tuned.originals[tuned.best] <= tuned.originals[0]
+    assert "untouched" not in tuned.describe()
+
+
+def test_only_follow_ups_cannot_be_guarded() -> None:
+    class Made(Halves):
+        def __getitem__(self, key: str) -> Case:
+            return replace(super().__getitem__(key), parent="another")
+
+    with pytest.raises(InputError, match="untouched cases in the validation set, which has only follow-ups"):
+        finetune(lopsided(), Halves(4), Made(4), worse=0.1)
+
+
 def test_best_pass_is_kept() -> None:
     sets = prepared(lopsided())
     long = finetune(lopsided(), sets.training, sets.val, recipe=Recipe(passes=12, rate=0.4, patience=12))
@@ -180,7 +241,7 @@ def test_offset_words_are_understood() -> None:
 
 def test_bent_words_are_refused() -> None:
     bent = TorchSystem(lopsided().net, read, lambda row: Steering(row.item() ** 2))
-    with pytest.raises(InputError, match="the angle must be a linear function of its output"):
+    with pytest.raises(InputError, match="the angle from 'say' must be a linear function of the network's output"):
         finetune(bent, Halves(4), Halves(4))
 
 
@@ -228,7 +289,7 @@ class Unlabelled(Halves):
 
 
 def test_missing_label_is_named() -> None:
-    with pytest.raises(InputError, match="'h-0' has no steering angle; its values are none"):
+    with pytest.raises(InputError, match="case 'h-0' has no steering angle, and no other value;"):
         finetune(lopsided(), Unlabelled(4), Halves(4))
 
 

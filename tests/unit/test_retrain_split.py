@@ -120,7 +120,7 @@ def test_one_drive_falls_to_blocks() -> None:
 
 
 def test_one_drive_has_no_groups() -> None:
-    with pytest.raises(InputError, match="1 drives cannot be split into 3 sides; split by blocks instead"):
+    with pytest.raises(InputError, match="1 drives cannot be split into 3 sets; split by blocks instead"):
         Cut("groups").split(drives(100))
 
 
@@ -146,7 +146,7 @@ def test_missing_validation_is_allowed() -> None:
         ({"test": 0.0}, "test share must be above 0"),
         ({"test": 0.6, "val": 0.4}, "both together below 1"),
         ({"test": float("nan")}, "test share must be"),
-        ({"blocks": 1}, "blocks must be at least 2"),
+        ({"blocks": 1}, "'blocks' must be at least 2"),
         ({"gap": -1}, "got 10 blocks and a gap of -1"),
     ],
 )
@@ -261,7 +261,7 @@ def test_no_drive_brings_test_nearer(given_lengths: list[int], share: tuple[floa
 
 def test_missed_shares_are_told() -> None:
     notes = Cut().split(drives(900, 50, 50)).notes
-    assert notes == ("the test side has 50 of 1,000 cases: 5%, instead of 20%",)
+    assert notes == ("the test set has 50 of 1,000 cases: 5%, instead of 20%",)
     assert not Cut().split(drives(*[10] * 20)).notes
 
 

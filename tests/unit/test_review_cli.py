@@ -155,7 +155,7 @@ def test_export_then_import(run: Run, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_unknown_reviewer_is_told(run: Run, tmp_path: Path) -> None:
     MarkFile(run.folder, "anna").add([Judgement(ids(run)[0], Mark.TRUE)])
-    with pytest.raises(InputError, match=r"there is no reviewer 'ana'; did you mean 'anna'\?"):
+    with pytest.raises(InputError, match=r"unknown reviewer 'ana'; did you mean 'anna'\?"):
         called(run, "--export", tmp_path / "out.csv", "--reviewer", "ana")
 
 

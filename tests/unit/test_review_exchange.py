@@ -95,7 +95,7 @@ def test_every_bad_line_is_listed(run: Run, ids: list[str]) -> None:
     with pytest.raises(BadMarks, match="5 lines cannot be used, so nothing was imported") as caught:
         brought(run, "\n".join(["reviewer,finding,mark,comment", *rows]))
     starts = ["line 3: the run has no finding 'feed", "line 4: 'wrong' is not a mark", "line 5: a reviewer's name"]
-    starts += ["line 6: 'anna' gives finding", "line 7: '' is not a mark"]
+    starts += ["line 6: reviewer 'anna' gives finding", "line 7: '' is not a mark"]
     assert [line[: len(start)] for line, start in zip(caught.value.changed, starts, strict=True)] == starts
     assert read_marks(run.folder) == {}
 

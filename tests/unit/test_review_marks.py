@@ -18,7 +18,7 @@ from swerve.review.marks import (
     mark_of,
     read_marks,
 )
-from swerve.store.journal import seal
+from swerve.store.journal import encode_line
 
 A, B = "a" * 16, "b" * 16
 TRUE, FALSE, ODD = Mark.TRUE, Mark.FALSE, Mark.UNNATURAL
@@ -96,7 +96,7 @@ def test_edited_line_can_go(tmp_path: Path) -> None:
 )
 def test_sealed_nonsense_is_refused(tmp_path: Path, row: dict[str, object]) -> None:
     path = written(tmp_path, Judgement(A, TRUE))
-    path.write_bytes(path.read_bytes() + seal(row))
+    path.write_bytes(path.read_bytes() + encode_line(row))
     with pytest.raises(StoreError, match="line 3 is damaged"):
         read_marks(tmp_path)
 
@@ -210,7 +210,7 @@ def test_headless_file_is_refused(tmp_path: Path) -> None:
 
 def test_later_format_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, Judgement(A, TRUE))
-    path.write_bytes(seal({"kind": "reviewer", "format": 2, "name": "anna"}))
+    path.write_bytes(encode_line({"kind": "reviewer", "format": 2, "name": "anna"}))
     with pytest.raises(StoreError, match="format 2, this version reads format 1"):
         read_marks(tmp_path)
 
@@ -225,7 +225,7 @@ def test_pipe_does_not_block(tmp_path: Path) -> None:
 def test_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "anna.jsonl").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(EnvironmentFault, match="the mark cannot be saved"):
+    with pytest.raises(StoreError, match="is a link, a pipe or a device"):
         written(tmp_path, Judgement(A, TRUE))
     assert not (tmp_path / "elsewhere").exists()
 
@@ -262,3 +262,13 @@ def test_marks_fit_what_is_marked() -> None:
         fitting_mark("true positive", held=True)
     with pytest.raises(InputError, match="'natural' is not a mark for a finding"):
         fitting_mark("natural", held=False)
+
+
+@pytest.mark.parametrize("content", [b"a secret without a newline", b"lines\nof another\nfile\n"])
+def test_hard_link_is_not_written(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / "precious").write_bytes(content)
+    os.link(tmp_path / "precious", tmp_path / FOLDER / "anna.jsonl")
+    with pytest.raises(StoreError, match="is a hard link"):
+        written(tmp_path, Judgement(A, TRUE))
+    assert (tmp_path / "precious").read_bytes() == content

@@ -13,7 +13,7 @@ from swerve.core.relation import Rule
 from swerve.core.space import Over, Range
 from swerve.core.values import Array, Boxes2D
 from swerve.relations.steering import same_angle
-from swerve.review.page import Desk, page_data
+from swerve.review.page import Drawings, pictures_json
 from swerve.review.pictures import FindingPictures, ReviewPictures
 from swerve.review.queue import is_held, queue
 from swerve.search.sweep import Sweep
@@ -75,7 +75,7 @@ def described(run: Run, **parts: object) -> Run:
 
 def test_unbuildable_source_is_told(run: Run) -> None:
     lost = described(run, source={"live": "mine:Frames"})
-    assert "made by a Python script" in ReviewPictures(lost).of(first(run)).reason
+    assert "campaign of a Python script" in ReviewPictures(lost).of(first(run)).reason
 
 
 @pytest.mark.parametrize("system", [{"live": "mine:model"}, {"use": "no-such-system"}])
@@ -197,9 +197,26 @@ def test_closing_waits_for_pictures(run: Run, monkeypatch: pytest.MonkeyPatch) -
 
 def test_boxes_are_drawn_surest_first(tmp_path: Path) -> None:
     boxes = Boxes2D(np.array([[1, 2, 3, 4], [5, 6, 7, 8]]), ("car", "car"), scores=np.array([0.1, 0.9]))
-    run = Made([finding("a")]).write(tmp_path / "run")
+    record = finding("a")
+    run = Made([record]).write(tmp_path / "run")
+    keep_pictures(run, record, noise(1), noise(2))
     seen = dataclasses.replace(first(run), after=(boxes,))
-    (item,) = page_data(run, Desk("anna", [seen]))["items"]
-    assert item["boxes"]["after"] == [[5, 6, 7, 8], [1, 2, 3, 4]]
-    assert item["boxes"]["before"] == []
-    assert item["turns"]["before"] == "-3.0"
+    shown = ReviewPictures(run).of(seen)
+    (shot,) = pictures_json(seen, shown, lambda shot, side: f"{shot}/{side}", Drawings(run, {}))["shots"]
+    assert (shot["sensor"], shot["source"], shot["followup"]) == ("camera", "0/source", "0/followup")
+    assert '<path class="after" d="M5 6H7V8H5zM1 2H3V4H1z"/>' in shot["drawn"]["followup"]
+    assert "<path" not in shot["drawn"]["source"]
+    assert "rotate(-3.0)" in shot["drawn"]["source"]
+
+
+def test_heat_lies_over_its_picture(tmp_path: Path) -> None:
+    record = finding("a")
+    run = Made([record]).write(tmp_path / "run")
+    keep_pictures(run, record, noise(1), noise(2))
+    keep_file(run, record.input_sha, "camera_heat.png", png_bytes(noise(3).pixels))
+    keep_file(run, record.source_sha, "camera_heat.png", png_bytes(noise(4).pixels))
+    (shot,) = ReviewPictures(run).of(first(run)).shots  # the heat is no picture of its own
+    assert shot.behind is not None
+    assert [[raster.kind for raster in side.rasters] for side in shot.behind] == [["heat"], ["heat"]]
+    assert shot.behind[0].size == (64, 32)
+    assert shot.behind[0].rasters[0].address.startswith("data:image/png;base64,iVBOR")

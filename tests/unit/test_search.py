@@ -113,7 +113,7 @@ def test_journal_of_other_trials_is_refused(tmp_path: Path) -> None:
     other = replace(CAMPAIGN, search=Bisect(3))
     path = tmp_path / "run" / "campaign.json"
     path.write_text(path.read_text().replace('"steps": 8', '"steps": 3'))
-    with pytest.raises(StoreError, match="holds other trials than this campaign asks for"):
+    with pytest.raises(StoreError, match="contains other trials than those of this campaign"):
         run_into(Loaded(other, tmp_path), tmp_path / "run")
 
 
@@ -128,7 +128,7 @@ def test_sweep_lists_finite_and_draws_endless() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "6"])
 def test_wrong_number_of_draws_refused(wrong: object) -> None:
-    with pytest.raises(ValueError, match="per_case must be a whole number of at least 1, got"):
+    with pytest.raises(ValueError, match="'per_case' must be a whole number of at least 1, got"):
         Sweep(per_case=wrong)  # type: ignore[arg-type]
 
 
@@ -148,5 +148,5 @@ def test_sweep_by_change_asks_the_same_trials_in_another_order() -> None:
     first = by_change[0][:4]
     assert [trial.case for trial in first] == keys[:4]
     assert len({(trial.rule, trial.draw, trial.change) for trial in first}) == 1
-    with pytest.raises(ValueError, match="by must be 'case' or 'change'"):
+    with pytest.raises(ValueError, match="'by' must be 'case' or 'change'"):
         Sweep(by="rule")

@@ -102,12 +102,12 @@ def test_printing_once_served_does_no_harm_unbuffered(program: Make, monkeypatch
 
 def test_unbuffered_print_before_serving_is_named(program: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")
-    with pytest.raises(ModelError, match="it wrote 'Loading weights"):
+    with pytest.raises(ModelError, match="the process wrote 'Loading weights"):
         program("print('Loading weights of net')\nserve(FakeSystem())")(CASES)
 
 
 def test_flushed_print_before_serving_is_named(program: Make) -> None:
-    with pytest.raises(ModelError, match="it wrote 'Loading weights"):
+    with pytest.raises(ModelError, match="the process wrote 'Loading weights"):
         program("print('Loading weights of net', flush=True)\nserve(FakeSystem())")(CASES)
 
 
@@ -133,7 +133,7 @@ def test_failure_on_one_case_is_told(program: Make) -> None:
         ("Steering(float('-inf'))", Fault.MODEL, "steering is -inf"),
         ("bytearray(10**12)", Fault.OOM, "MemoryError"),
         ("__import__('numpy').zeros(10**12)", Fault.OOM, "Unable to allocate"),
-        ("case.inputs['camera']", Fault.MODEL, "must say what a journal can hold, it said image"),
+        ("case.inputs['camera']", Fault.MODEL, "the answer is too large for the journal: image"),
         ("case.inputs['camera'].pixels.fill(0)", Fault.MODEL, "read-only"),
         ("__import__('sys').exit(4)", Fault.MODEL, "exited with code 4"),
     ],

@@ -9,7 +9,7 @@ from swerve.core.case import Case
 from swerve.core.relation import Pair, Status, Verdict, judge_source
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Boxes2D, Boxes3D, PointCloud, Region, Steering, Value
-from swerve.relations.sets import NoFewer, Superset
+from swerve.relations.sets import NoFewer, Superset, missing_rows
 from swerve.transformations.sensor_pose import Yaw
 
 
@@ -149,11 +149,11 @@ def test_missing_answer_is_an_error() -> None:
 
 def test_bad_settings_are_named() -> None:
     for kind in (NoFewer, Superset):
-        with pytest.raises(ValueError, match="slot must be 'boxes2d' or 'boxes3d', got 'image'"):
+        with pytest.raises(ValueError, match="'slot' must be 'boxes2d' or 'boxes3d', got 'image'"):
             kind("image")
-    with pytest.raises(ValueError, match="overlap must be a number"):
+    with pytest.raises(ValueError, match="'overlap' must be a number"):
         Superset(overlap=2)
-    with pytest.raises(ValueError, match="within must be a number above 0"):
+    with pytest.raises(ValueError, match="'within' must be a number above 0"):
         Superset("boxes2d", within=0)
 
 
@@ -287,3 +287,9 @@ def test_count_is_the_plain_count_where_everybody_is_demanded(
     assert (count.status is Status.VIOLATED) == (len(now) < len(was))
     for kind in {thing[0] for thing in (*was, *now)}:
         assert count.facts[f"after.{kind}"] == sum(thing[0] == kind for thing in now)
+
+
+def test_rows_beside_a_count_of_zero_are_not_missing() -> None:
+    boxes = Boxes3D(np.array([[10.0, 0, 0, 4, 2, 1.5, 0]]), ("car",))
+    merged = {"lost": 1.0, "lost_rows": "0", "type_changed": 0.0, "moved": 0.0, "moved_rows": "0"}
+    assert missing_rows(boxes, boxes, None, merged) == {"lost": (0,), "type_changed": (), "moved": ()}

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from swerve.analysis import severity
 from swerve.analysis.severity import BINS, MOST_VALUES, Curve, curves
 
 Table = Mapping[float, tuple[int, int]]
@@ -241,3 +244,32 @@ def test_seed_that_a_class_declares_is_a_parameter() -> None:
     made = rows({1: (0, 4), 2: (4, 4)}, "mine:Sow", "seed")
     (curve,) = curves(lambda: iter(made), {}, {"mine:Sow": {"seed": {"neutral": 0.0, "unit": " kg"}}})
     assert (curve.parameter, curve.unit) == ("seed", " kg")
+
+
+@given(
+    values=st.lists(st.tuples(st.floats(0, 9, width=16), st.booleans(), st.booleans()), min_size=2, max_size=120),
+    most=st.integers(0, 60),
+)
+def test_many_values_are_counted_in_a_second_pass(values: list[tuple[float, bool, bool]], most: int) -> None:
+    """However few values are counted in the first pass, the curve is the same."""
+    made = [
+        {"rule": "rule", "status": "violated" if bad else "held", "change": {"use": "x", **({"a": value} if has else {})}}
+        for value, bad, has in values
+    ]
+    passes: list[int] = []
+
+    def trials() -> Iterator[dict[str, Any]]:
+        passes.append(1)
+        return iter(made)
+
+    wanted = curves(trials)
+    assert len(passes) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(severity, "MOST_COUNTED", most)
+        patch.setattr(severity, "MOST_VALUES", min(most, MOST_VALUES))
+        few = curves(trials)
+    if most >= MOST_VALUES:
+        assert few == wanted
+    assert len(passes) in (2, 3)
+    total = [sum(point.trials for point in curve.points) for curve in few]
+    assert total == [sum(has for _, _, has in values)] * len(few)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swerve.analysis.groups import smallest_words
+from swerve.analysis.exemplars import smallest_words
 from swerve.cli.main import main
 from swerve.core.case import Case
 from swerve.core.errors import StoreError
+from swerve.core.origin import Origin
 from swerve.core.seeding import digest_of
 from swerve.core.system import Answer
 from swerve.core.transformation import Chain, Transformation, param, params_of
@@ -168,7 +169,10 @@ expect = { use = "same-angle", within = 25 }
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
-    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0"]) == 1
+    assert (
+        main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0", "--shrink", "0"])
+        == 1
+    )
     return tmp_path / "run"
 
 
@@ -228,7 +232,7 @@ def test_finding_that_holds_now_is_told(folder: Path) -> None:
     finding = next(run.findings())
     (made,) = shrink(run, [finding], other_hands(run, FakeSystem(gain=0.0)))
     assert made.flaky
-    told = "flaky: failed 0 of 5 times when asked again, the last time it holds"
+    told = "flaky: failed 0 of 5 times when repeated, the last time it holds"
     assert (made.finding, made.words) == (finding, f"{finding.words}; {told}")
     assert shrunk_of(run, finding.id) == made
     assert smallest_words(run, finding) == made.words
@@ -254,7 +258,7 @@ def run_of_lit(root: Path, *, honest: bool = True) -> Path:
     text = CAMPAIGN.replace("swerve.testing:FakeSource", "tests.unit.test_shrink:Lit")
     given = f'light = "{root / "light"}"\nhonest = {str(honest).lower()}\n[system]'
     (root / "campaign.toml").write_text(text.replace("[system]", given))
-    assert main(["run", str(root / "campaign.toml"), "--into", str(root / "run"), "--workers", "0"]) == 1
+    assert main(["run", str(root / "campaign.toml"), "--into", str(root / "run"), "--workers", "0", "--shrink", "0"]) == 1
     return root / "run"
 
 
@@ -265,7 +269,7 @@ def test_changed_data_are_refused(tmp_path: Path, workers: str, capsys: pytest.C
     capsys.readouterr()
     assert main(["shrink", str(folder), "--all", "--workers", workers]) == 2
     told = capsys.readouterr().err.splitlines()
-    assert "the campaign is not what it was when it ran" in told[0]
+    assert "the campaign has changed since its run" in told[0]
     assert [line.split(":")[0].strip() for line in told[1:]] == ["data differ"]
     assert not (folder / "shrunk").exists()
     (tmp_path / "light").write_text("1")
@@ -280,7 +284,7 @@ def test_other_input_under_the_same_name_is_refused(
     folder = run_of_lit(tmp_path, honest=False)
     (tmp_path / "light").write_text("9")
     assert main(["shrink", str(folder), "--all", "--workers", workers]) == 2
-    assert "fake-00000: changed since the run: sha " in capsys.readouterr().err
+    assert "case fake-00000: the input has changed since the run (sha " in capsys.readouterr().err
     assert not list((folder / "shrunk").iterdir())
 
 
@@ -322,13 +326,16 @@ def test_command_tells_flaky_findings(tmp_path: Path, capsys: pytest.CaptureFixt
     mark = tmp_path / "mark"
     text = CAMPAIGN.replace("swerve.testing:FakeSystem", "tests.unit.test_shrink:Wavering")
     (tmp_path / "campaign.toml").write_text(text.replace("[[rule]]", f'mark = "{mark}"\n[[rule]]', 1))
-    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0"]) == 1
+    assert (
+        main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0", "--shrink", "0"])
+        == 1
+    )
     mark.touch()
     capsys.readouterr()
     assert main(["shrink", str(tmp_path / "run"), "--all", "--workers", "0"]) == 1
     told = capsys.readouterr().out
     count = len(list(Run(tmp_path / "run").findings()))
-    assert told.count("flaky: failed 0 of 5 times when asked again") == count > 1
+    assert told.count("flaky: failed 0 of 5 times when repeated") == count > 1
     assert "--shrunk" not in told
 
 
@@ -337,10 +344,13 @@ def test_what_fails_without_any_change_says_so(tmp_path: Path, capsys: pytest.Ca
     text = CAMPAIGN[: CAMPAIGN.index("[[rule]]")] + "bias = 30.0"
     rule = 'name = "turned"\nchange = { use = "rotate", degrees = [5, 20] }\nexpect = { use = "lambda-mse", factor = 0.5 }'
     (tmp_path / "campaign.toml").write_text(f"{text}\n[[rule]]\n{rule}\n")
-    assert main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0"]) == 1
+    assert (
+        main(["run", str(tmp_path / "campaign.toml"), "--into", str(tmp_path / "run"), "--workers", "0", "--shrink", "0"])
+        == 1
+    )
     run = Run(tmp_path / "run")
     findings = list(run.findings())
-    assert {finding.origin for finding in findings} == {"already wrong"}
+    assert {finding.origin for finding in findings} == {Origin.ALREADY_WRONG}
     capsys.readouterr()
     assert main(["shrink", str(run.folder), "--all", "--workers", "0"]) == 0
     assert capsys.readouterr().out.count("turned: fails without any change  (") == len(findings)
@@ -378,5 +388,5 @@ def test_other_failure_beyond_the_edge_is_not_said_to_hold(tmp_path: Path) -> No
 def test_torn_file_names_itself(folder: Path) -> None:
     (folder / "shrunk").mkdir()
     (folder / "shrunk" / "abcd.json").write_text("{")
-    with pytest.raises(StoreError, match=r"abcd.json: does not read.*shrink again"):
+    with pytest.raises(StoreError, match=r"abcd.json: cannot be read.*shrink again"):
         shrunk_of(Run(folder), "abcd")

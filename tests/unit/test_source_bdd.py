@@ -106,7 +106,7 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
     rows = [frame(box(), box(kind="rider"))]
     assert told(bdd(tmp_path, rows, kinds=("rider",)), "a.jpg") == [("rider", True, [1, 2, 5, 8])]
     assert "did you mean 'rider'?" in refusal(bdd(tmp_path, rows, kinds=("ridr",)))
-    assert "no kind 'car'" in refusal(bdd(tmp_path, rows, kinds=("car",), lights=True))
+    assert "unknown kind 'car'" in refusal(bdd(tmp_path, rows, kinds=("car",), lights=True))
     assert len(CATEGORIES) == len(set(CATEGORIES)) == 16
 
 

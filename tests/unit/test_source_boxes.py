@@ -351,7 +351,7 @@ def test_kinds_are_renamed(folder: Path) -> None:
 
 @pytest.mark.parametrize("given", [{"kinds": ("cra",)}, {"rename": {"cra": "x"}}])
 def test_misspelt_kind_is_refused(folder: Path, given: dict[str, Any]) -> None:
-    assert refusal(Shown(folder, **given)) == f"{folder}: the data set has no kind 'cra'; did you mean 'car'?"
+    assert refusal(Shown(folder, **given)) == f"{folder}: unknown kind 'cra'; did you mean 'car'?"
 
 
 def test_smaller_object_is_on_top(folder: Path) -> None:
@@ -372,7 +372,7 @@ def test_masks_come_only_if_asked(folder: Path) -> None:
 
 
 def test_states_are_two(folder: Path) -> None:
-    with pytest.raises(ValueError, match="states must be 'colour' or 'full', got 'hue'"):
+    with pytest.raises(ValueError, match="'states' must be 'colour' or 'full', got 'hue'"):
         Lights(folder, states="hue")
 
 

@@ -151,7 +151,7 @@ def test_kinds_are_chosen(tmp_path: Path, kinds: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("told", [{"kinds": ("persn",)}, {"rename": {"persn": "x"}}, {"kinds": ("road",)}])
 def test_kinds_without_things_are_refused(tmp_path: Path, told: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"the data set has no kind '(persn'; did you mean 'person'|road')"):
+    with pytest.raises(InputError, match=r"unknown kind '(persn'; did you mean 'person'|road')"):
         Cityscapes(tmp_path, **told)
 
 

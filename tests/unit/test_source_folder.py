@@ -108,7 +108,7 @@ def test_window_names_the_odd_frame(tmp_path: Path, fault: str) -> None:
         (tmp_path / "1.png").unlink()
     else:
         draw(tmp_path, "1.png", size=(9, 6))
-    wanted = r"^1\.png: no such file" if fault == "missing" else r"1\.png is 9x6, 2\.png is 8x6"
+    wanted = r"^1\.png: no such file" if fault == "missing" else r"1\.png is 9x6, frame 2\.png is 8x6"
     with pytest.raises(UnreadableCase, match=wanted):
         windows["2.png"]
 

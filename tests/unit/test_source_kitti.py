@@ -232,7 +232,7 @@ def test_split_is_a_folder(tmp_path: Path) -> None:
     source = Kitti(rooted(tmp_path), split="testing")
     assert source.keys() == [f"testing/{number:06d}" for number in range(5)]
     assert [value.slot for value in source["testing/000004"].truth] == ["calibration"]
-    with pytest.raises(InputError, match="no folder 'trainin', which split names"):
+    with pytest.raises(InputError, match="no folder 'trainin', which 'split' names"):
         Kitti(tmp_path, split="trainin").keys()
     with pytest.raises(InputError, match="outside the data set's folder"):
         Kitti(tmp_path / "training", split="../testing").keys()
@@ -258,7 +258,7 @@ def test_kinds_are_chosen_and_renamed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asked", [{"kinds": ("caar",)}, {"rename": {"caar": "x"}}])
 def test_misspelt_kind_is_refused(tmp_path: Path, asked: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="the data set has no kind 'caar'; did you mean 'car'"):
+    with pytest.raises(InputError, match="unknown kind 'caar'; did you mean 'car'"):
         Kitti(made(tmp_path), **asked).keys()
 
 
@@ -292,13 +292,13 @@ def test_sets_below_are_groups(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sensors", [(), ("radar",), ("camera", "camera"), "camera"])
 def test_bad_sensors_are_refused(tmp_path: Path, sensors: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="sensors "):
+    with pytest.raises(InputError, match=r"sensors'?[ :]"):
         Kitti(tmp_path, sensors)
 
 
 def test_folder_without_a_sensor_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "image_2/000000.png", png_bytes(picture(0)))
-    with pytest.raises(InputError, match=r"no lidar: no file velodyne/\*\.bin"):
+    with pytest.raises(InputError, match=r"sensor 'lidar' has no file velodyne/\*\.bin"):
         Kitti(tmp_path).keys()
 
 
@@ -335,12 +335,12 @@ def broken(what: str, change: Callable[[str], str]) -> str:
 @pytest.mark.parametrize(
     ("turn", "reason"),
     [
-        (broken("P2", lambda line: line + " 1"), "calib/000000.txt line 3, P2: 13 numbers, expected 12"),
-        (broken("R0_rect", lambda line: line[:-12]), "calib/000000.txt line 5, R0_rect: 8 numbers, expected 9"),
+        (broken("P2", lambda line: line + " 1"), "calib/000000.txt line 3, P2: the line has 13 numbers, expected 12"),
+        (broken("R0_rect", lambda line: line[:-12]), "calib/000000.txt line 5, R0_rect: the line has 8 numbers, expected 9"),
         (broken("P2", lambda line: line.replace("4.5", "nan")), "calib/000000.txt line 3, P2"),
         (broken("P2", lambda line: line.replace("4.5", "x")), "calib/000000.txt line 3, P2"),
         (broken("P2", lambda line: line.replace("4.5", "1e200")), "calib/000000.txt line 3, P2: 1e200 is outside"),
-        (broken("P2", lambda _: ""), "calib/000000.txt: no line P2"),
+        (broken("P2", lambda _: ""), "calib/000000.txt: the file has no line P2"),
         (
             broken("Tr_velo", lambda line: line.replace("0.9998621", "0.09")),
             "calib/000000.txt: Tr_velo_to_cam is not a rotation",

@@ -81,7 +81,7 @@ def test_bulbs_by_option(tmp_path: Path) -> None:
     clip(clip(tmp_path, row(0)), row(0, "go", 2, 3, 4, 5), kind="BULB")
     assert told(Lisa(tmp_path), FIRST) == [("green", True, [1, 2, 5, 8])]
     assert told(Lisa(tmp_path, "bulb"), FIRST) == [("green", True, [2, 3, 4, 5])]
-    with pytest.raises(ValueError, match="marks must be 'box' or 'bulb', got 'lamp'"):
+    with pytest.raises(ValueError, match="'marks' must be 'box' or 'bulb', got 'lamp'"):
         Lisa(tmp_path, "lamp")
 
 
@@ -90,7 +90,7 @@ def test_separator_is_told(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace(";", ","))
     assert 'set separator = ","' in refusal(Lisa(tmp_path))
     assert told(Lisa(tmp_path, separator=","), FIRST) == [("green", True, [1, 2, 5, 8])]
-    with pytest.raises(InputError, match="separator must be one of"):
+    with pytest.raises(InputError, match="'separator' must be one of"):
         Lisa(tmp_path, separator="")
 
 
@@ -114,8 +114,8 @@ def test_kinds_are_states(tmp_path: Path) -> None:
     folder = clip(tmp_path, row(0), row(0, "stop", 3, 3, 4, 4))
     assert told(Lisa(folder, kinds=("red",)), FIRST) == [("red", True, [3, 3, 4, 4])]
     assert told(Lisa(folder, kinds=("stop",), states="full"), FIRST) == [("stop", True, [3, 3, 4, 4])]
-    assert "no kind 'stop'" in refusal(Lisa(folder, kinds=("stop",)))
-    assert "no kind 'red'" in refusal(Lisa(folder, kinds=("red",), states="full"))
+    assert "unknown kind 'stop'" in refusal(Lisa(folder, kinds=("stop",)))
+    assert "unknown kind 'red'" in refusal(Lisa(folder, kinds=("red",), states="full"))
 
 
 @pytest.mark.parametrize(

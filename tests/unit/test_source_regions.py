@@ -87,12 +87,12 @@ class TestCorridor:
 
     @pytest.mark.parametrize("sides", [{}, {"ahead": 9}, {"left": 2, "right": 2}, {"ahead": 0, "left": 0}])
     def test_neither_file_nor_corridor(self, sweeps: Clouds, sides) -> None:
-        with pytest.raises(InputError, match="region to a file, or a corridor"):
+        with pytest.raises(InputError, match="set either 'region' to a file, or a corridor"):
             Regions(sweeps, **sides)
 
     @pytest.mark.parametrize("metres", [-1, float("nan"), float("inf"), "5", True, None])
     def test_metres_are_checked(self, sweeps: Clouds, metres) -> None:
-        with pytest.raises(InputError, match=r"regions: left must be from 0 to below 1,000,000 metres"):
+        with pytest.raises(InputError, match=r"regions: 'left' must be from 0 to below 1,000,000 metres"):
             Regions(sweeps, ahead=5, left=metres)
 
     def test_not_both(self, sweeps: Clouds, tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ class TestToml:
             ("polygon = [3]", "polygon 1: expected a table"),
             ("[[polygon]]\nholes = []", "polygon 1, outer ring: expected a list of points"),
             (f"[[polygon]]\nouter = {SQUARE}\nhole = []", "unknown key 'hole'; did you mean 'holes'"),
-            (f"[[polygon]]\nouter = {SQUARE}\nholes = 3", "holes must be a list"),
-            (f"[[polygon]]\nouter = {SQUARE}\ncase = 3", "case must be the key of a case"),
+            (f"[[polygon]]\nouter = {SQUARE}\nholes = 3", "'holes' must be a list"),
+            (f"[[polygon]]\nouter = {SQUARE}\ncase = 3", "'case' must be the key of a case"),
             ("[[polygon]\n", r"road\.toml: .*line 1"),
             (b"\xff".decode("latin-1"), "road.toml: "),
         ],
@@ -183,11 +183,11 @@ class TestGeojson:
             (collection(), "no polygon in the file"),
             (collection({"type": "Feature", "geometry": None}), "feature 1: expected a Polygon"),
             (collection(feature([SQUARE]), feature([1, 2], kind="Point")), "feature 2: expected a Polygon.*got 'Point'"),
-            ({"type": "FeatureCollection", "features": 3}, "features must be a list"),
-            (feature(3, kind="MultiPolygon"), "coordinates must be a list"),
+            ({"type": "FeatureCollection", "features": 3}, "'features' must be a list"),
+            (feature(3, kind="MultiPolygon"), "'coordinates' must be a list"),
             (feature([[SQUARE], 5], kind="MultiPolygon"), "polygon 2: expected a list of an outer ring"),
             (feature([]), "expected a list of an outer ring"),
-            (feature([SQUARE], case=""), "case must be the key of a case"),
+            (feature([SQUARE], case=""), "'case' must be the key of a case"),
             ('{"type": "Polygon", "coordinates": [[[NaN, 0]]]}', "line 1, column"),
         ],
     )
@@ -219,10 +219,13 @@ class TestRings:
             ([[]], "f, outer ring: 0 different points"),
             ([[[0, 0], [5, 0], [10, 0]]], "f, outer ring: the enclosed area is zero"),
             ([[[0, 0], [5, 5], [5, 0], [0, 5]]], "f, outer ring: the enclosed area is zero"),  # half turns either way
-            ([[[0, 0], [6, 6], [5, 0], [0, 5]]], r"f, outer ring: it crosses itself \(after point 1 and after point 3\)"),
-            ([SQUARE, [[5, 0], [8, 1], [8, 0], [5, 2]]], "f, hole 1: it crosses itself"),
-            ([SQUARE, HOLE, [[7, 0], [9, 0], [9, 2], [7, 2]]], "f, hole 1: it crosses hole 2"),
-            ([SQUARE, [[45, 0], [55, 0], [55, 1], [45, 1]]], "f, outer ring: it crosses hole 1"),
+            (
+                [[[0, 0], [6, 6], [5, 0], [0, 5]]],
+                r"f, outer ring: the ring crosses itself \(after point 1 and after point 3\)",
+            ),
+            ([SQUARE, [[5, 0], [8, 1], [8, 0], [5, 2]]], "f, hole 1: the ring crosses itself"),
+            ([SQUARE, HOLE, [[7, 0], [9, 0], [9, 2], [7, 2]]], "f, hole 1: the ring crosses hole 2"),
+            ([SQUARE, [[45, 0], [55, 0], [55, 1], [45, 1]]], "f, outer ring: the ring crosses hole 1"),
             ([SQUARE, [[60, 0], [65, 0], [65, 1]]], "f, hole 1: a hole must lie inside the outer ring"),
             ([SQUARE, HOLE, HOLE], "f, hole 1: a hole must lie inside the outer ring and outside other holes"),
             ([SQUARE, HOLE, [[6, -0.5], [7, -0.5], [7, 0.5]]], "f, hole [12]: .*outside other holes"),
@@ -233,7 +236,10 @@ class TestRings:
             ([[[0, 0], [1, True], [1, 1]]], "point 2: expected a number, got True"),
             ([[[0, 0], [1], [1, 1]]], r"point 2: expected \[x, y\] in metres, got \[1\]"),
             ([[[0, 0], None, [1, 1]]], "point 2: .*got nothing"),
-            ([[[0, 0], [1, 0], [4700000, 5600000]]], "point 3: 5.6e.06 m away; coordinates must be metres from the LiDAR"),
+            (
+                [[[0, 0], [1, 0], [4700000, 5600000]]],
+                "point 3: the point is 5.6e.06 m away; coordinates must be metres from the LiDAR",
+            ),
             ([5], "f, outer ring: expected a list of points"),
             ("ab", "f: expected a list of an outer ring"),
         ],
@@ -261,10 +267,10 @@ class TestRings:
 
     def test_pairs_in_pieces_find_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
         ring = np.random.default_rng(0).uniform(0, 9, (40, 2)).tolist()
-        with pytest.raises(InputError, match="it crosses itself") as whole:
+        with pytest.raises(InputError, match="the ring crosses itself") as whole:
             polygon([ring], "f")
         monkeypatch.setattr(geometry, "_TOGETHER", 7)
-        with pytest.raises(InputError, match="it crosses itself") as pieces:
+        with pytest.raises(InputError, match="the ring crosses itself") as pieces:
             polygon([ring], "f")
         assert str(pieces.value) == str(whole.value)
 

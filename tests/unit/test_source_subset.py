@@ -48,7 +48,7 @@ def test_windows_and_conventions_shine_through() -> None:
 
 @pytest.mark.parametrize("count", [0, -1, True, 2.0, "3"])
 def test_bad_count_is_refused(count: object) -> None:
-    with pytest.raises(ValueError, match="count must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="'count' must be a whole number of at least 1"):
         Subset(FakeSource(3), count)  # type: ignore[arg-type]
 
 

@@ -154,7 +154,7 @@ def test_dump_without_its_times_or_pictures_is_refused(tmp_path: Path) -> None:
         Udacity(tmp_path).keys()
     (tmp_path / "camera.csv").unlink()
     with pytest.raises(
-        InputError, match=rf"^{tmp_path}/steering\.csv: set file to one .*, or put the drive's camera\.csv beside it;"
+        InputError, match=rf"^{tmp_path}/steering\.csv: .*; set 'file' to one .*, or put the drive's camera\.csv beside it;"
     ):
         Udacity(tmp_path).keys()
 
@@ -170,7 +170,7 @@ def test_separator_is_told(tmp_path: Path, separator: str, header: bool) -> None
     advised = tomllib.loads(str(caught.value).partition("set ")[2])
     assert advised == {"separator": separator}
     assert degrees(Udacity(tmp_path, **told, **advised), "IMG/center_1.jpg") == 0.5
-    with pytest.raises(InputError, match='separator must be one of "," ";" '):
+    with pytest.raises(InputError, match='\'separator\' must be one of "," ";" '):
         Udacity(tmp_path, separator=";;")
 
 
@@ -239,9 +239,9 @@ def test_meaning_can_be_told(tmp_path: Path, told: dict[str, Any], wanted: float
 
 def test_nonsense_is_refused(tmp_path: Path) -> None:
     challenge(tmp_path)
-    with pytest.raises(InputError, match="positive must be left or right"):
+    with pytest.raises(InputError, match="'positive' must be 'left' or 'right'"):
         Udacity(tmp_path, positive="up").keys()
-    with pytest.raises(InputError, match="block must be at least 0"):
+    with pytest.raises(InputError, match="'block' must be a whole number of at least 0"):
         Udacity(tmp_path, block=-1)
     with pytest.raises(InputError, match="no column 'steering'; did you mean 'steering_angle'"):
         Udacity(tmp_path, angle="steering", **TOLD).keys()
@@ -256,10 +256,13 @@ def test_table_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.csv: no such file"):
         Udacity(tmp_path, table="gone.csv").keys()
     write(tmp_path, "labels.csv", ["picture,turn"])
-    with pytest.raises(InputError, match=r"labels\.csv: no rows"):
+    with pytest.raises(InputError, match=r"labels\.csv: the table has no rows"):
         Udacity(tmp_path).keys()
     write(tmp_path, "labels.csv", ["picture,turn", "center/1.jpg,0"])
-    with pytest.raises(InputError, match=r"labels\.csv: set file to one of its columns; they are picture, turn"):
+    with pytest.raises(
+        InputError,
+        match=r"labels\.csv: no column is known as 'file'; set 'file' to one of the columns; they are picture, turn",
+    ):
         Udacity(tmp_path).keys()
 
 

@@ -71,7 +71,7 @@ def test_kinds_are_chosen_and_renamed(tmp_path: Path) -> None:
 def test_misspelt_kind_is_refused(tmp_path: Path, asked: dict[str, Any]) -> None:
     labelled(tmp_path, "a", page(thing(1, 1, 2, 2), thing(3, 3, 4, 4, name=" chair ")))
     labelled(tmp_path, "b", "<torn>")
-    assert refusal(Voc(tmp_path, **asked)) == f"{tmp_path}: the data set has no kind 'chiar'; did you mean 'chair'?"
+    assert refusal(Voc(tmp_path, **asked)) == f"{tmp_path}: unknown kind 'chiar'; did you mean 'chair'?"
     assert told(Voc(tmp_path, kinds=("chair",)), "a") == [("chair", True, [2, 2, 4, 4])]
 
 

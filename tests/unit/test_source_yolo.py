@@ -173,7 +173,7 @@ def test_names_of_coco(tmp_path: Path) -> None:
     folder = labelled(tmp_path, content="9 .5 .5 1 1\n79 .5 .5 1 1", data="val: images/val")
     source = Yolo(folder, names="coco", kinds=("traffic light", "toothbrush"))
     assert [kind for kind, _, _ in told(source, "images/val/a.png")] == ["traffic light", "toothbrush"]
-    assert refusal(Yolo(folder, names="voc")) == "names must be 'coco' or a list of kinds, got 'voc'"
+    assert refusal(Yolo(folder, names="voc")) == "'names' must be 'coco' or a list of kinds, got 'voc'"
 
 
 @pytest.mark.parametrize(
@@ -199,9 +199,9 @@ def test_useless_data_is_refused(tmp_path: Path, data: str, reason: str) -> None
         ("0 0.5 0.5 0 0.5", "line 2 must have a positive width and height, got (20, 7.5) to (20, 22.5)"),
         ("0 0.5 0.5 -0.1 0.5", "line 2 must have a positive width and height, got"),
         ("0 320 240 64 48", "line 2 is outside the picture of 40x30"),
-        ("2 0.5 0.5 0.5 0.5", "line 2 has kind 2, which has no name"),
-        ("0.5 0.5 0.5 0.5 0.5", "line 2 has kind 0.5, which has no name"),
-        ("-1 0.5 0.5 0.5 0.5", "line 2 has kind -1, which has no name"),
+        ("2 0.5 0.5 0.5 0.5", "line 2 has the class number 2, which has no name in 'names'"),
+        ("0.5 0.5 0.5 0.5 0.5", "line 2 has the class number 0.5, which has no name in 'names'"),
+        ("-1 0.5 0.5 0.5 0.5", "line 2 has the class number -1, which has no name in 'names'"),
         ("0 nan 0.5 0.5 0.5", "line 2"),
         ("red 0.5 0.5 0.5 0.5", "line 2"),
         ("0 0.5 0.5 0.5", "line 2 has 4 numbers; a box has 5, a polygon 7, 9, 11 and so on"),

@@ -1,11 +1,32 @@
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from swerve.core.seeding import rng_for
-from swerve.core.space import Choices, OneOf, Over, Range, Sequenced, Space, Table, as_space
+from swerve.core.case import Case
+from swerve.core.errors import InputError, NotApplicable
+from swerve.core.seeding import rng_for, rng_from, stream_of
+from swerve.core.space import (
+    BatchSpace,
+    Choices,
+    OneOf,
+    Over,
+    Proposal,
+    Range,
+    Sequenced,
+    Space,
+    Table,
+    alternatives,
+    as_space,
+    propose_all,
+    reads,
+)
+from swerve.core.system import System
 from swerve.core.transformation import Chain, Transformation, Unchanged, param
 from swerve.testing import FakeSystem, sample_case
 from swerve.transformations.affine import Rotate, Translate
@@ -91,10 +112,10 @@ def test_fixed_change_is_a_space() -> None:
     ("domains", "message"),
     [
         ({"degree": 5}, "rotate has no parameter 'degree'; did you mean 'degrees'"),
-        ({"degrees": 500}, "degrees must be a number from -180 to 180, got 500"),
-        ({"degrees": Range(-10, 400)}, "degrees must be a number from -180 to 180, got 400"),
-        ({"degrees": Choices((1, "two"))}, "degrees must be a number"),
-        ({"degrees": "gird"}, "degrees must be a number"),
+        ({"degrees": 500}, "'degrees' must be a number from -180 to 180, got 500"),
+        ({"degrees": Range(-10, 400)}, "'degrees' must be a number from -180 to 180, got 400"),
+        ({"degrees": Choices((1, "two"))}, "'degrees' must be a number"),
+        ({"degrees": "gird"}, "'degrees' must be a number"),
     ],
 )
 def test_wrong_domain_is_named(domains: dict[str, Any], message: str) -> None:
@@ -127,11 +148,95 @@ def test_plain_fields_are_drawn_as_declared() -> None:
 
 
 def test_coarse_resolution_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"resolution must be above 0 and at most half the range, got 0\.1"):
+    with pytest.raises(ValueError, match=r"'resolution' must be above 0 and at most half the range, got 0\.1"):
         param(0, 0.04, neutral=0, resolution=0.1)
-    with pytest.raises(ValueError, match="low must be below high"):
+    with pytest.raises(ValueError, match="'low' must be below 'high'"):
         param(1, 1, neutral=1)
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
     assert Brighten(np.int64(3)) == Brighten(3)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Odd(BatchSpace):
+    """Has a change only where the first random number is odd."""
+
+    def propose_all(self, cases: Sequence[Case], rngs: Sequence[np.random.Generator], system: System) -> list[Proposal]:
+        numbers = [int(rng.integers(100)) for rng in rngs]
+        return [Brighten(number) if number % 2 else NotApplicable(f"{number} is even") for number in numbers]
+
+
+def proposals(space: Space, count: int = 50) -> list[Proposal]:
+    rngs = [rng_for("draw", index) for index in range(count)]
+    return propose_all(space, [sample_case()] * count, rngs, FakeSystem())
+
+
+def alone(space: Space, count: int = 50) -> list[Transformation | str]:
+    found: list[Transformation | str] = []
+    for index in range(count):
+        try:
+            found.append(space.propose(sample_case(), rng_for("draw", index), FakeSystem()))
+        except NotApplicable as reason:
+            found.append(str(reason))
+    return found
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Over(Rotate),
+        Table((Brighten(1), Brighten(2))),
+        Odd(),
+        OneOf((Over(Rotate), Odd(), Table((Brighten(1), Brighten(2))))),
+        Sequenced((Over(Rotate), OneOf((Over(Brighten), Over(Contrast))))),
+        Sequenced((Odd(), Over(Rotate), Odd())),
+        OneOf((Sequenced((Odd(), OneOf((Odd(), Over(Rotate))))), Over(Contrast))),
+    ],
+)
+def test_many_at_once_are_proposed_as_one_by_one(space: Space) -> None:
+    found = [item if isinstance(item, Transformation) else str(item) for item in proposals(space)]
+    assert found == alone(space)
+    assert propose_all(space, [], [], FakeSystem()) == []
+
+
+def test_case_without_a_change_ends_its_own_sequence_alone() -> None:
+    found = proposals(Sequenced((Odd(), Over(Rotate), Odd())))
+    chains = [item for item in found if isinstance(item, Chain)]
+    assert 0 < len(chains) < len(found)
+    assert all(len(chain.steps) == 3 for chain in chains)
+    assert {str(item).split()[-1] for item in found if isinstance(item, NotApplicable)} == {"even"}
+
+
+def test_spaces_tell_whether_they_read() -> None:
+    blind = OneOf((Over(Rotate), Sequenced((Over(Rotate), Table((Brighten(1),))))))
+    assert not reads(blind)
+    assert reads(Odd())
+    assert reads(OneOf((blind, Odd())))
+    assert reads(Sequenced((Odd(), blind)))
+    assert alternatives(blind) == blind.spaces
+    assert alternatives(Odd()) == (Odd(),)
+    assert Odd().grid() == ()
+
+
+def test_wrong_number_of_proposals_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Short(Odd):
+        def propose_all(self, cases: Sequence[Case], rngs: Any, system: System) -> list[Proposal]:
+            return [Brighten(3)]
+
+    with pytest.raises(InputError, match="Short proposed 1 changes for 2 cases"):
+        proposals(Short(), 2)
+
+
+@given(st.lists(st.tuples(st.sampled_from(("integers", "random", "permutation", "normal")), st.integers(1, 99))), st.text())
+def test_stream_goes_on_where_the_generator_was(before: list[tuple[str, int]], purpose: str) -> None:
+    """After whatever was drawn: some draws leave half of a number for the next."""
+    rng = rng_for(purpose)
+    for name, size in before:
+        getattr(rng, name)(size)
+    stream = json.loads(json.dumps(stream_of(rng)))
+    again = rng_from(tuple(stream))
+    assert [again.integers(7) for _ in range(9)] == [rng.integers(7) for _ in range(9)]
+    assert again.random(9).tolist() == rng.random(9).tolist()
+    assert again.normal() == rng.normal()

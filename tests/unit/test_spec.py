@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swerve.config.toml import Builder, build_change, describe, load_campaign
+from swerve.config.trust import OWN
 from swerve.core import names
 from swerve.core.campaign import Campaign
 from swerve.core.encode import encode
@@ -145,7 +146,7 @@ def test_python_file_needs_trust(tmp_path: Path) -> None:
         ("seed = 7", "sead = 7", "unknown key 'sead'; did you mean 'seed'?"),
         ("within = 5", "withn = 5", "rule 'bright'.expect: unknown key 'withn'; did you mean 'within'?"),
         ("beta = [", "bata = [", "rule 'bright'.change: brighten has no parameter 'bata'; did you mean 'beta'?"),
-        ('"brighten"', '"brigten"', "use = 'brigten' is not known; did you mean 'brighten'?"),
+        ('"brighten"', '"brigten"', "use: unknown name 'brigten'; did you mean 'brighten'?"),
         ("count = 10", "cuont = 10", "source: unknown key 'cuont'; did you mean 'count'?"),
         ('name = "bright"', 'nam = "bright"', "rule[0]: unknown key 'nam'; did you mean 'name'?"),
         ('name = "bright"\n', "", "rule[0]: 'name' is missing"),
@@ -158,9 +159,9 @@ def test_python_file_needs_trust(tmp_path: Path) -> None:
         ("seed = 7", "seed = 7\nseed = 8", "(at line 3, column 9)"),
         ("[-30, 30]", "[30, -30]", "beta: a range needs two finite numbers in increasing order, got [30, -30]"),
         ("[-30, 30]", "[-30, 30, 40]", "beta: a range is a pair [low, high]"),
-        ("[-30, 30]", "[-300, 30]", "beta must be a number from -255 to 255, got -300"),
+        ("[-30, 30]", "[-300, 30]", "'beta' must be a number from -255 to 255, got -300"),
         ("[-30, 30]", "{ chioces = [1] }", "beta: unknown key 'chioces'; did you mean 'choices'?"),
-        ("[-30, 30]", "{ choices = [] }", "beta: choices must contain at least one value"),
+        ("[-30, 30]", "{ choices = [] }", "beta: 'choices' must contain at least one value"),
         ('"same-angle", within = 5', '"rotate", degrees = 5', "expected a relation, got Rotate"),
         ('"brighten", beta = [-30, 30]', '"same-angle"', "expected a transformation or a space, got same_angle"),
         ('use = "sweep"', 'use = "brighten"', "search: use = 'brighten': expected a search, got Brighten"),
@@ -168,7 +169,7 @@ def test_python_file_needs_trust(tmp_path: Path) -> None:
         (
             '"brighten", beta',
             '"rotate", border = "blck", degrees',
-            "border must be one of black, reflect, replicate, got 'blck'",
+            "'border' must be one of black, reflect, replicate, got 'blck'",
         ),
         ('"brighten", beta', '"rotate", border = { choices = ["black", "x"] }, degrees', "got 'x'"),
         ('"brighten", beta', '"rotate", border = "grid", degrees', "got 'grid'"),
@@ -177,17 +178,17 @@ def test_python_file_needs_trust(tmp_path: Path) -> None:
         (
             '{ use = "brighten", beta = [-30, 30] }',
             '{ use = "one-of", spaces = [] }',
-            "spaces must be a list of one or more spaces",
+            "'spaces' must be a list of one or more spaces",
         ),
         (
             '{ use = "brighten", beta = [-30, 30] }',
             '{ use = "table", changes = [] }',
-            "changes must be a list of one or more",
+            "'changes' must be a list of one or more",
         ),
         (
             '{ use = "same-angle", within = 5 }',
             '{ use = "both", relations = [] }',
-            "relations must be a list of one or more relations",
+            "'relations' must be a list of one or more relations",
         ),
         (
             '{ use = "same-angle", within = 5 }',
@@ -198,7 +199,7 @@ def test_python_file_needs_trust(tmp_path: Path) -> None:
         ('use = "sweep"\nper_case = 6', 'use = "sweep"\n[gate]\nuse = "sweep"', "expected a gate, got Sweep"),
         ('"swerve.testing:FakeSource"', '"builtins:dict"', "source"),
         ('"swerve.testing:FakeSource"', '"tests.unit.test_spec:Missing"', "source: FileNotFoundError: weights.bin"),
-        ("seed = 7", 'seed = 7\nmethod = "deptest"', "method = 'deptest' is not known"),
+        ("seed = 7", 'seed = 7\nmethod = "deptest"', "unknown method 'deptest'"),
         ('use = "sweep"\nper_case = 6', 'use = "same-angle"', "expected a search, got same_angle"),
     ],
 )
@@ -265,7 +266,7 @@ class Boxed(Transformation):
 def test_fields_of_a_change_come_back() -> None:
     target = Boxes2D(np.array([[1, 2, 3, 4.0]]), ("light",))
     change = Boxed((1.0, 2.0, 3.0), target=target)
-    assert build_change(encode(change)) == change
+    assert build_change(encode(change), OWN) == change
 
 
 def test_pair_may_be_a_value(tmp_path: Path) -> None:
@@ -320,10 +321,10 @@ def _does_not_say():  # type: ignore[no-untyped-def]
 
 def test_change_comes_back_from_json() -> None:
     assert build_change(
-        {"use": "chain", "steps": [{"use": "rotate", "degrees": 3}, {"use": "brighten", "beta": 4}]}
+        {"use": "chain", "steps": [{"use": "rotate", "degrees": 3}, {"use": "brighten", "beta": 4}]}, OWN
     ) == Chain((Rotate(3), Brighten(4)))
     with pytest.raises(SpecError, match="expected a transformation, got same_angle"):
-        build_change({"use": "same-angle"})
+        build_change({"use": "same-angle"}, OWN)
 
 
 @settings(max_examples=300, deadline=None)

@@ -21,7 +21,6 @@ from swerve.analysis.statistics import (
     fleiss_kappa,
     group_means,
     holm,
-    jaccard_distance,
     kappa,
     mcnemar,
     mean_of_runs,
@@ -30,6 +29,7 @@ from swerve.analysis.statistics import (
     sign_test,
     signed_rank,
     spearman,
+    spearman_interval,
     wilson,
 )
 
@@ -42,6 +42,25 @@ pairs = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, 
 @pytest.mark.parametrize(("lost", "low", "high"), [(27, 1.86, 3.90), (121, 10.22, 14.27), (335, 30.64, 36.48)])
 def test_wilson_gives_published_intervals(lost: int, low: float, high: float) -> None:
     assert [round(100 * end, 2) for end in wilson(lost, 1000)] == [low, high]
+
+
+def test_interval_of_rank_correlation_by_hand() -> None:
+    """ρ = 0.5, n = 30: atanh 0.5 = 0.5493, the standard error √(1.125/27) = 0.2041."""
+    low, high = spearman_interval(0.5, 30)
+    assert (low, high) == pytest.approx(
+        (math.tanh(0.549306 - 1.959964 * 0.204124), math.tanh(0.549306 + 1.959964 * 0.204124))
+    )
+    assert spearman_interval(-0.5, 30) == pytest.approx((-high, -low))  # type: ignore[operator]
+    for rho, n in ((None, 30), (0.5, 3), (1.0, 30), (-1.0, 30)):
+        assert spearman_interval(rho, n) == (None, None)
+
+
+@given(st.floats(-0.99, 0.99), st.integers(4, 10_000))
+def test_interval_of_rank_correlation_holds_it(rho: float, n: int) -> None:
+    low, high = spearman_interval(rho, n)
+    assert low is not None
+    assert high is not None
+    assert -1 <= low <= rho <= high <= 1
 
 
 def test_numpy_counts_are_counts() -> None:
@@ -82,7 +101,7 @@ def test_more_confidence_is_wider() -> None:
 
 @pytest.mark.parametrize("counts", [(-1, 10), (11, 10), (0, -1)])
 def test_impossible_counts_are_refused(counts: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="from 0 to trials"):
+    with pytest.raises(ValueError, match="from 0 to 'trials'"):
         wilson(*counts)
 
 
@@ -96,13 +115,6 @@ def test_counts_must_be_whole(counts: tuple[int, int]) -> None:
 def test_confidence_is_a_share(confidence: float) -> None:
     with pytest.raises(ValueError, match="confidence"):
         wilson(1, 10, confidence)
-
-
-def test_jaccard_has_golden_values() -> None:
-    assert jaccard_distance({1, 2, 3}, {2, 3, 4}) == 0.5
-    assert jaccard_distance(set(), set()) == 0.0
-    assert jaccard_distance([1, 1, 2], (2, 1)) == 0.0
-    assert jaccard_distance({1}, set()) == 1.0
 
 
 @pytest.mark.parametrize(("lost", "won", "p"), [(27, 22, 0.57), (121, 98, 0.14)])
@@ -400,7 +412,7 @@ def test_bootstrap_interval_is_near_normal() -> None:
 def test_bootstrap_of_constant_gap() -> None:
     assert paired_bootstrap([1, 2, 3], [2, 3, 4], seed=0) == Estimate(3, 1.0, 1.0, 1.0)
     assert paired_bootstrap([1], [2], seed=0).why == "too few values: 1, at least 2 needed"
-    with pytest.raises(ValueError, match="resamples must be at least 1"):
+    with pytest.raises(ValueError, match="'resamples' must be a whole number of at least 1"):
         paired_bootstrap([1, 2], [2, 3], seed=0, resamples=0)
 
 

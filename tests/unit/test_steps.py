@@ -302,23 +302,23 @@ def test_resize_leaves_no_shift(width: int, height: int) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: Resize(0, 4), "resize: width must be a whole number of at least 1, got 0"),
-        (lambda: Resize(4, 2.5), "height must be a whole number"),  # type: ignore[arg-type]
-        (lambda: Resize(True, 4), "width must be a whole number"),
+        (lambda: Resize(0, 4), "resize: 'width' must be a whole number of at least 1, got 0"),
+        (lambda: Resize(4, 2.5), "'height' must be a whole number"),  # type: ignore[arg-type]
+        (lambda: Resize(True, 4), "'width' must be a whole number"),
         (lambda: Resize(10**5, 10**5), "more than 50,000,000 pixels"),
         (lambda: Resize(4, 4, "lineer"), "did you mean 'linear'"),
         (lambda: Crop(5, 0, 5, 9), "right must be greater than left"),
-        (lambda: Crop(-1, 0, 5, 9), "left must be a whole number of at least 0"),
+        (lambda: Crop(-1, 0, 5, 9), "'left' must be a whole number of at least 0"),
         (lambda: CropTo(5, 5, "botom"), "did you mean 'bottom'"),
-        (lambda: CropTo(5, 5, "left-top"), "unknown at 'left-top'"),
+        (lambda: CropTo(5, 5, "left-top"), "unknown value of 'at': 'left-top'"),
         (lambda: Letterbox(5, 5, at="center"), "did you mean 'centre'"),
-        (lambda: Letterbox(5, 5, pad=300), "pad must be a whole number from 0 to 255"),
-        (lambda: Letterbox(5, 5, by="best"), "unknown by 'best'"),
-        (lambda: Divide(0), "divide: by must be finite and not 0"),
-        (lambda: Multiply(math.inf), "multiply: by must be finite and not 0"),
-        (lambda: Normalise((1.0,), (0.0,)), "std must be finite and not 0"),
-        (lambda: Normalise((), (1.0,)), "mean must be one or more numbers"),
-        (lambda: Normalise((math.nan,), (1.0,)), "mean must be one or more numbers"),
+        (lambda: Letterbox(5, 5, pad=300), "'pad' must be a whole number from 0 to 255"),
+        (lambda: Letterbox(5, 5, by="best"), "unknown value of 'by': 'best'"),
+        (lambda: Divide(0), "divide: 'by' must be finite and not 0"),
+        (lambda: Multiply(math.inf), "multiply: 'by' must be finite and not 0"),
+        (lambda: Normalise((1.0,), (0.0,)), "'std' must be finite and not 0"),
+        (lambda: Normalise((), (1.0,)), "'mean' must be one or more numbers"),
+        (lambda: Normalise((math.nan,), (1.0,)), "'mean' must be one or more numbers"),
         (lambda: shown(PICTURE, Normalise((1.0, 2.0), (1.0,))), "mean has 2 numbers, but the picture has 3 channels"),
         (
             lambda: shown(PICTURE, Crop(0, 0, 65, 48)),
@@ -326,9 +326,12 @@ def test_resize_leaves_no_shift(width: int, height: int) -> None:
         ),
         (lambda: shown(PICTURE, CropTo(64, 49)), "are not inside the picture, which is 64x48 at this step"),
         (lambda: shown(PICTURE[..., :1], Hsv()), "hsv needs three channels, got 1"),
-        (lambda: shown(PICTURE, Grey(), Grey()), "^grey needs rgb or bgr, got grey$"),
-        (lambda: shown(PICTURE, Yuv(), Grey()), "^grey needs rgb or bgr, got yuv$"),
-        (lambda: shown(PICTURE, Hsv(), Bgr()), "^bgr needs rgb or bgr, got hsv; remove one of the two steps$"),
+        (lambda: shown(PICTURE, Grey(), Grey()), "^the step 'grey' needs an image in rgb or bgr, got grey$"),
+        (lambda: shown(PICTURE, Yuv(), Grey()), "^the step 'grey' needs an image in rgb or bgr, got yuv$"),
+        (
+            lambda: shown(PICTURE, Hsv(), Bgr()),
+            "^the step 'bgr' needs an image in rgb or bgr, got hsv; remove one of the two steps$",
+        ),
     ],
 )
 def test_wrong_steps_are_refused(make: Any, why: str) -> None:

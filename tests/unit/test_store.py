@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import weakref
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +27,10 @@ from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
 from swerve.store.artifacts import pictures_of
 from swerve.store.fingerprint import differences, identity_of
-from swerve.store.folder import DifferentCampaign, Store
-from swerve.store.journal import Journal, opened
+from swerve.store.folder import DifferentCampaign, Store, clear_run
+from swerve.store.journal import Journal, decode_line
 from swerve.store.record_json import head_of, outcome_of
-from swerve.store.view import Run, best_of
+from swerve.store.view import AmbiguousId, Run, UnknownFinding, best_of
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
 
@@ -86,10 +87,10 @@ def test_every_cut_resumes_to_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["brighter", ',"words":"x"', '\\",\\"words\\":', "},\n", "“"])
 def test_head_of_a_line_tells_how_it_ended(tmp_path: Path, name: str) -> None:
     finish(tmp_path / "a", replace(BASE, rules=(replace(BASE.rules[0], name=name),)))
-    lines = [line for batch in Journal(tmp_path / "a" / "journal.jsonl").sealed() for line in batch]
+    lines = [line for batch in Journal(tmp_path / "a" / "journal.jsonl").line_batches() for line in batch]
     ways = set()
     for line in lines:
-        head, whole = head_of(line), opened(line)
+        head, whole = head_of(line), decode_line(line)
         assert head == {key: whole[key] for key in head}
         if whole["kind"] == "trial":
             assert "words" not in head
@@ -202,8 +203,8 @@ def test_not_a_run_folder_is_named(tmp_path: Path) -> None:
 def test_other_format_is_refused(tmp_path: Path) -> None:
     finish(tmp_path / "a")
     path = tmp_path / "a" / "campaign.json"
-    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
-    with pytest.raises(StoreError, match="written in format 1, this version reads format 2"):
+    path.write_text(path.read_text().replace('"format": 3', '"format": 2'))
+    with pytest.raises(StoreError, match="written in format 2, this version reads format 3"):
         Run(tmp_path / "a")
 
 
@@ -212,7 +213,7 @@ def test_unusable_cases_are_listed(tmp_path: Path) -> None:
         def __getitem__(self, key: str) -> Any:
             raise OSError("gone")
 
-    with pytest.raises(SwerveError, match="0 usable cases of 3"):
+    with pytest.raises(SwerveError, match="none of the 3 cases can be used"):
         finish(tmp_path / "a", replace(BASE, source=Blind(3)))
     rows = (tmp_path / "a" / "tables" / "skipped.csv").read_text().splitlines()
     assert rows[:2] == ["case,reason", "fake-00000,OSError: gone"]
@@ -262,9 +263,22 @@ def test_id_may_be_shortened(tmp_path: Path) -> None:
     run = Run(tmp_path / "a")
     best = run.best(1)[0]
     assert run.row(best.id[:8])["id"] == best.id
-    for wrong in ("zzzz", best.id[:3], ""):
-        with pytest.raises(StoreError, match=f"no finding '{wrong}'"):
+    for wrong in ("zzzz", ""):
+        with pytest.raises(UnknownFinding, match=f"no finding '{wrong}'"):
             run.row(wrong)
+
+
+def test_ambiguous_id_lists_candidates(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    run = Run(tmp_path / "a")
+    ids = sorted(finding.id for finding in run.findings())
+    starts = Counter(name[0] for name in ids)
+    first = next(start for start, count in starts.items() if count > 1)
+    with pytest.raises(AmbiguousId, match=f"{starts[first]} ids start with '{first}'; give more characters") as refused:
+        run.row(first)
+    listed = [line.split()[0] for line in refused.value.changed if not line.startswith("and ")]
+    assert len(listed) == min(starts[first], 8)
+    assert set(listed) <= {name for name in ids if name.startswith(first)}
 
 
 def test_formulas_are_neutralised(tmp_path: Path) -> None:
@@ -322,7 +336,7 @@ def test_deleted_pictures_come_back(tmp_path: Path) -> None:
 
 def test_damaged_identity_is_named(tmp_path: Path) -> None:
     finish(tmp_path / "a")
-    (tmp_path / "a" / "campaign.json").write_text('{"format": 2}')
+    (tmp_path / "a" / "campaign.json").write_text('{"format": 3}')
     with pytest.raises(StoreError, match=r"campaign\.json: is damaged: factory, rebuildable, fingerprints, campaign"):
         Run(tmp_path / "a")
 
@@ -337,3 +351,40 @@ def test_odd_file_names_reach_the_tables(tmp_path: Path) -> None:
 
     finish(tmp_path / "a", replace(BASE, source=Odd(), rules=(Rule("up", Brighten(30), same_angle(1)),)))
     assert "a\\udcff.png" in (tmp_path / "a" / "tables" / "findings.csv").read_text()
+
+
+@pytest.mark.parametrize("name", ["export/coco/images/a.png", "export/notes.txt", "findings/mine.txt", "mine.txt"])
+def test_files_that_cannot_be_made_again_are_not_cleared(tmp_path: Path, name: str) -> None:
+    finish(tmp_path / "a")
+    kept = tmp_path / "a" / name
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreError, match=f"contains {name}, which is not part of a run"):
+        clear_run(tmp_path / "a")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_run_with_an_exported_report_is_cleared(tmp_path: Path) -> None:
+    finish(tmp_path / "a")
+    (tmp_path / "a" / "export").mkdir()
+    (tmp_path / "a" / "export" / "junit.xml").write_text("<testsuites/>")
+    clear_run(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        {"campaign": {"system.use": "evil:Model", "system": {"use": "own"}}},
+        {"campaign": {"system": {"use": "own"}, "deep": {}}},
+        {"campaign": {"system": {"use": "own"}, "more": "absent"}},
+        {"campaign": {"system": {"use": "own"}}, "": {"campaign": {"system": {"use": "own"}}}},
+        {"campaign": {"system": {"use": "own", "rules[0]": "evil:Rule", "rules": []}}},
+    ],
+)
+def test_no_two_campaigns_look_alike(then: dict[str, Any]) -> None:
+    """The user's consent goes to a folder whose campaign is the user's own, whatever keys somebody has put beside it."""
+    now = {"campaign": {"system": {"use": "own"}}}
+    assert differences(then, now)
+    assert not differences(now, now)

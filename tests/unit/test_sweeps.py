@@ -19,14 +19,16 @@ from rich.console import Console
 
 from swerve.analysis.set_checks import set_checks
 from swerve.config.toml import Loaded
+from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault
 from swerve.core.region import region_of
 from swerve.core.transformation import Chain, Transformation
-from swerve.core.values import Array, Boxes2D, Boxes3D, Group, Region, Steering
+from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, Group, Region, Steering
 from swerve.execution.finding_pictures import files_of
 from swerve.execution.launch import run_into
 from swerve.methods.lidar import lidar
 from swerve.report.birdseye import ADDED, COLOURS, GONE, MARKS, SHADE
+from swerve.report.finding_overlays import read_calibration
 from swerve.report.html import write_report
 from swerve.report.pack import pack
 from swerve.report.sweep_pictures import SweepPictures, drawn, drawn_of, expected_of, read_sweeps
@@ -40,7 +42,7 @@ from swerve.transformations.dropout import DropPoints, Jitter
 from swerve.transformations.insert import InsertObject
 from swerve.transformations.scatter import AddPoints, PlacePoints
 from swerve.transformations.sensor_pose import MirrorScene, Shift, Yaw
-from tests.fixture_runs import noise
+from tests.fixture_runs import keep_file, noise
 from tests.fixture_sweep_runs import boxes_of, sweep_run
 from tests.fixture_sweeps import cloud, road, sweep_case
 from tests.quality.test_lidar_identity import Coupled, Crowded, Sweeps
@@ -217,6 +219,40 @@ def test_sweep_and_region_are_kept() -> None:
     assert sorted(files_of(dataclasses.replace(case, inputs={"camera": noise(1), "region": road()}))) == ["camera.png"]
 
 
+AHEAD = Calibration({"camera": np.array([[40.0, 0, 32], [0, 40, 16], [0, 0, 1]])}, (64, 32))
+
+
+def seen_case() -> Case:
+    """A sweep with a camera that looks ahead."""
+    case = sweep_case()
+    return dataclasses.replace(case, inputs={**case.inputs, "camera": noise(1)}, truth=(*case.truth, AHEAD))
+
+
+def test_calibration_is_kept_with_sweep_and_camera() -> None:
+    case = seen_case()
+    assert sorted(files_of(case)) == ["calibration.json", "camera.png", "lidar.npy", "region.json"]
+    assert read_calibration(files_of(case)["calibration.json"]) == AHEAD
+    blind = dataclasses.replace(case, inputs={"lidar": case.inputs["lidar"]})
+    assert sorted(files_of(blind)) == ["lidar.npy"]
+
+
+def test_obstacles_are_seen_by_the_camera(tmp_path: Path) -> None:
+    """The car ahead is drawn over the camera's picture, and where it is lost; so both sides are shown."""
+    case = seen_case()
+    run = sweep_run(tmp_path / "run", POINT, Boxes3D(np.zeros((0, 7)), ()))
+    for one in (case, POINT(case)):
+        for name in ("camera.png", "calibration.json"):
+            keep_file(run, first(run).source_sha if one is case else first(run).input_sha, name, files_of(one)[name])
+    page = write_report(run).read_text()
+    card = page[page.index("<article") :]
+    near, far = (part.partition("</a>")[0] for part in card.split('-camera.png"><img')[1:3])
+    assert '<path class="before"' in near
+    assert "<path" not in far  # the fixture's verdict has no facts, so nothing is said of what was lost
+    (*_, shot) = ReviewPictures(run).of(first(run)).shots
+    assert shot.behind is not None
+    assert [side.calibration for side in shot.behind] == [AHEAD, AHEAD]
+
+
 def test_broken_files_are_left_out(tmp_path: Path) -> None:
     run = sweep_run(tmp_path / "run", POINT)
     good = [files_of(case) for case in (sweep_case(), POINT(sweep_case()))]
@@ -253,8 +289,8 @@ def test_report_draws_both_sides_once_and_the_same(tmp_path: Path) -> None:
     assert sorted(path.name for path in page.parent.iterdir()) == ["index.html", "pictures"]
     text = page.read_text()
     assert all(
-        text.count(f'src="pictures/{name}" width="420" height="420"') == 2 for name in names
-    )  # its group and its card
+        text.count(f'src="pictures/{name}" width="420" height="420"') == 3 for name in names
+    )  # on the first screen, in its group and on its card
     assert 'id="from-above"' in text
     assert "Arrows lean" not in text
     contents = [path.read_bytes() for path in drawn_of(run, item)]
@@ -272,11 +308,11 @@ def test_report_draws_both_sides_once_and_the_same(tmp_path: Path) -> None:
 
 def test_camera_that_saw_no_change_is_shown_once(tmp_path: Path) -> None:
     text = write_report(sweep_run(tmp_path / "same", POINT, camera=noise(1))).read_text()
-    assert text.count('class="alone"') == 2  # in the group and in the gallery
-    assert text.count("-camera.png") == 4  # each the picture and the link to it
+    assert text.count('class="alone"') == 3  # on the first screen, in the group and in the gallery
+    assert text.count("-camera.png") == 6  # each the picture and the link to it
     both = write_report(sweep_run(tmp_path / "other", MirrorScene(), camera=noise(1))).read_text()
     assert 'class="alone"' not in both
-    assert both.count("-camera.png") == 8
+    assert both.count("-camera.png") == 12
 
 
 def test_hostile_id_becomes_no_file(tmp_path: Path) -> None:
@@ -400,3 +436,13 @@ def test_run_without_sets_has_no_checks(tmp_path: Path) -> None:
     run = sweep_run(tmp_path / "run", POINT)  # its rule is about steering
     assert set_checks(run) == []
     assert 'id="checks"' not in write_report(run).read_text()
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000 + "]" * 200_000, "[[[1, 2]", '{"a": 1}', "[[1]]", "\0"])
+def test_damaged_region_is_left_out(text: str, tmp_path: Path) -> None:
+    run = sweep_run(tmp_path / "run", MOVES[0])
+    for file in (run.folder / "findings").glob("*-region.json"):
+        file.write_text(text)
+    one = seen(run)
+    assert has(one.source, COLOURS["car"]) > 20
+    assert not has(one.source, SHADE)

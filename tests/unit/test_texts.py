@@ -282,7 +282,7 @@ def test_csv_faults_have_a_place(tmp_path: Path, text: str | bytes, where: str, 
 def test_row_limit_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ROWS", 3)
     assert len(csv_file(put(tmp_path, ROWS + "a,1\n" * 3), "f", columns=[])) == 3
-    assert "line 5, column 1: more than 3 rows" in said(csv_file, tmp_path, ROWS + "a,1\n" * 4, columns=[])
+    assert "line 5, column 1: the table has more than 3 rows" in said(csv_file, tmp_path, ROWS + "a,1\n" * 4, columns=[])
 
 
 @pytest.mark.parametrize("reader", [json_file, yaml_file, xml_file])

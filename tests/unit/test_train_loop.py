@@ -12,7 +12,7 @@ from torch import nn
 
 from swerve.core.errors import InputError
 from swerve.core.seeding import rng_for
-from swerve.train.loop import Checkpoint, Fitted, Recipe, Task, fit, shuffled
+from swerve.train.loop import Checkpoint, Fitted, Guard, Recipe, Task, fit, shuffled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -20,8 +20,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 class Foretold:
     """A task whose validation errors are fixed in advance."""
 
-    def __init__(self, errors: list[float]) -> None:
+    def __init__(self, errors: list[float], guarded: list[float] | None = None, limit: float = 0.5) -> None:
         self.net, self.errors, self.weights = nn.Linear(1, 1), iter(errors), []
+        self.guard = Guard(iter(guarded).__next__, limit) if guarded else None
 
     def validate(self) -> float:
         self.weights.append(self.net.weight.item())
@@ -30,7 +31,7 @@ class Foretold:
     def fit(self, recipe: Recipe, *, initial: bool = False) -> Fitted:
         rng = np.random.default_rng(0)
         loss = lambda chosen: (self.net(torch.ones(1, 1)) - 9).square().sum()  # noqa: E731
-        task = Task(shuffled(4, recipe.batch, rng), loss, self.validate)
+        task = Task(shuffled(4, recipe.batch, rng), loss, self.validate, self.guard)
         return fit(self.net, task, recipe, rng=rng, initial=initial)
 
 
@@ -59,6 +60,25 @@ def test_errors_that_are_no_numbers_are_never_better() -> None:
     told = Foretold([3.0, float("nan"), 1.0, float("nan")])
     assert told.fit(Recipe(passes=4, batch=1, patience=9)).best == 3
     assert told.net.weight.item() == told.weights[2]
+
+
+def test_pass_beyond_the_guard_is_not_kept() -> None:
+    told = Foretold([4.0, 1.0, 2.0, 3.0], guarded=[2.0, 3.1, 3.0, 2.0])
+    fitted = told.fit(Recipe(passes=3, patience=9), initial=True)
+    assert (fitted.best, fitted.guarded) == (2, (2.0, 3.1, 3.0, 2.0))  # 3.0 is just allowed
+    assert told.net.weight.item() == told.weights[2]
+
+
+def test_initial_weights_stay_if_the_guard_allows_no_pass() -> None:
+    told = Foretold([4.0, 1.0, float("nan"), 2.0], guarded=[2.0, 9.0, float("nan"), 9.0])
+    fitted = told.fit(Recipe(passes=3, patience=3), initial=True)
+    assert (fitted.best, fitted.stopped) == (0, "the validation error did not improve for 3 passes")
+    assert told.net.weight.item() == told.weights[0]
+
+
+def test_guard_needs_initial_weights() -> None:
+    with pytest.raises(ValueError, match="a guard compares with the initial weights"):
+        Foretold([1.0], guarded=[1.0]).fit(Recipe(passes=1))
 
 
 # --- resuming ------------------------------------------------------------------------------------------------------------
@@ -96,7 +116,8 @@ class Noisy:
     def train(self, checkpoint: Checkpoint | None, *, initial: bool = False) -> tuple[Fitted, bytes, object]:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(5)
-            task = Task(shuffled(SAMPLES, BATCH, self.rng), self.loss, self.validate)
+            guard = Guard(lambda: 1 + self.net[0].weight.mean().item(), 0.001) if initial else None
+            task = Task(shuffled(SAMPLES, BATCH, self.rng), self.loss, self.validate, guard)
             fitted = fit(self.net, task, self.recipe, rng=self.rng, initial=initial, checkpoint=checkpoint)
             weights = b"".join(part.contiguous().numpy().tobytes() for part in self.net.state_dict().values())
             return fitted, weights, (torch.get_rng_state().tolist(), str(self.rng.bit_generator.state))

@@ -86,12 +86,12 @@ def test_handler_must_return_its_kind() -> None:
 
 @pytest.mark.parametrize("wrong", [81, -80.5, float("nan"), float("inf"), "ten", None, True])
 def test_number_outside_range_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="by must be a number from -80 to 80, got"):
+    with pytest.raises(ValueError, match="'by' must be a number from -80 to 80, got"):
         Nudge(wrong)
 
 
 def test_steps_leave_numbers_out() -> None:
-    with pytest.raises(ValueError, match="times must be one of 1, 3, 5, …, got 4"):
+    with pytest.raises(ValueError, match="'times' must be one of 1, 3, 5, …, got 4"):
         Nudge(1, 4)
 
 
@@ -127,7 +127,7 @@ def test_chain_maps_in_order() -> None:
 def test_usual_range_lies_within_the_range() -> None:
     assert param(-9, 9, neutral=0, grid=(1, 4), usual=(-1, 1)).metadata["param"].usual == (-1, 1)
     for usual in ((-10, 1), (1, -1), (2, 2)):
-        with pytest.raises(ValueError, match="usual must be an increasing pair"):
+        with pytest.raises(ValueError, match="'usual' must be an increasing pair"):
             param(-9, 9, neutral=0, usual=usual)
 
 
@@ -138,7 +138,7 @@ def test_chain_drops_steps_to_simplify() -> None:
 
 
 def test_empty_chain_is_refused() -> None:
-    with pytest.raises(ValueError, match="steps must be a list of one or more transformations"):
+    with pytest.raises(ValueError, match="'steps' must be a list of one or more transformations"):
         Chain(())
 
 

@@ -15,13 +15,13 @@ from swerve.core.errors import NotApplicable
 from swerve.core.transformation import Chain, Transformation, params_of
 from swerve.core.values import Array, Group, Image, Signal, Steering
 from swerve.relations.gates import MaxFill
-from swerve.transformations.affine import BORDERS, Rotate, Scale, Shear, Translate
+from swerve.transformations.affine import BORDERS, Rotate, RotateAboutPixel, Scale, Shear, Translate
 from swerve.transformations.blur import AverageBlur, BilateralBlur, GaussianBlur, MedianBlur, blurs
 from swerve.transformations.photometric import Brighten, Contrast
 
 AFFINE = (Translate, Scale, Shear, Rotate)
 BLURS = (AverageBlur, GaussianBlur, MedianBlur, BilateralBlur)
-KINDS = (Brighten, Contrast, *AFFINE, *BLURS)
+KINDS = (Brighten, Contrast, *AFFINE, RotateAboutPixel, *BLURS)
 SAMPLES = (
     *(change for kind in KINDS for change in (kind.grid()[0], kind.grid()[-1])),
     *(Rotate(33, border=border) for border in BORDERS),
@@ -111,14 +111,14 @@ def test_numbers_outside_range_refused(kind: Any, numbers: tuple[float, ...]) ->
 
 @pytest.mark.parametrize("kind", [GaussianBlur, MedianBlur])
 def test_even_size_is_refused(kind: Any) -> None:
-    with pytest.raises(ValueError, match="size must be one of 1, 3, 5, …, got 4"):
+    with pytest.raises(ValueError, match="'size' must be one of 1, 3, 5, …, got 4"):
         kind(4)
 
 
 def test_unknown_border_and_anchor_refused() -> None:
-    with pytest.raises(ValueError, match="border must be one of black, reflect, replicate, got 'white'"):
+    with pytest.raises(ValueError, match="'border' must be one of black, reflect, replicate, got 'white'"):
         Rotate(3, border="white")
-    with pytest.raises(ValueError, match="anchor must be one of centre, top-left, got 'left'"):
+    with pytest.raises(ValueError, match="'anchor' must be one of centre, top-left, got 'left'"):
         Shear(0.1, anchor="left")
 
 
@@ -384,5 +384,5 @@ def test_mostly_filled_is_refused() -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), True, "half"])
 def test_impossible_share_is_refused(share: object) -> None:
-    with pytest.raises(ValueError, match="share must be a number from 0 to 1"):
+    with pytest.raises(ValueError, match="'share' must be a number from 0 to 1"):
         MaxFill(share)  # type: ignore[arg-type]

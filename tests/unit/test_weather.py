@@ -256,11 +256,11 @@ def test_depth_follows_a_chain() -> None:
 
 
 def test_bad_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="visibility must be a number from 10 to 10000, got 5"):
+    with pytest.raises(ValueError, match="'visibility' must be a number from 10 to 10000, got 5"):
         Fog(5)
-    with pytest.raises(ValueError, match=r"horizon must lie between 0 .top. and 1 .bottom., .* got 1.5"):
+    with pytest.raises(ValueError, match=r"'horizon' must lie between 0 .top. and 1 .bottom., .* got 1.5"):
         Snow(2, horizon=1.5)
-    with pytest.raises(ValueError, match="patchiness must be a number from 0 to 1, got 2"):
+    with pytest.raises(ValueError, match="'patchiness' must be a number from 0 to 1, got 2"):
         Fog(50, patchiness=2)
 
 

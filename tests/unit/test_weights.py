@@ -14,7 +14,8 @@ from torch import nn
 
 from swerve.config import limits
 from swerve.core.errors import InputError
-from swerve.systems.weights import check_archive, load, model_file, tensors_in, with_weights
+from swerve.systems.model_file import check_archive, model_file
+from swerve.systems.weights import load, tensors_in, with_weights
 from swerve.zoo import steering
 
 

@@ -92,7 +92,7 @@ def test_other_sensors_in_window_refused() -> None:
             return type(case)(case.key, {**case.inputs, **extra}, case.truth, case.group)
 
     windows = Windows(Patchy(count=2, drive=2), 2)
-    with pytest.raises(UnreadableCase, match="has different inputs from"):
+    with pytest.raises(UnreadableCase, match="mixes inputs: frame"):
         windows[windows.keys()[0]]
 
 
@@ -106,13 +106,13 @@ def test_sizes_must_agree_in_a_window() -> None:
             return type(case)(case.key, {"camera": smaller}, case.truth, case.group)
 
     windows = Windows(Mixed(count=2, drive=2), 2)
-    with pytest.raises(UnreadableCase, match=r"frame fake-00000 is 24x11, fake-00001 is 24x12"):
+    with pytest.raises(UnreadableCase, match=r"mixes sizes: frame fake-00000 is 24x11, frame fake-00001 is 24x12"):
         windows[windows.keys()[0]]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "3"])
 def test_wrong_length_is_named(wrong: object) -> None:
-    with pytest.raises(ValueError, match="length must be a whole number of at least 1, got"):
+    with pytest.raises(ValueError, match="'length' must be a whole number of at least 1, got"):
         Windows(FakeSource(), wrong)  # type: ignore[arg-type]
 
 

@@ -139,7 +139,9 @@ def test_part_of_a_frame_asks_for_more(cut: int) -> None:
 
 @pytest.mark.parametrize("noise", [b"o", b"ok\n", b"SWR!", b"Loading model...\n", b"\xff\xfe\x00\x00", bytes(16)])
 def test_noise_is_no_frame(noise: bytes) -> None:
-    with pytest.raises(ModelError, match=r"^it wrote '.+' instead of a frame; only frames may be written to stdout$"):
+    with pytest.raises(
+        ModelError, match=r"^the process wrote '.+' to stdout instead of a reply; write other output to stderr$"
+    ):
         missing_bytes(bytearray(noise))
 
 
@@ -149,13 +151,17 @@ def test_limits_are_exact(place: int, limit: int, what: str) -> None:
     lengths[place] = limit
     assert missing_bytes(bytearray(struct.pack("<4sIQ", MAGIC, *lengths))) == limit
     lengths[place] += 1
-    with pytest.raises(ModelError, match=f"it announced a {what} of {limit + 1:,} bytes, the limit is {limit:,}"):
+    with pytest.raises(
+        ModelError, match=f"the process announced a {what} of {limit + 1:,} bytes, more than the limit of {limit:,};"
+    ):
         missing_bytes(bytearray(struct.pack("<4sIQ", MAGIC, *lengths)))
 
 
 def test_too_large_a_question_is_refused() -> None:
     assert len(pack_frame({"x": "a" * (HEADER - 16)})) <= HEADER + 16
-    with pytest.raises(ModelError, match=r"the frame's header has .* use smaller batches"):
+    with pytest.raises(
+        ModelError, match=r"the message to or from the model has a header of .* set a smaller 'inference_batch'"
+    ):
         pack_frame({"x": "a" * HEADER})
 
 
@@ -201,7 +207,7 @@ def test_bad_header_is_named(header: bytes, why: str) -> None:
 )
 def test_bad_place_is_refused(place: dict[str, Any]) -> None:
     assert unpack_frame(frame({"x": {"dtype": "uint8", "shape": [8], "offset": 0}}, bytes(8)))["x"].shape == (8,)
-    with pytest.raises(ModelError, match="its header is invalid"):
+    with pytest.raises(ModelError, match="the header of the reply is invalid"):
         unpack_frame(frame({"x": place}, bytes(8)))
 
 
@@ -230,7 +236,9 @@ def test_bad_place_is_refused(place: dict[str, Any]) -> None:
     ],
 )
 def test_bad_value_is_named(row: Any) -> None:
-    with pytest.raises(ModelError, match=r"^a value (of slot .* (is invalid|has only a hash, not its content)|that is a )"):
+    with pytest.raises(
+        ModelError, match=r"^a value (of slot .* (is invalid|has only a hash; send the value with its numbers)|that is a )"
+    ):
         values_of([row])
 
 
@@ -242,7 +250,7 @@ def test_answer_must_be_a_list(rows: Any) -> None:
 
 @pytest.mark.parametrize("thing", [object(), {1, 2}, np.array(["a"]), np.array([1j])])
 def test_what_no_frame_can_hold(thing: Any) -> None:
-    with pytest.raises(TypeError, match="a frame cannot contain"):
+    with pytest.raises(TypeError, match="a message to or from a model cannot contain"):
         pack_frame({"x": thing})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from swerve.config.toml import Builder
 from swerve.core.campaign import Observation, Record, Trial
 from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError, OutOfMemory, Timeout
 from swerve.core.relation import Fault, Status, Verdict
@@ -16,11 +18,12 @@ from swerve.core.seeding import rng_for
 from swerve.core.values import Steering
 from swerve.execution.executors.processes import Pace
 from swerve.execution.executors.worker_pool import WorkerPool
-from swerve.store.record_json import observation_row, record_of, record_row
+from swerve.store.record_json import observation_row, record_row
 from swerve.testing import FakeSource
 from swerve.transformations.photometric import Brighten
 
 SOURCE = FakeSource(16)
+DRIVES = FakeSource(16, drive=8)
 KEYS = SOURCE.keys()
 Fate = Callable[["Scene", "Made", Sequence[str]], None]
 
@@ -34,13 +37,14 @@ class Scene:
     deaths: int = 0
     started: int = 0
     closed: int = 0
+    source: FakeSource = SOURCE
 
     def start(self) -> Made:
         self.started += 1
         return Made(self, self.started)
 
     def pool(self, workers: int = 1) -> WorkerPool:
-        return WorkerPool(self.start, workers, source=SOURCE, record=record_of)
+        return WorkerPool(self.start, workers, source=self.source)
 
 
 @dataclass
@@ -60,7 +64,7 @@ class Made:
             self.scene.deaths += 1
             raise
         self.served += len(items)
-        return {"rows": [observation_row(Observation(key, key, said=(Steering(len(items)),))) for key in items]}
+        return {"rows": [observation_row(Observation(key, key, answer=(Steering(len(items)),))) for key in items]}
 
     def close(self) -> None:
         self.scene.closed += 1
@@ -90,7 +94,7 @@ def observed(scene: Scene, keys: Sequence[str] = KEYS, workers: int = 1) -> list
 
 def together(seen: Sequence[Observation]) -> list[int]:
     """With how many others each was answered; 0: not at all."""
-    return [int(item.said[0].degrees) if item.said else 0 for item in seen]  # type: ignore[attr-defined]
+    return [int(item.answer[0].degrees) if item.answer else 0 for item in seen]  # type: ignore[attr-defined]
 
 
 def test_batch_is_asked_as_a_whole() -> None:
@@ -238,6 +242,61 @@ def test_random_fates_lose_no_case() -> None:
     assert unlucky <= 30 * 16 * 0.02
 
 
+# Drives.
+
+
+class Meeting:
+    """Two workers meet at their first batch; then the first one is busy until the other has done what it waits for."""
+
+    def __init__(self, last: str) -> None:
+        self.both, self.go_on, self.last = threading.Barrier(2, timeout=60), threading.Event(), last
+        self.done: dict[int, list[str]] = {1: [], 2: []}
+        self.homes: dict[str, int] = {}
+
+    def __call__(self, scene: Scene, worker: Made, items: Sequence[str]) -> None:
+        drive = DRIVES.group(items[0])
+        if not self.done[worker.number]:
+            self.both.wait()
+            self.homes[drive] = worker.number
+        elif drive == "drive-0" and self.homes[drive] == worker.number:
+            self.go_on.wait(60)
+        self.done[worker.number].append(items[0])
+        if items[0] == self.last:
+            self.go_on.set()
+
+
+def test_drive_stays_with_its_worker() -> None:
+    """While one worker is busy with its drive, the other does its own batches first, although they come later."""
+    first, second = ([key for key in KEYS if DRIVES.group(key) == name] for name in ("drive-0", "drive-1"))
+    meeting = Meeting(second[-1])
+    with Scene(meeting, source=DRIVES).pool(2) as pool:
+        list(pool.observe([first[:1], second[:1]]))
+        batches = [[key] for pair in zip(first[1:], second[1:], strict=True) for key in pair]
+        assert [seen[0].case for seen in pool.observe(batches)] == [key for (key,) in batches]
+    other = meeting.done[meeting.homes["drive-1"]]
+    assert other[: len(second)] == second
+
+
+def test_no_worker_is_idle_for_a_drive() -> None:
+    """Batches of one drive are done by two workers at the same time."""
+    both = threading.Barrier(2, timeout=60)
+
+    def meet(scene: Scene, worker: Made, items: Sequence[str]) -> None:
+        if worker.served == 0:
+            both.wait()
+
+    with (scene := Scene(meet, source=DRIVES)).pool(2) as pool:
+        list(pool.observe([[key] for key in KEYS[:4]]))
+    assert scene.started == 2
+
+
+def test_one_batch_at_a_time_needs_one_worker() -> None:
+    with (scene := Scene(well)).pool(4) as pool:
+        for key in KEYS * 4:
+            list(pool.observe([[key]]))
+    assert scene.started == 1
+
+
 # Trials.
 
 
@@ -265,10 +324,10 @@ class Evaluating:
 
 def test_drawn_change_that_kills_is_recorded_with_it() -> None:
     scene, log = Scene(well), list[str]()
-    with WorkerPool(lambda: Evaluating(scene, log), 1, source=SOURCE, record=record_of) as pool:
-        pool.begin({key: Observation(key, key, said=(Steering(1.0),), input_sha=f"sha of {key}") for key in KEYS})
-        (records,) = pool.evaluate([[Trial(KEYS[0], "rule", 4), Trial(KEYS[1], "rule", 5)]])
-    made, unmade = records
+    with WorkerPool(lambda: Evaluating(scene, log), 1, source=SOURCE, builder=Builder("change")) as pool:
+        pool.begin({key: Observation(key, key, answer=(Steering(1.0),), input_sha=f"sha of {key}") for key in KEYS})
+        (results,) = pool.evaluate([[Trial(KEYS[0], "rule", 4), Trial(KEYS[1], "rule", 5)]])
+    made, unmade = records = [result.record for result in results]
     assert {(record.verdict.status, record.verdict.kind) for record in records} == {(Status.ERROR, Fault.OOM)}
     assert (made.change, made.input_sha) == (Brighten(3), "abc")
     # Nobody survives even the making of the other: what is known of it is recorded.
@@ -296,6 +355,6 @@ def test_closed_pool_records_nothing() -> None:
         raise Killed("died by signal 9 (SIGKILL)")
 
     pool = Scene(close_first).pool()
-    with pytest.raises(EnvironmentFault, match="the workers were closed"):
+    with pytest.raises(EnvironmentFault, match="the worker pool was closed"):
         list(pool.observe([KEYS]))
     pool.close()

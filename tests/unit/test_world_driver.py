@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swerve.world.driver import LARGEST, RATIO, WHEELBASE, WIDTH, Driver, Pose, driver
+from swerve.world.driver import LARGEST, RATE, RATIO, WHEELBASE, WIDTH, Driver, Pose, driver, next_pose
 from swerve.world.ground import Floor
 from swerve.world.mesh import Material, mesh
 from swerve.world.plan import scene
@@ -140,3 +140,56 @@ def test_nobody_stands_where_we_start() -> None:
                 ahead = np.hypot(there[0] - x, there[1] - y)
                 side = abs(one.road.locate(np.array([there[0]]), np.array([there[1]]))[0, 1] - one.road.lane_middle())
                 assert ahead > (high[0] - low[0]) / 2 + 3 or side > 1.5, (one.key, thing.kind)
+
+
+@pytest.mark.parametrize("wheel", [-90.0, -3.0, 20.0, 150.0])
+@pytest.mark.parametrize("rate", [RATE, 50.0])
+def test_constant_wheel_drives_a_circle(wheel: float, rate: float) -> None:
+    radius = WHEELBASE / np.tan(np.radians(wheel / RATIO))
+    poses = [Pose(2.0, -1.0, 0.3, 0.0, 8.0)]
+    for _ in range(200):
+        poses.append(next_pose(poses[-1], wheel, rate=rate))
+    last = poses[-1]
+    assert last.time == pytest.approx(200 / rate)
+    assert last.yaw == pytest.approx(0.3 + 8.0 * last.time / radius)
+    centre = 2.0 - np.sin(0.3) * radius, -1.0 + np.cos(0.3) * radius
+    away = [np.hypot(pose.x - centre[0], pose.y - centre[1]) for pose in poses]
+    assert away == pytest.approx([abs(radius)] * len(away), rel=1e-3, abs=2e-3)
+
+
+def test_straight_wheel_drives_straight() -> None:
+    pose = next_pose(Pose(1.0, 2.0, np.pi / 2, 3.0, 10.0), 0.0)
+    assert (pose.x, pose.y, pose.yaw, pose.time) == pytest.approx((1.0, 2.5, np.pi / 2, 3.05))
+    assert pose.speed == 10.0
+
+
+def test_two_half_steps_make_one() -> None:
+    start = Pose(0.0, 0.0, 0.0, 0.0, 9.0)
+    whole, half = next_pose(start, 60.0), next_pose(next_pose(start, 60.0, rate=2 * RATE), 60.0, rate=2 * RATE)
+    assert (half.x, half.y, half.yaw, half.time) == pytest.approx((whole.x, whole.y, whole.yaw, whole.time), abs=2e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(-0.02, 0.02), st.floats(0, 200), st.floats(-2, 2), st.floats(-0.4, 0.4))
+def test_deviation_is_the_distance_to_our_path(bend: float, s: float, left: float, askew: float) -> None:
+    here = place(bend)
+    pose = at(here, s, here.road.lane_middle() + left, askew)
+    assert driver(here).deviation(pose) == pytest.approx(left, abs=0.02)
+
+
+def test_deviation_knows_what_we_pass() -> None:
+    car = Thing("car", block(), 40.0, -place().road.profile.half + 0.5, 0.0)
+    here = place(things=(car,))
+    hand = driver(here)
+    on_path = at(here, 40.0, hand.offset(40.0, 0.0))
+    assert hand.deviation(on_path) == pytest.approx(0, abs=0.02)
+    assert hand.deviation(at(here, 40.0, here.road.lane_middle())) < -0.3
+
+
+def test_deviation_is_the_shortest_way_to_the_path() -> None:
+    here = place(0.015)
+    hand = driver(here)
+    line = np.stack(hand.path(np.arange(0.0, 120.0, 0.05), 0.0)[:2], 1)
+    for pose in hand.drive(100)[::9]:
+        nearest = np.hypot(*(line - (pose.x, pose.y)).T).min()
+        assert abs(hand.deviation(pose)) == pytest.approx(nearest, abs=0.03)

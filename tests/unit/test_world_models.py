@@ -9,7 +9,7 @@ from embreex import rtcore_scene
 from embreex.mesh_construction import TriangleMesh
 
 from swerve.core.values import Array
-from swerve.world import cars, lorries, people, roadside, shapes
+from swerve.world import cars, lorries, people, roadside, shapes, street_furniture
 from swerve.world.mesh import Material, Mesh
 
 Builder = Callable[[np.random.Generator], Mesh]
@@ -33,18 +33,19 @@ def block(rng: np.random.Generator) -> Mesh:
 
 
 MODELS = {
-    "car": Model(cars.car, (3.55, 4.95), (1.7, 2.25), (1.38, 1.77), (300, 960)),
-    "van": Model(cars.van, (4.95, 6.05), (1.95, 2.3), (1.95, 2.7), (300, 1050)),
-    "bus": Model(lorries.bus, (10.0, 12.7), (2.5, 2.9), (2.9, 3.3), (300, 1000)),
+    "car": Model(cars.car, (3.55, 4.95), (1.7, 2.25), (1.38, 1.77), (300, 1080)),
+    "van": Model(cars.van, (4.95, 6.05), (1.95, 2.3), (1.95, 2.7), (300, 1140)),
+    "bus": Model(lorries.bus, (10.0, 12.7), (2.5, 2.9), (2.9, 3.3), (300, 1100)),
     "truck": Model(lorries.truck, (6.95, 11.1), (2.4, 2.95), (2.7, 3.85), (300, 1400)),
     "pedestrian": Model(people.pedestrian, (0.2, 1.3), (0.4, 0.8), (1.5, 1.95), (200, 540)),
     "cyclist": Model(people.cyclist, (1.6, 1.9), (0.5, 0.7), (1.6, 1.95), (300, 700)),
     "building": Model(block, (14.0, 15.2), (11.0, 14.0), (6.0, 36.0), (80, 400)),
     "house": Model(roadside.house, (8.0, 17.0), (7.0, 12.5), (5.0, 12.5), (80, 200)),
-    "tree": Model(roadside.tree, (2.5, 11.0), (2.5, 11.0), (4.5, 12.0), (600, 1500)),
-    "conifer": Model(roadside.conifer, (1.5, 8.0), (1.5, 8.0), (6.0, 15.0), (100, 400)),
-    "bush": Model(roadside.bush, (0.7, 3.2), (0.7, 3.2), (0.4, 2.0), (200, 600)),
-    "hedge": Model(lambda rng: roadside.hedge(rng, 8.0), (7.9, 8.1), (0.5, 1.2), (0.8, 2.1), (50, 300)),
+    "tree": Model(roadside.tree, (2.5, 11.0), (2.5, 11.0), (4.5, 12.0), (600, 3200)),
+    "street tree": Model(roadside.street_tree, (2.5, 11.0), (2.5, 11.0), (6.0, 12.0), (600, 3200)),
+    "conifer": Model(roadside.conifer, (1.5, 8.0), (1.5, 8.0), (6.0, 15.0), (100, 600)),
+    "bush": Model(roadside.bush, (0.7, 3.2), (0.7, 3.2), (0.4, 2.0), (200, 1000)),
+    "hedge": Model(lambda rng: roadside.hedge(rng, 8.0), (7.9, 8.2), (0.5, 1.3), (0.8, 2.2), (50, 1300)),
     "lamp": Model(roadside.street_lamp, (0.2, 0.4), (1.5, 3.2), (6.0, 9.0), (50, 250)),
     "sign": Model(roadside.sign, (0.05, 0.2), (0.4, 2.8), (2.2, 3.2), (20, 250)),
     "billboard": Model(roadside.billboard, (0.3, 0.5), (3.9, 7.3), (4.0, 6.8), (30, 200)),
@@ -52,6 +53,13 @@ MODELS = {
     "bin": Model(roadside.bin, (0.4, 0.8), (0.4, 0.8), (0.9, 1.2), (50, 200)),
     "bench": Model(roadside.bench, (1.3, 2.1), (0.3, 0.7), (0.7, 0.9), (50, 150)),
     "stop": Model(roadside.bus_stop, (4.0, 6.5), (1.4, 2.0), (2.5, 3.1), (100, 350)),
+    "post box": Model(street_furniture.post_box, (0.4, 0.6), (0.35, 0.6), (1.2, 1.6), (50, 300)),
+    "cabinet": Model(street_furniture.cabinet, (0.65, 1.75), (0.3, 0.4), (0.85, 1.5), (30, 120)),
+    "planter": Model(street_furniture.planter, (0.6, 1.3), (0.6, 1.3), (0.5, 2.0), (250, 1200)),
+    "hydrant": Model(street_furniture.hydrant, (0.35, 0.45), (0.2, 0.35), (0.7, 0.82), (50, 250)),
+    "parking meter": Model(street_furniture.parking_meter, (0.15, 0.4), (0.15, 0.4), (1.3, 1.8), (40, 250)),
+    "cycle stand": Model(street_furniture.cycle_stand, (1.5, 3.4), (0.6, 0.8), (0.7, 0.95), (100, 400)),
+    "pillar": Model(street_furniture.pillar, (1.0, 1.6), (1.0, 1.6), (2.9, 3.7), (100, 400)),
     "fence": Model(lambda rng: roadside.fence(rng, 8.0), (7.9, 8.2), (0.05, 0.4), (0.5, 1.8), (20, 450)),
     "rail": Model(lambda _: roadside.guard_rail(8.0), (7.9, 8.1), (0.1, 0.3), (0.7, 0.8), (50, 150)),
     "pole": Model(roadside.power_pole, (0.2, 1.0), (2.1, 2.3), (7.5, 10.1), (50, 250)),
@@ -158,7 +166,7 @@ def seen_from_outside(part: Mesh) -> Array:
 
 @EVERY
 def test_faces_point_outwards(name: str) -> None:
-    leafy = name in ("tree", "bush")  # tufts show their backs here and there
+    leafy = name in ("tree", "street tree", "bush", "hedge", "planter")  # tufts show their backs here and there
     front = seen_from_outside(made(name, 2))
     assert len(front) > 100
     assert front.mean() > (0.92 if leafy else 0.985)

@@ -20,10 +20,11 @@ from swerve.world import labels
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, conditions
 from swerve.world.driver import driver
+from swerve.world.drives import drive, parse_frame_key
 from swerve.world.plan import scene
 from swerve.world.render import render
 from swerve.world.scene import LABELLED
-from swerve.world.source import LABELS, World, drive, parse_frame_key
+from swerve.world.source import LABELS, World
 
 SMALL = Camera(192, 108)
 KEYS = [f"test/0/{number}" for number in range(6)]
@@ -78,7 +79,7 @@ def test_night_is_darker_than_day() -> None:
 
 
 def test_fog_hides_the_distance_first() -> None:
-    clear, foggy = looked(KEYS[1], "overcast")[2], looked(KEYS[1], "fog")[2]
+    clear, foggy = looked(KEYS[2], "overcast")[2], looked(KEYS[2], "fog")[2]
     far, near = clear.depth > 90, clear.depth < 12
     spread = [np.std(frame.pixels[part].astype(float)) for frame in (foggy, clear) for part in (far, near)]
     assert spread[0] / spread[2] < 0.5 * spread[1] / spread[3]
@@ -199,7 +200,7 @@ def test_splits_share_no_scene() -> None:
     [
         ({"split": "tset"}, "did you mean 'test'"),
         ({"conditions": "nigth"}, "did you mean 'night'"),
-        ({"labels": ("boxes",)}, "labels cannot be 'boxes'"),
+        ({"labels": ("boxes",)}, "unknown labels 'boxes'"),
         ({"frames": 1000}, "1 to 300"),
         ({"drives": 0}, "at least 1"),
         ({"drives": 2.5}, "drives must be a whole number"),
@@ -266,7 +267,7 @@ def test_rerender_needs_an_untouched_world() -> None:
 
 @pytest.mark.parametrize("wrong", [0.0, float("nan"), -3.0, "thick", True])
 def test_impossible_conditions_are_refused(wrong) -> None:
-    with pytest.raises(InputError, match="visibility must be a number from 5 to 20000"):
+    with pytest.raises(InputError, match="'visibility' must be a number from 5 to 20000"):
         conditions("fog", visibility=wrong)
 
 

@@ -231,12 +231,12 @@ def test_weights_of_another_width_are_refused(small):
 
 
 def test_unknown_system_is_refused():
-    with pytest.raises(InputError, match="no LiDAR system 'lidr'; did you mean 'lidar'"):
+    with pytest.raises(InputError, match="unknown LiDAR system 'lidr'; did you mean 'lidar'"):
         lidar_named("lidr")
 
 
 def test_unknown_norm_is_refused():
-    with pytest.raises(InputError, match="norm = 'bach' is not known; did you mean 'batch'"):
+    with pytest.raises(InputError, match="unknown norm 'bach'; did you mean 'batch'"):
         BirdNet("bach")
 
 

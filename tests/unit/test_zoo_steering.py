@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,7 @@ from swerve.coverage.layers import DEEPTEST_2018, DEFAULT, layout_of
 from swerve.sources.windows import Windows
 from swerve.systems.probe import probe
 from swerve.train.loop import save_weights
-from swerve.world.source import World
+from swerve.world.source import VERSION, World
 from swerve.zoo.networks import EpochNet, folded, normalised
 from swerve.zoo.steering import (
     DEGREES,
@@ -227,6 +229,8 @@ def test_folding_keeps_answers():
 @pytest.mark.parametrize("name", NAMES)
 def test_packaged_weights_steer(name):
     """Loose on purpose: a few scenes no recipe has seen, at another size than the network was trained on."""
+    if json.loads((PACKAGED / f"{name}.json").read_text())["world"] != VERSION:
+        pytest.skip("these weights were trained on an earlier version of the world, as their card says")
     system = STEERING[name]()
     frames = system.view.frames
     drives = 12 if frames < 10 else 2  # a window of 100 frames takes a while to render

@@ -17,7 +17,7 @@ from swerve.zoo import steering_data
 from swerve.zoo.steering import PACKAGED, STEERING, CameraCrop
 from swerve.zoo.steering_data import FramePart, FrameParts, SteeringFrames, default_folder, render_drive, rendered
 from swerve.zoo.steering_learn import SteeringRecipe, TrainingFrames, learn, predictions, rmse, samples, varied
-from swerve.zoo.steering_train import Score, cards, overview, page_of, scored, train_steering
+from swerve.zoo.steering_train import Score, cards, page_of, scored, train_steering
 
 VIEW = CameraCrop(top=0.5, width=8, height=4, tone="unit", frames=3)
 TINY = FramePart("train", 3, 2, width=32, height=18)
@@ -124,7 +124,7 @@ def test_score_is_in_degrees():
 
 
 def test_unknown_network_is_refused(material, tmp_path):
-    with pytest.raises(InputError, match="no steering system 'epoc'; did you mean 'epoch'"):
+    with pytest.raises(InputError, match="unknown steering system 'epoc'; did you mean 'epoch'"):
         train_steering("epoc", tmp_path, frames=material)
 
 
@@ -133,11 +133,16 @@ def test_drive_is_world_without_top():
     cases = [world[f"train/0/1#{number}"] for number in (0, 1)]
     assert np.array_equal(made["pixels"], [case.inputs["camera"].pixels[6:] for case in cases])
     assert made["degrees"] == pytest.approx([steering_data.degrees_of(case.truth) for case in cases])
-    assert made["pixels"].shape == TINY.drive_shape
+    assert made["pixels"].shape == drive_shape(TINY)
+
+
+def drive_shape(part: FramePart) -> tuple[int, int, int, int]:
+    """Frames x rows x columns x RGB of one drive."""
+    return part.runs * part.frames, part.height - part.cut, part.width, 3
 
 
 def fake_drive(part: FramePart, drive: int) -> dict[str, np.ndarray]:
-    return {"pixels": np.full(part.drive_shape, drive + 1, np.uint8), "degrees": np.full(part.frames, drive, np.float32)}
+    return {"pixels": np.full(drive_shape(part), drive + 1, np.uint8), "degrees": np.full(part.frames, drive, np.float32)}
 
 
 def test_rendering_goes_on_where_stopped(monkeypatch, tmp_path):
@@ -178,16 +183,17 @@ def test_two_workers_render_alike(tmp_path):
     assert np.array_equal(one.degrees, two.degrees)
 
 
-@pytest.mark.parametrize("other", ["VERSION", "SKY", "seed", "code"])
+@pytest.mark.parametrize("other", ["VERSION", "sky", "seed", "code"])
 def test_other_frames_are_rendered_beside(monkeypatch, tmp_path, other):
     asked = []
     monkeypatch.setattr(steering_data, "render_drive", lambda part, drive: asked.append(drive) or fake_drive(part, drive))
     rendered(TINY, tmp_path, workers=1)
     if other == "code":
         monkeypatch.setattr(steering_data, "code_digest", lambda: "edited")
-    elif other != "seed":
+    elif other == "VERSION":
         monkeypatch.setattr(steering_data, other, 0.5)
-    rendered(replace(TINY, seed=1) if other == "seed" else TINY, tmp_path, workers=1)
+    changed = {"seed": {"seed": 1}, "sky": {"sky": 0.5}}.get(other, {})
+    rendered(replace(TINY, **changed), tmp_path, workers=1)
     assert asked == [0, 1, 2, 0, 1, 2]
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -228,8 +234,46 @@ def test_runs_of_a_drive_lie_apart(monkeypatch, tmp_path):
 def numbered_drive(part: FramePart, drive: int) -> dict[str, np.ndarray]:
     """Frames and angles that are their own number."""
     numbers = np.array([10 * drive + int(key.rpartition("#")[2]) for key in part.keys(drive)], np.float32)
-    pixels = np.broadcast_to(numbers[:, None, None, None], part.drive_shape).astype(np.uint8)
+    pixels = np.broadcast_to(numbers[:, None, None, None], drive_shape(part)).astype(np.uint8)
     return {"pixels": pixels, "degrees": numbers}
+
+
+def test_single_frames_are_those_that_are_trained_on(monkeypatch, tmp_path):
+    monkeypatch.setattr(steering_data, "render_drive", numbered_drive)
+    short, long = replace(TINY, drives=2, frames=3, runs=2, apart=5), replace(TINY, drives=1, frames=8, seed=1)
+    single = replace(VIEW, frames=1)
+    trained = samples(single, *(rendered(part, tmp_path, workers=1) for part in (short, long)), every=(3, 3))
+    stored = [steering_data.stored_frames(part.singles(3), tmp_path, workers=1) for part in (short, long)]
+    cases = [source[key] for source in stored for key in source.keys()]
+    assert [case.key for case in cases] == [
+        *(f"train/0/{drive}#{number}" for drive in (0, 1) for number in (0, 5)),
+        *(f"train/1/0#{number}" for number in (0, 3, 6)),
+    ]
+    angles = [steering_data.degrees_of(case.truth) for case in cases]
+    assert angles == pytest.approx(trained.units * 40)
+    assert [int(case.inputs["camera"].pixels[0, 0, 0]) for case in cases] == angles  # the pixels are those of the angle
+    assert {case.inputs["camera"].size for case in cases} == {(TINY.width, TINY.height)}  # with the sky
+    assert [case.group for case in cases] == [stored[case.key[6] == "1"].group(case.key) for case in cases]
+    assert len({source.fingerprint() for source in stored}) == 2
+
+
+def test_stored_frames_are_the_world_s(tmp_path):
+    part = replace(TINY, drives=1, frames=3).singles(2)
+    source, world = steering_data.stored_frames(part, tmp_path, workers=1), part.world()
+    assert source.keys() == ["train/0/0#0", "train/0/0#2"]
+    for key in source.keys():
+        assert source[key].inputs["camera"].digest == world[key].inputs["camera"].digest
+        assert source.group(key) == world.group(key)
+    with pytest.raises(KeyError):
+        source["train/0/0#1"]
+
+
+def test_zoo_s_single_frames_are_counted():
+    counts = {
+        split: [(part.split, part.drives, part.drives * part.runs) for part in parts]
+        for split, parts in FrameParts().singles(5).items()
+    }
+    assert counts == {"train": [("train", 1200, 7200), ("train", 60, 1560)], "val": [("val", 100, 600), ("val", 8, 208)]}
 
 
 def test_share_keeps_a_drive():
@@ -251,7 +295,7 @@ def test_command_ends_with_code(words, code, capsys):
 
 
 def test_command_refuses_unknown_network(tmp_path):
-    with pytest.raises(InputError, match="no steering system 'nobody'"):
+    with pytest.raises(InputError, match="unknown steering system 'nobody'"):
         main(["train", "nobody", "--data", str(tmp_path)])
 
 
@@ -264,6 +308,20 @@ def test_listing_names_every_network(capsys):
 @pytest.mark.parametrize("name", STEERING)
 def test_packaged_page_was_made_from_its_card(name):
     assert (PACKAGED / f"{name}.md").read_text() == page_of(cards()[name])
+
+
+def overview(by_name) -> str:
+    """The cards as one Markdown table."""
+    lines = [
+        "| name | looks at | parameters | neurons | held-out RMSE | share of never steering |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for name, card in by_name.items():
+        view, score = card["input"], card["held_out"]
+        looks = f"{view['frames']} × {view['width']}×{view['height']} {view['tone']}"
+        size = f"{card['parameters']:,} | {card['neurons']['default']:,}"
+        lines.append(f"| `{name}` | {looks} | {size} | {score['rmse_degrees']:.2f}° | {score['ratio']:.0%} |")
+    return "\n".join(lines)
 
 
 def test_page_shows_the_cards():

@@ -95,7 +95,7 @@ def radians_of(answer: Answer) -> float:
 
 def untouched(baseline: Iterable[Observation]) -> tuple[Array, Array]:
     """Labels and answers of the usable, labelled cases of a baseline."""
-    pairs = [(radians_of(seen.truth), radians_of(seen.said)) for seen in baseline if not seen.fault]
+    pairs = [(radians_of(seen.truth), radians_of(seen.answer)) for seen in baseline if not seen.fault]
     columns = np.array(pairs, float).reshape(-1, 2)
     finite = np.isfinite(columns).all(axis=1)
     return columns[finite, 0], columns[finite, 1]

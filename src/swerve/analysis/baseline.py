@@ -84,6 +84,6 @@ def _kinds(sets: Sequence[Boxes2D | Boxes3D]) -> set[str]:
 
 def _both(usable: Sequence[Observation], kind: type[V]) -> Iterator[tuple[V, V]]:
     for seen in usable:
-        label, answer = find(seen.truth, kind.slot), find(seen.said, kind.slot)
+        label, answer = find(seen.truth, kind.slot), find(seen.answer, kind.slot)
         if isinstance(label, kind) and isinstance(answer, kind):
             yield label, answer

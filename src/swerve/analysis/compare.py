@@ -8,8 +8,8 @@ memory stays constant for two runs of one campaign.
 from __future__ import annotations
 
 import csv
+import io
 import itertools
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from typing import Any
 from swerve.analysis.statistics import StatisticalTest, holm, sign_test, wilson
 from swerve.core.errors import StoreError, printable
 from swerve.core.relation import Status
+from swerve.store.files import open_plain, read_json
 from swerve.store.fingerprint import differences
 from swerve.store.journal import Row
 from swerve.store.record_json import Finding, finding_of, is_finding
@@ -30,9 +31,9 @@ ABSENT = "absent"
 UNJUDGED = (SKIPPED, ERROR, ABSENT)
 JUDGED = (HELD, VIOLATED)
 SIGNIFICANT = 0.05
-FAIL_ON = ("new", "worse", "never")
 LEARNT = "a search that learns runs other trials for other weights, which cannot be paired: compare the rates instead"
 LONGEST_FAULT = 120  # characters
+LARGEST_TABLE = 10_000_000  # bytes of `rules.csv`, which has a row for every rule
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ class RunComparison:
         return tuple(line.name for line, p in rising if p is not None and p < SIGNIFICANT and line.new > line.fixed)
 
     def failure(self, on: str = "new", *, force: bool = False) -> str:
-        """Why a pipeline should stop, or an empty text; `on` is one of FAIL_ON.
+        """Why a pipeline should stop, or an empty text; `on` is `new`, `worse` or `never`.
 
         Missing verdicts always stop it: a model that was not run, or fails to answer, has no findings. A search that learns
         runs other trials for another model, so there none is missing. Campaigns that differ in more than the system stop
@@ -335,7 +336,7 @@ def _inputs(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: part for key, part in identity.items() if key not in ("factory", "rebuildable")}
+    kept = {key: part for key, part in identity.items() if key not in ("factory", "rebuildable", "assets")}
     parts = {name: _without_system(identity[name]) for name in ("fingerprints", "campaign")}
     return {**kept, **parts}
 
@@ -351,18 +352,18 @@ def _unfinished(run: Run, counts: Counts) -> Iterator[str]:
 
 def _trials_of_summary(folder: Path) -> int | None:
     try:
-        summary = json.loads((folder / "summary.json").read_bytes())
-        return int(summary["trials"])
-    except (OSError, ValueError, TypeError, KeyError):  # a derived file, which may be missing or damaged
+        return int(read_json(folder / "summary.json")["trials"])
+    except (StoreError, ValueError, TypeError, KeyError, OverflowError):  # a derived file, which may be missing or damaged
         return None
 
 
 def _trials_of_table(folder: Path) -> int | None:
     """The same from `rules.csv`, which is also written at the end."""
     try:
-        with (folder / "tables" / "rules.csv").open(newline="", encoding="utf-8") as file:
-            return sum(int(row["trials"]) for row in csv.DictReader(file))
-    except (OSError, ValueError, TypeError, KeyError):
+        with open_plain(folder / "tables" / "rules.csv") as file:
+            text = io.StringIO(file.read(LARGEST_TABLE).decode(), newline="")
+            return sum(int(row["trials"]) for row in csv.DictReader(text))
+    except (OSError, StoreError, ValueError, TypeError, KeyError, csv.Error):
         return None
 
 

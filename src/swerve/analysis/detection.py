@@ -116,9 +116,9 @@ def check_sets(truth: Sequence[Value], answers: Sequence[Value], kind: type[Valu
     for what, sets in (("label", truth), ("answer", answers)):
         for place, boxes in enumerate(sets):
             if not isinstance(boxes, kind):
-                raise InputError(f"{what} {place} must be {kind.__name__}, got {type(boxes).__name__}")
+                raise InputError(f"{what} {place + 1} of {len(sets)} must be {kind.__name__}, got {type(boxes).__name__}")
             if why := boxes.fault():
-                raise InputError(f"{what} {place} cannot be measured: {why}")
+                raise InputError(f"{what} {place + 1} of {len(sets)} cannot be measured: {why}")
 
 
 def _evaluated(

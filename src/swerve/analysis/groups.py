@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from string import ascii_uppercase
 from typing import Any, Protocol
 
 import numpy as np
 
-from swerve.core.errors import StoreError
+from swerve.analysis.strength import believable_first
 from swerve.core.system import Answer
 from swerve.core.values import Array, Boxes2D, Boxes3D, Signal, Steering, find
 from swerve.relations.boxes import Flaw
 from swerve.relations.sets import rows_fact
-from swerve.store.artifacts import SHA_DIGITS, shrunk_of
+from swerve.store.artifacts import SHA_DIGITS
 from swerve.store.record_json import Finding
-from swerve.store.view import Run
 
 APART = 0.5  # 1 - cos 60°
 FEWEST = 2
@@ -56,21 +56,28 @@ class Symptom:
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """Findings of one fault, represented by the worst of them."""
+    """Findings of one fault: the worst of them, and the most believable one, which has the smallest change."""
 
     number: int  # 1 affects most cases
     symptom: Symptom
     findings: int
     cases: int
-    exemplar: Finding
+    exemplar: Finding  # the worst
+    mildest: Finding
     way: tuple[int, int] = (1, 1)  # which of its symptom's failure modes it is, and of how many
     inputs: frozenset[str] = frozenset()  # first digits of its follow-ups' hashes; empty for the largest failure mode
 
     @property
     def label(self) -> str:
         """The kind of change and the direction of the error: `rotate, further left`."""
-        mode = " (failure mode {} of {})".format(*self.way) if self.way[1] > 1 else ""
-        return f"{self.symptom.family}, {self.symptom.direction}{mode}"
+        pattern = f" ({self.pattern})" if self.pattern else ""
+        return f"{self.symptom.family}, {self.symptom.direction}{pattern}"
+
+    @property
+    def pattern(self) -> str:
+        """The name of its failure mode, `pattern A`; empty if its symptom has only one."""
+        place, count = self.way
+        return f"pattern {ascii_uppercase[place - 1] if place <= len(ascii_uppercase) else place}" if count > 1 else ""
 
 
 def symptom(finding: Finding, expect: object = None) -> Symptom:
@@ -158,19 +165,25 @@ class _Tally:
 
     findings: int = 0
     exemplar: Finding | None = None
+    mildest: tuple[tuple[Any, ...], Finding] | None = None  # with what it is sorted by
     affected: bytearray = field(default_factory=bytearray)
 
     def add(self, finding: Finding, case: int) -> None:
         self.findings += 1
         if self.exemplar is None or worst_first(finding) < worst_first(self.exemplar):
             self.exemplar = finding
+        order = believable_first(finding)
+        if self.mildest is None or order < self.mildest[0]:
+            self.mildest = order, finding
         byte, bit = divmod(case, 8)
         self.affected.extend(bytes(max(0, byte + 1 - len(self.affected))))
         self.affected[byte] |= 1 << bit
 
     def group(self, symptom: Symptom, way: tuple[int, int], inputs: frozenset[str]) -> FindingGroup:
         assert self.exemplar is not None
-        return FindingGroup(0, symptom, self.findings, int.from_bytes(self.affected).bit_count(), self.exemplar, way, inputs)
+        assert self.mildest is not None
+        cases = int.from_bytes(self.affected).bit_count()
+        return FindingGroup(0, symptom, self.findings, cases, self.exemplar, self.mildest[1], way, inputs)
 
 
 def worst_first(finding: Finding) -> tuple[bool, float, str]:
@@ -178,56 +191,83 @@ def worst_first(finding: Finding) -> tuple[bool, float, str]:
     return not finding.repeated, -finding.margin, finding.id
 
 
-class WithFindings(Protocol):
-    """A run folder, or a ledger that a run is committed to."""
+class Identified(Protocol):
+    """A run that tells its campaign."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """The content of `campaign.json`."""
 
+
+class WithFindings(Identified, Protocol):
+    """A run folder, or a ledger that a run is committed to."""
+
     def findings(self) -> Iterator[Finding]:
         """Every finding."""
 
 
-def groups(run: WithFindings, features: Mapping[str, Array] | None = None) -> list[FindingGroup]:
-    """The groups of all findings of `run`, in one pass; those that affect most cases, then most findings, come first.
+class Grouping:
+    """Groups findings one by one; memory grows with the number of groups and cases, not with that of findings.
 
     Args:
-        run: the run.
+        run: the run that the findings belong to.
         features: how a change moved the recorded layer, by the first digits of its follow-up's hash.
     """
-    known = features or {}
-    read = reader_of(run)
-    tallies: dict[Symptom, _Tally] = {}
-    recorded: dict[Symptom, list[Finding]] = {}
-    cases: dict[str, int] = {}
-    for finding in run.findings():
-        kind = read(finding)
-        if kind not in tallies and len(tallies) >= MOST_SYMPTOMS:
-            kind = replace(kind, family=OTHERS)
-        tally = tallies.setdefault(kind, _Tally())
-        case = cases.setdefault(finding.case, len(cases))
-        if _digits(finding) in known:
-            recorded.setdefault(kind, []).append(finding)
+
+    def __init__(self, run: Identified, features: Mapping[str, Array] | None = None) -> None:
+        self._features, self._read = features or {}, reader_of(run)
+        self._tallies: dict[Symptom, _Tally] = {}
+        self._recorded: dict[Symptom, list[Finding]] = {}
+        self._cases: dict[str, int] = {}
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding."""
+        kind = self._kind(finding)
+        tally = self._tallies.setdefault(kind, _Tally())
+        case = self._cases.setdefault(finding.case, len(self._cases))
+        if _digits(finding) in self._features:
+            self._recorded.setdefault(kind, []).append(finding)
         else:
             tally.add(finding, case)
-    found = [
-        group
-        for kind, tally in tallies.items()
-        for group in _groups_of(kind, tally, failure_modes(recorded.get(kind, []), known), cases)
-    ]
-    found.sort(key=lambda group: (-group.cases, -group.findings, worst_first(group.exemplar)))
-    return [replace(group, number=number) for number, group in enumerate(found, 1)]
+
+    def prefer(self, finding: Finding) -> None:
+        """Let a finding that was added before represent its group, if it is worse now that it was repeated."""
+        tally = self._tallies[self._kind(finding)]
+        if tally.exemplar is None or worst_first(finding) < worst_first(tally.exemplar):
+            tally.exemplar = finding
+
+    def groups(self) -> list[FindingGroup]:
+        """All groups; those that affect most cases, then most findings, come first."""
+        found = [
+            group
+            for kind, tally in self._tallies.items()
+            for group in _groups_of(kind, tally, failure_modes(self._recorded.get(kind, []), self._features), self._cases)
+        ]
+        found.sort(key=lambda group: (-group.cases, -group.findings, worst_first(group.exemplar)))
+        return [replace(group, number=number) for number, group in enumerate(found, 1)]
+
+    def _kind(self, finding: Finding) -> Symptom:
+        kind = self._read(finding)
+        known = kind in self._tallies or len(self._tallies) < MOST_SYMPTOMS
+        return kind if known else replace(kind, family=OTHERS)
 
 
-def reader_of(run: WithFindings) -> Callable[[Finding], Symptom]:
+def groups(run: WithFindings, features: Mapping[str, Array] | None = None) -> list[FindingGroup]:
+    """The groups of all findings of `run`, in one pass."""
+    grouping = Grouping(run, features)
+    for finding in run.findings():
+        grouping.add(finding)
+    return grouping.groups()
+
+
+def reader_of(run: Identified) -> Callable[[Finding], Symptom]:
     """`symptom` for the findings of one run, given its rules' relations."""
     rules = run.identity["campaign"].get("rule", ())
     expects = {rule["name"]: rule.get("expect") for rule in rules}
     return lambda finding: symptom(finding, expects.get(finding.rule))
 
 
-def same_fault(run: WithFindings) -> Callable[[Finding, Finding], bool]:
+def same_fault(run: Identified) -> Callable[[Finding, Finding], bool]:
     """Whether two findings of one case have the same fault, which shrinking must preserve.
 
     Where the facts name the objects that are lost, of another type or moved, both must have one in common.
@@ -253,7 +293,7 @@ def _groups_of(
     """The groups of one symptom: its largest failure mode with all findings without a recorded layer, then the others."""
     every = modes or [[]]
     for place, mode in enumerate(every, 1):
-        tally = unrecorded if place == 1 else _Tally()
+        tally = replace(unrecorded, affected=unrecorded.affected[:]) if place == 1 else _Tally()
         for finding in mode:
             tally.add(finding, cases[finding.case])
         yield tally.group(kind, (place, len(every)), frozenset(map(_digits, mode)) if place > 1 else frozenset())
@@ -288,7 +328,7 @@ def _clusters(directions: Sequence[Array]) -> list[int]:
     return [int(label) for label in fcluster(linkage(between, "average"), APART, "distance")]
 
 
-def sorter(run: WithFindings, found: Sequence[FindingGroup]) -> Callable[[Finding], FindingGroup]:
+def sorter(run: Identified, found: Sequence[FindingGroup]) -> Callable[[Finding], FindingGroup]:
     """A function that maps a finding to its group among `groups(run)`."""
     read = reader_of(run)
     places = {(group.symptom, digits): group for group in found for digits in group.inputs or ("",)}
@@ -299,24 +339,3 @@ def sorter(run: WithFindings, found: Sequence[FindingGroup]) -> Callable[[Findin
         return places.get((kind, _digits(finding))) or places[kind, ""]
 
     return place
-
-
-def worth_keeping(run: Run) -> list[Finding]:
-    """The findings whose pictures a run keeps: the best of every rule, and the worst of every symptom."""
-    best = run.best()
-    known = {finding.id for finding in best}
-    return best + [group.exemplar for group in groups(run) if group.exemplar.id not in known]
-
-
-def smallest_words(run: Run, finding: Finding) -> str:
-    """The change that a finding was shrunk to, in words; empty if there is none or its file is damaged."""
-    try:
-        shrunk = shrunk_of(run, finding.id)
-    except StoreError:
-        return ""
-    if shrunk is None:
-        return ""
-    read = reader_of(run)
-    now = read(shrunk.finding).direction
-    # The smallest failing change may fail in another direction than the original one.
-    return shrunk.words if now == read(finding).direction else f"{shrunk.words}; with this change the answer is {now}"

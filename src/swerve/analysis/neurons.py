@@ -25,13 +25,19 @@ class Sets:
 
     @classmethod
     def of(cls, gains: Iterable[tuple[Any, Mapping[str, Any] | None]], criterion: str = "NC") -> Sets:
-        """The sets of all images with a gain, each under its key."""
+        """The neurons that each input covers, under its key, from the recorded `gain`; inputs without one are left out."""
         found = [(key, bits_of(gain[criterion])) for key, gain in gains if gain]
         if not found:
-            raise InputError("no image has its activated neurons recorded: the run was made without coverage")
+            raise InputError(
+                "no input has its coverage recorded: the run was made without coverage; add "
+                "[coverage] to the campaign and run it again"
+            )
         sizes = {bits.size for _, bits in found}
         if len(sizes) > 1:
-            raise InputError(f"images of one run must have the same neurons, got {sorted(sizes)}")
+            raise InputError(
+                f"the inputs of this run have coverage of different sizes ({sorted(sizes)} "
+                f"neurons): the model or the coverage settings changed; run the campaign again"
+            )
         return cls(sizes.pop(), tuple(key for key, _ in found), np.stack([bits.packed for _, bits in found]))
 
     def under(self, members: Array) -> Sets:
@@ -86,6 +92,33 @@ def originals(baseline: Iterable[Observation]) -> Sets:
 def followups(rows: Iterable[Mapping[str, Any]]) -> Sets:
     """The sets of follow-ups in the order of their trials, under (case, rule, draw)."""
     return Sets.of(((row["case"], row["rule"], row["draw"]), row["gain"]) for row in rows)
+
+
+def unions(sets: Sets) -> tuple[list[str], Array]:
+    """The changes, and changes x images x bits: the neurons that any parameter of a change activates on an image.
+
+    Only images with follow-ups of every change count.
+    """
+    rules = list(dict.fromkeys(rule for _, rule, _ in sets.keys))
+    cases = list(dict.fromkeys(case for case, _, _ in sets.keys))
+    places = {name: place for place, name in enumerate(rules)}, {name: place for place, name in enumerate(cases)}
+    table = np.zeros((len(rules), len(cases), sets.packed.shape[1]), np.uint8)
+    seen = np.zeros(table.shape[:2], bool)
+    for (case, rule, _), bits in zip(sets.keys, sets.packed, strict=True):
+        at = places[0][rule], places[1][case]
+        table[at] |= bits
+        seen[at] = True
+    return rules, table[:, seen.all(axis=0)]
+
+
+def gains(first: Sets, then: Sets) -> dict[str, Array]:
+    """For each change, images x 2: the mean number of neurons that its follow-ups activate, and that of the image itself."""
+    alone = dict(zip(first.keys, first.counts().tolist(), strict=True))
+    counts: dict[str, dict[str, list[int]]] = {}
+    for (case, rule, _), count in zip(then.keys, then.counts().tolist(), strict=True):
+        if alone.get(case):
+            counts.setdefault(rule, {}).setdefault(case, []).append(count)
+    return {rule: np.array([(np.mean(some), alone[case]) for case, some in cases.items()]) for rule, cases in counts.items()}
 
 
 @dataclass(frozen=True)

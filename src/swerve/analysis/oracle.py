@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from swerve.analysis.angles import Angles
 from swerve.core.errors import InputError
+from swerve.core.origin import LEAST_DEGREES, SHARE_OF_RMSE, Origin, origin_by_shift
 from swerve.core.values import Array
 
 LAMBDAS = tuple(range(1, 11))
@@ -37,7 +39,9 @@ class Oracle:
     def of(cls, labels: Array, answers: Array, metric: str = MSE) -> Oracle:
         """The oracle of the labels and answers of the untouched cases."""
         if not len(labels):
-            raise InputError("the oracle λ·MSE_orig needs steering labels, and no case has one")
+            raise InputError(
+                "the oracle λ·MSE_orig needs steering labels, and no case has one; use a source with steering labels"
+            )
         return cls(float(np.mean((labels - answers) ** 2)), metric)
 
     def violated(self, squared: Array, factor: float) -> Array:
@@ -67,6 +71,25 @@ class Oracle:
         """The number of violations among squared errors, for each λ."""
         known = squared[np.isfinite(squared)]
         return [int(self.violated(known, factor).sum()) for factor in lambdas]
+
+    def introduced(self, angles: Angles, factor: float) -> Array:
+        """Which follow-ups violate Eq. 2 although their untouched images do not."""
+        before = (angles.label - angles.before) ** 2
+        return np.asarray(self.violated(angles.squared_errors(), factor) & ~self.violated(before, factor))
+
+    def originals(self, angles: Angles, factor: float) -> set[str]:
+        """The untouched images with a follow-up that violates Eq. 2."""
+        wrong = angles.case[self.violated(angles.squared_errors(), factor)]
+        return {angles.cases[case] for case in wrong.tolist()}
+
+    def origins(self, angles: Angles, factor: float) -> Counter[Origin]:
+        """The violations of Eq. 2 by origin, with the least shift that a rule has by default."""
+        wrong = angles.where(self.violated(angles.squared_errors(), factor))
+        before, after = np.abs(wrong.label - wrong.before), np.abs(wrong.label - wrong.after)
+        moved, held = np.abs(wrong.after - wrong.before), ~self.violated(before**2, factor)
+        least = max(math.radians(LEAST_DEGREES), SHARE_OF_RMSE * math.sqrt(self.mse))
+        numbers = zip(held.tolist(), moved.tolist(), (after - before).tolist(), strict=True)
+        return Counter(origin_by_shift(held=was, moved=far, grown=more, least=least) for was, far, more in numbers)
 
     def table(
         self, angles: Angles, lambdas: Sequence[float] = LAMBDAS, epsilons: Sequence[float] = EPSILONS

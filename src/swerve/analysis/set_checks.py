@@ -16,6 +16,7 @@ from swerve.analysis.groups import relation_parts
 from swerve.analysis.statistics import wilson
 from swerve.core.relation import Status
 from swerve.relations.sets import DEMANDED, IN_REGION_AFTER, MISSING
+from swerve.store.journal import Row
 from swerve.store.view import Run
 
 SUBSET, NO_FEWER, PLAIN_COUNT = "subset", "no-fewer", "plain-count"
@@ -52,17 +53,32 @@ class CheckCounts:
         return (self.rule, self.check, self.judged, self.violated, self.rate, *self.interval, *numbers)
 
 
+class SetCheckTally:
+    """Counts how the trials of rules about sets of objects end by every check."""
+
+    def __init__(self, run: Run) -> None:
+        rules = run.identity["campaign"].get("rule", ())
+        self._about_sets = [str(rule["name"]) for rule in rules if _is_about_sets(rule.get("expect"))]
+        self._ends: dict[tuple[str, str], Counter[str]] = {}
+
+    def add(self, row: Row) -> None:
+        """Count a trial."""
+        if self._about_sets and row["status"] in JUDGED and row["rule"] in self._about_sets:
+            for check, end in _ends(row["facts"]):
+                self._ends.setdefault((row["rule"], check), Counter())[end] += 1
+
+    def counts(self) -> list[CheckCounts]:
+        """The counts of every check for every rule."""
+        wanted = [(rule, check) for rule in self._about_sets for check in (SUBSET, *COUNTED)]
+        return [_counts(*key, self._ends[key]) for key in wanted if key in self._ends]
+
+
 def set_checks(run: Run) -> list[CheckCounts]:
     """The counts of every check for every rule about sets of objects; none for a run without such rules."""
-    rules = run.identity["campaign"].get("rule", ())
-    about_sets = [str(rule["name"]) for rule in rules if _is_about_sets(rule.get("expect"))]
-    ends: dict[tuple[str, str], Counter[str]] = {}
-    for row in run.trials() if about_sets else ():
-        if row["status"] in JUDGED and row["rule"] in about_sets:
-            for check, end in _ends(row["facts"]):
-                ends.setdefault((row["rule"], check), Counter())[end] += 1
-    wanted = [(rule, check) for rule in about_sets for check in (SUBSET, *COUNTED)]
-    return [_counts(*key, ends[key]) for key in wanted if key in ends]
+    tally = SetCheckTally(run)
+    for row in run.trials():
+        tally.add(row)
+    return tally.counts()
 
 
 def _is_about_sets(expect: object) -> bool:

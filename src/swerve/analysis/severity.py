@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from swerve.analysis.statistics import wilson
-from swerve.config.registry import resolve
-from swerve.core.errors import SpecError
-from swerve.core.names import all_names
+from swerve.analysis.strength import declared, numbers_of_change
 from swerve.core.relation import Status
-from swerve.core.transformation import Transformation, params_of
-from swerve.core.values import LARGEST_NUMBER
 from swerve.store.journal import Row
 
 MOST_VALUES = 20  # distinct values; more are binned
+MOST_COUNTED = 10_000  # distinct values of one number whose trials are counted separately until then
 BINS = 10
+LEAST = 8  # trials of a point in a chart
 Parameters = Mapping[str, Mapping[str, Mapping[str, Any]]]
 SEED = "seed"  # a number without strength
 JUDGED = (Status.HELD.value, Status.VIOLATED.value)
@@ -34,6 +32,23 @@ class Point(NamedTuple):
     high: float
 
 
+class Stretch(NamedTuple):
+    """Neighbouring points together: smallest and largest value, failures and trials, and the rate with its interval."""
+
+    start: float
+    end: float
+    violated: int
+    trials: int
+    rate: float
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """Where it is drawn."""
+        return (self.start + self.end) / 2
+
+
 @dataclass(frozen=True)
 class Curve:
     """The failure rate of one rule along the parameter that varies, mildest change first."""
@@ -44,6 +59,78 @@ class Curve:
     points: tuple[Point, ...]
     untouched: tuple[int, int] | None  # cases that are already wrong, and all cases
     limit: str
+    start: str = ""  # the mildest value that failed, `3°`; empty if none did
+    brief: str = ""  # up to where it holds and from where it fails, in a few words
+    neutral: float = 0.0
+    width: float = 0.0  # of a point that is a bin
+
+    @property
+    def axis(self) -> str:
+        """The parameter with its unit."""
+        unit = self.unit.strip()
+        return f"{self.parameter} ({unit})" if unit else self.parameter
+
+    def stretches(self, least: int = LEAST) -> list[Stretch]:
+        """The points in order of their values, neighbours on one side of neutral together until they have `least` trials."""
+        below = [point for point in self.points if point.value < self.neutral]
+        above = [point for point in self.points if point.value >= self.neutral]
+        found = [*self._merged(below, least), *self._merged(above, least)]
+        return sorted(found, key=lambda stretch: stretch.start)
+
+    def _merged(self, points: Sequence[Point], least: int) -> list[Stretch]:
+        """One side, from the mildest change on; what is left over at its end belongs to the last."""
+        parts: list[list[Point]] = []
+        for point in points:
+            if not parts or _total(parts[-1]) >= least:
+                parts.append([])
+            parts[-1].append(point)
+        if len(parts) > 1 and _total(parts[-1]) < least:
+            parts[-2].extend(parts.pop())
+        return [self._stretch(part) for part in parts]
+
+    def _stretch(self, points: Sequence[Point]) -> Stretch:
+        bad, n, half = sum(point.violated for point in points), _total(points), self.width / 2
+        values = [point.value for point in points]
+        ends = round(min(values) - half, 9), round(max(values) + half, 9)
+        return Stretch(*ends, bad, n, bad / n, *wilson(bad, n))
+
+    @property
+    def starts_at_once(self) -> bool:
+        """Whether even the mildest value tried failed."""
+        return bool(self.points) and self.points[0].violated > 0
+
+
+class SeverityTally:
+    """Counts failures by every number of every rule's changes, row by row.
+
+    `parameters` are the neutral value and unit of each number, by class and name, as in `campaign.json`.
+    """
+
+    def __init__(self, parameters: Parameters | None = None) -> None:
+        self._known = parameters or {}
+        self._rules: dict[str, _RuleTally] = {}
+
+    def add(self, row: Row) -> None:
+        """Count a trial, if it was judged."""
+        if row["status"] in JUDGED:
+            self._rules.setdefault(row["rule"], _RuleTally()).add(row)
+
+    def curves(
+        self, trials: Callable[[], Iterable[Row]], untouched: Mapping[str, tuple[int, int]] | None = None
+    ) -> list[Curve]:
+        """One curve per rule whose change has a varying number.
+
+        `trials` are read again only if a number has more than `MOST_COUNTED` values, to count those in bins.
+        """
+        found = {rule: _axis(tally.spans.values(), self._known) for rule, tally in self._rules.items()}
+        axes = {rule: axis for rule, axis in found.items() if axis is not None}
+        counted = {rule: self._rules[rule].counts(axis) for rule, axis in axes.items()}
+        missing = {rule: _Counts() for rule, counts in counted.items() if counts is None}
+        for row in _judged(trials()) if missing else ():
+            if row["rule"] in missing:
+                missing[row["rule"]].add(row, axes[row["rule"]])
+        alone = untouched or {}
+        return [_curve(rule, axis, counted[rule] or missing[rule], alone.get(rule)) for rule, axis in axes.items()]
 
 
 def curves(
@@ -51,35 +138,63 @@ def curves(
     untouched: Mapping[str, tuple[int, int]] | None = None,
     parameters: Parameters | None = None,
 ) -> list[Curve]:
-    """One curve per rule whose change has a varying number; `trials` is read twice, row by row.
+    """One curve per rule whose change has a varying number."""
+    tally = SeverityTally(parameters)
+    for row in trials():
+        tally.add(row)
+    return tally.curves(trials, untouched)
 
-    `parameters` are the neutral value and unit of each number, by class and name, as in `campaign.json`.
-    """
-    known = parameters or {}
-    axes = {rule: axis for rule, spans in _spans(trials()).items() if (axis := _axis(spans, known)) is not None}
-    counted = {rule: _Counts() for rule in axes}
-    for row in _judged(trials()):
-        if row["rule"] in axes:
-            counted[row["rule"]].add(row, axes[row["rule"]])
-    alone = untouched or {}
-    return [_curve(rule, axis, counted[rule], alone.get(rule)) for rule, axis in axes.items()]
+
+@dataclass
+class _RuleTally:
+    """The numbers of a rule's changes, in order of appearance, and its trials: failures and all."""
+
+    spans: dict[str, _Span] = field(default_factory=dict)
+    trials: list[int] = field(default_factory=lambda: [0, 0])
+
+    def add(self, row: Row) -> None:
+        failed = row["status"] == Status.VIOLATED.value
+        _add_to(self.trials, failed)
+        for label, name, use, value in numbers_of_change(row["change"]):
+            self.spans.setdefault(label, _Span(label, name, use, value, value)).add(value, failed)
+
+    def counts(self, axis: _Axis) -> _Counts | None:
+        """The trials at every value of a parameter; None if there are too many values to know."""
+        span, counts = self.spans[axis.label], _Counts()
+        if span.is_full:
+            return None
+        for value, (failed, trials) in span.at.items():
+            cell = counts.at.setdefault(axis.place(value), [0, 0])
+            cell[0] += failed
+            cell[1] += trials
+        counts.without = [whole - sum(cell[end] for cell in counts.at.values()) for end, whole in enumerate(self.trials)]
+        return counts
 
 
 @dataclass
 class _Span:
-    """The values of one number of a rule's changes."""
+    """The values of one number of a rule's changes, with their failures and trials."""
 
     label: str
     name: str
     use: object
     low: float
     high: float
-    values: set[float] = field(default_factory=set)
+    at: dict[float, list[int]] = field(default_factory=dict)
 
-    def see(self, value: float) -> None:
+    def add(self, value: float, failed: bool) -> None:
         self.low, self.high = min(self.low, value), max(self.high, value)
-        if len(self.values) <= MOST_VALUES:
-            self.values.add(value)
+        if not self.is_full:
+            _add_to(self.at.setdefault(value, [0, 0]), failed)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.at) > MOST_COUNTED
+
+
+def _add_to(cell: list[int], failed: bool) -> None:
+    cell[0] += failed
+    cell[1] += 1
 
 
 @dataclass(frozen=True)
@@ -114,51 +229,23 @@ class _Counts:
     without: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, row: Row, axis: _Axis) -> None:
-        value = next((item.value for item in _numbers(row["change"]) if item.label == axis.label), None)
+        value = next((item.value for item in numbers_of_change(row["change"]) if item.label == axis.label), None)
         cell = self.without if value is None else self.at.setdefault(axis.place(value), [0, 0])
-        cell[0] += row["status"] == Status.VIOLATED.value
-        cell[1] += 1
-
-
-class _Number(NamedTuple):
-    label: str
-    name: str
-    use: object
-    value: float
+        _add_to(cell, row["status"] == Status.VIOLATED.value)
 
 
 def _judged(rows: Iterable[Row]) -> Iterator[Row]:
     return (row for row in rows if row["status"] in JUDGED)
 
 
-def _numbers(change: Mapping[str, Any] | None, prefix: str = "") -> Iterator[_Number]:
-    """Every number of a change, those of a chain's steps included."""
-    for name, item in (change or {}).items():
-        if isinstance(item, int | float) and not isinstance(item, bool) and abs(item) <= LARGEST_NUMBER:
-            yield _Number(f"{prefix}{name}", name, (change or {}).get("use"), float(item))
-        elif name == "steps" and isinstance(item, list):
-            for index, step in enumerate(item):
-                yield from _numbers(step, f"{prefix}steps[{index}].")
-
-
-def _spans(rows: Iterable[Row]) -> dict[str, list[_Span]]:
-    """Per rule, every number of its changes, in order of appearance."""
-    found: dict[str, dict[str, _Span]] = {}
-    for row in _judged(rows):
-        spans = found.setdefault(row["rule"], {})
-        for label, name, use, value in _numbers(row["change"]):
-            spans.setdefault(label, _Span(label, name, use, value, value)).see(value)
-    return {rule: list(spans.values()) for rule, spans in found.items()}
-
-
-def _axis(spans: Sequence[_Span], known: Parameters) -> _Axis | None:
+def _axis(spans: Iterable[_Span], known: Parameters) -> _Axis | None:
     """The first number that varies, declared parameters before others, seeds never."""
-    candidates = ((span, _facts(span, known)) for span in spans if len(span.values) > 1)
+    candidates = ((span, _facts(span, known)) for span in spans if len(span.at) > 1)
     varying = [(span, facts) for span, facts in candidates if facts or span.name != SEED]
     if not varying:
         return None
     span, facts = min(varying, key=lambda item: item[1] is None)
-    binned = len(span.values) > MOST_VALUES
+    binned = len(span.at) > MOST_VALUES
     return _Axis(span.label, facts, span.low, (span.high - span.low) / BINS if binned else 0.0)
 
 
@@ -166,13 +253,7 @@ def _facts(span: _Span, known: Parameters) -> tuple[float, str] | None:
     """The neutral value and unit of a number, from the run or a registered class; no other code is imported."""
     if recorded := known.get(str(span.use), {}).get(span.name):
         return float(recorded["neutral"]), str(recorded["unit"])
-    if span.use not in all_names():
-        return None
-    try:
-        kind = resolve(span.use)
-    except SpecError:  # an installed package that cannot be imported any more
-        return None
-    facts = params_of(kind).get(span.name) if issubclass(kind, Transformation) else None
+    facts = declared(span.use).get(span.name)
     return (facts.neutral, facts.unit) if facts else None
 
 
@@ -186,7 +267,25 @@ def _curve(rule: str, axis: _Axis, counts: _Counts, untouched: tuple[int, int] |
         sentences.append(f"{share} and are not in the curve; {failed:,} of them failed.")
     if untouched is not None:
         sentences.append(f"Untouched cases: {untouched[0]:,} of {untouched[1]:,} already wrong.")
-    return Curve(rule, axis.label, axis.unit, points, untouched, " ".join(sentences))
+    limits = " ".join(sentences), _start(axis, points), _brief(axis, points)
+    return Curve(rule, axis.label, axis.unit, points, untouched, *limits, axis.neutral, axis.width)
+
+
+def _start(axis: _Axis, points: Sequence[Point]) -> str:
+    """The mildest value that failed; `points` are sorted, mildest first."""
+    failed = next((point for point in points if point.violated), None)
+    if failed is None:
+        return ""
+    side = _Side(axis, points, "below" if failed.value < axis.neutral else "above")
+    return side.words(failed) if axis.unit else f"{axis.label} {side.words(failed)}"
+
+
+def _brief(axis: _Axis, points: Sequence[Point]) -> str:
+    """Up to where the side with the mildest failure holds, and from where it fails."""
+    failed = next((point for point in points if point.violated), points[-1])
+    way = "below" if failed.value < axis.neutral else "above"
+    side = _Side(axis, [point for point in points if (point.value < axis.neutral) == (way == "below")], way)
+    return side.brief() if axis.unit else f"{axis.label} {side.brief()}"
 
 
 def _limits(axis: _Axis, points: Sequence[Point]) -> list[str]:
@@ -216,12 +315,21 @@ class _Side:
         if clean == len(points):
             return f"{self._held(points)}, the largest change judged {self._at_most(points)}."
         if all(point.violated == point.trials for point in points):
-            return f"Failed on all {_total(points):,} trials, from {self._span(first)}, the smallest change judged."
-        start = [f"Fails already at {self._span(first)}, the smallest change judged ({_share(first)})"]
+            return f"Failed on all {_total(points):,} trials, from {self.words(first)}, the smallest change judged."
+        start = [f"Fails already at {self.words(first)}, the smallest change judged ({_share(first)})"]
         if clean:
             held = f"{self._held(points[:clean])} {self._at_most(points[:clean])}"
             start = [held, f"first failures at {self._describe(points[clean])}"]
         return "; ".join([*start, *self._most(points[clean]), *self._dip()]) + "."
+
+    def brief(self) -> str:
+        """The same in a few words."""
+        failed = next((place for place, point in enumerate(self.points) if point.violated), None)
+        if failed is None:
+            return f"held up to {self.words(self.points[-1])}, the strongest tried"
+        if not failed:
+            return f"fails from {self.words(self.points[0])}, the mildest tried"
+        return f"holds up to {self.words(self.points[failed - 1])}, fails from {self.words(self.points[failed])}"
 
     def _held(self, points: Sequence[Point]) -> str:
         way = "down" if self.falling else "up"
@@ -230,7 +338,7 @@ class _Side:
     def _at_most(self, clean: Sequence[Point]) -> str:
         # Of the strongest change only: milder ones on the same cases are no further evidence.
         last = clean[-1]
-        which = f"at {self._span(last)}: {_share(last)}, " if len(clean) > 1 else ""
+        which = f"at {self.words(last)}: {_share(last)}, " if len(clean) > 1 else ""
         return f"({which}at most {last.high:.1%} may fail, 95% Wilson)"
 
     def _most(self, first: Point) -> Iterator[str]:
@@ -240,11 +348,11 @@ class _Side:
         if len(steady) == len(self.points):
             yield "more than half fail at every value judged"
         elif len(steady) == 1:
-            yield f"more than half fail at {self._span(steady[0])}"
+            yield f"more than half fail at {self.words(steady[0])}"
         elif steady:
             yield f"more than half fail from {self._number(self._edges(steady[-1])[0])} {'down' if self.falling else 'on'}"
         elif often:
-            yield f"more than half fail at {self._span(often[0])}, but not at every larger change"
+            yield f"more than half fail at {self.words(often[0])}, but not at every larger change"
         elif (worst := max(self.points, key=lambda point: point.rate)) is not first:
             yield f"highest failure rate at {self._describe(worst)}"
 
@@ -253,12 +361,12 @@ class _Side:
         peak = max(range(len(self.points)), key=lambda index: self.points[index].low)
         high, low = self.points[peak], min(self.points[peak:], key=lambda point: point.high)
         if low.high < high.low:
-            yield f"not monotonic: {_share(low)} at {self._span(low)} after {_share(high)} at {self._span(high)}"
+            yield f"not monotonic: {_share(low)} at {self.words(low)} after {_share(high)} at {self.words(high)}"
 
     def _describe(self, point: Point) -> str:
-        return f"{self._span(point)} ({_share(point)})"
+        return f"{self.words(point)} ({_share(point)})"
 
-    def _span(self, point: Point) -> str:
+    def words(self, point: Point) -> str:
         """`9°`, or `7.5° to 10.5°` for a bin."""
         return " to ".join(dict.fromkeys(map(self._number, self._edges(point))))
 

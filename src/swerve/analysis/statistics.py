@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
+from swerve.core.arguments import check_whole
 from swerve.core.values import Array
 
 COHEN = ((0.2, "negligible"), (0.5, "small"), (0.8, "medium"), (math.inf, "large"))
@@ -77,7 +78,7 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float
     """Wilson's score interval of a proportion, valid for small counts and for 0 of n."""
     _check_counts(successes=successes, trials=trials)
     if not 0 <= successes <= trials:
-        raise ValueError(f"successes must lie from 0 to trials, got {successes} of {trials}")
+        raise ValueError(f"'successes' must be from 0 to 'trials', got {successes} of {trials}")
     z = _deviations(confidence)
     if trials == 0:
         return 0.0, 1.0
@@ -101,6 +102,14 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> StatisticalTest
         return _outcome(len(ours), found.statistic, max(found.pvalue, least), effect=found.statistic)
     rho, p = _exact_spearman(_ranks(ours), _ranks(theirs))
     return _outcome(len(ours), rho, p, effect=rho)
+
+
+def spearman_interval(rho: float | None, n: int, confidence: float = 0.95) -> tuple[float | None, float | None]:
+    """The interval of Spearman's ρ of `n` pairs, by Fisher's z with the variance of Bonett and Wright (2000)."""
+    if rho is None or n < 4 or abs(rho) == 1:
+        return None, None
+    reach = _deviations(confidence) * math.sqrt((1 + rho**2 / 2) / (n - 3))
+    return math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach)
 
 
 def rank_sum(first: Sequence[float], second: Sequence[float]) -> StatisticalTest:
@@ -223,12 +232,6 @@ def fleiss_kappa(ratings: Sequence[Sequence[Hashable]], confidence: float = 0.95
     return _agreement(n, value, z * math.sqrt((n - 1) / n * float(np.sum((without - without.mean()) ** 2))))
 
 
-def jaccard_distance(first: Collection[Hashable], second: Collection[Hashable]) -> float:
-    """1 - |A ∩ B| / |A ∪ B|; 0 for two empty sets."""  # DT-31
-    ours, theirs = set(first), set(second)
-    return 1 - len(ours & theirs) / len(ours | theirs) if ours | theirs else 0.0
-
-
 def mean_of_runs(values: Sequence[float], confidence: float = 0.95) -> Estimate:
     """The mean over repeated runs with Student's t interval; a single run has no interval."""
     _deviations(confidence)
@@ -257,8 +260,7 @@ def paired_bootstrap(
     groups are resampled.
     """
     _deviations(confidence)
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, got {resamples!r}")
+    check_whole("resamples", resamples, 1)
     ours, theirs, why = _pairs(before, after, fewest=2)
     if why:
         return Estimate(len(ours), why=why)

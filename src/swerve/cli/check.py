@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from swerve.execution.check import Health
 
 LISTED = 10  # unreadable cases in a message
+EXAMPLES = """
+  swerve check mine.toml            the model's own error, cost, and concerns
+  swerve check mine.toml --json     the same for another program
+"""
 
 
 def add_parser(verbs: Any) -> None:
     """Add `check` to the verbs of the command line."""
-    verb = add_verb(
-        verbs, "check", check, "measure the system on unchanged cases and check whether the campaign can find anything"
-    )
+    about = "measure the untouched model, and what the campaign could find"
+    verb = add_verb(verbs, "check", check, about, EXAMPLES)
     add_campaign(verb)
     verb.add_argument("--json", action="store_true", help="print JSON")
     add_workers(verb)

@@ -10,10 +10,16 @@ from typing import Any
 from swerve.cli.options import HELD, add_verb
 from swerve.execution.executors.cores import cores
 
+EXAMPLES = """
+  swerve demo                       report in runs/demo/report/index.html
+  swerve demo --into /tmp/demo
+"""
+
 
 def add_parser(verbs: Any) -> None:
     """Add `demo` to the verbs of the command line."""
-    verb = add_verb(verbs, "demo", demo, "run the built-in campaign on the embedded world and write its report")
+    about = "run the built-in campaign and write its report; start here"
+    verb = add_verb(verbs, "demo", demo, about, EXAMPLES)
     folder = "run folder (default: %(default)s)"
     verb.add_argument("--into", type=Path, default=Path("runs/demo"), metavar="DIR", help=folder)
 

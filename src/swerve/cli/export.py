@@ -13,13 +13,19 @@ if TYPE_CHECKING:
     from swerve.report.sharing import Sharing
 
 REPORTS = {"junit": "junit.xml", "sarif": "findings.sarif", "csv": "findings.csv"}
-DATA_SETS = ("coco", "yolo", "voc", "kitti", "udacity")
+DATA_SETS = ("coco", "yolo", "voc", "kitti", "udacity", "bosch", "lisa")
 EXPORTS = "export"  # folder of a run
+EXAMPLES = """
+  swerve export runs/mine --as junit                     for a CI system
+  swerve export runs/mine --as sarif --out swerve.sarif  alerts of a code host
+  swerve export runs/mine --as coco                      follow-ups, with labels
+"""
 
 
 def add_parser(verbs: Any) -> None:
     """Add `export` to the verbs of the command line."""
-    verb = add_verb(verbs, "export", export, "write the findings of a run in the format of another tool")
+    about = "write findings as JUnit, SARIF or CSV, or as a data set"
+    verb = add_verb(verbs, "export", export, about, EXAMPLES)
     add_folder(verb)
     forms = f"{', '.join(REPORTS)}; or the follow-ups of findings as a data set: {', '.join(DATA_SETS)}"
     verb.add_argument("--as", dest="form", required=True, choices=(*REPORTS, *DATA_SETS), metavar="FORMAT", help=forms)

@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from swerve import __version__
@@ -17,6 +18,7 @@ from swerve.cli import (
     compare,
     demo,
     experiment,
+    explain,
     export,
     report,
     retrain,
@@ -30,24 +32,44 @@ from swerve.cli import (
 )
 from swerve.cli import list as catalog
 from swerve.cli import replay as replaying
-from swerve.core.errors import EnvironmentFault, SwerveError, printable
+from swerve.cli.options import BAD_INPUT
+from swerve.cli.streams import outlast_readers
+from swerve.core.errors import LONGEST_MESSAGE, EnvironmentFault, SwerveError, printable
 from swerve.execution.supervise import Stopped, stop, supervised
 
-EPILOG = """exit codes:
-  0  all rules held (replay: reproduced; compare: nothing new; check: no objection; every other verb: it finished)
-  1  findings (replay: not reproduced; shrink: a finding did not fail again; compare: new findings, or lost verdicts)
-  2  bad input: an invalid file, key or value, or no trial that could be judged; the message says which
+EPILOG = """
+Start with `swerve demo`. `swerve VERB --help` explains a verb, with examples.
+
+exit codes:
+  0  all rules held (replay: reproduced; compare: nothing new; check: no
+     objection; every other verb: it finished)
+  1  findings; of a rule with `fail_if`, a condition that is met (replay: not
+     reproduced; shrink: a finding did not fail again; compare: new findings, or
+     lost verdicts)
+  2  bad input: an invalid file, key or value, or no trial that could be judged;
+     the message says which
   3  the model failed
   4  the environment failed: disk, permission, lock, missing package
 """
-# In the order in which `swerve --help` lists them.
-RUNS = (demo, run, check, report, show, replaying, shrink)
-OTHERS = (world, zoo, experiment, retrain, compare, export, unpack, review, catalog)
+PACKAGE = "swerve.cli"
+WIDTH = len("experiment")  # of the longest verb
+LISTED = 40  # differences between two campaigns; a foreign folder may have any number
+CLOSED_PIPE = 128 + 13  # as the shell reports SIGPIPE, where the verb could not finish (see cli.streams)
+# In the order in which `swerve` lists them.
+VERBS: Mapping[str, Sequence[Any]] = MappingProxyType(
+    {
+        "test a model": (demo, catalog, check, run),
+        "look at what was found": (report, show, explain, replaying, shrink, review, compare, export),
+        "and further": (retrain, experiment, world, zoo, unpack),
+    }
+)
 
 
 def console() -> int:
     """The command as a program: whatever the system under test does, the exit code is that of the command."""
-    return supervised(main)
+    outlast_readers()
+    # The page of `review` runs no system, and the browser that it opens outlives the command.
+    return main() if sys.argv[1:2] == ["review"] else supervised(main)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Before torch is imported, for the same order of summation on every machine (see execution.launch).
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     _escape_unprintable(sys.stdout)
-    options = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    top = parser(words[0] if words else "")
+    options = top.parse_args(words)
+    if not hasattr(options, "verb"):
+        top.print_help()
+        return BAD_INPUT
     signal.signal(signal.SIGTERM, stop)
     try:
         return int(options.verb(options))
@@ -66,12 +93,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        return CLOSED_PIPE
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # rich exits this way when the pipe is closed
-            sys.stderr.close()
-            return 0
+            return CLOSED_PIPE
         return _fail(EnvironmentFault(f"unexpected SystemExit: {ended}; --debug shows where"), options.debug)
     except BaseException as error:  # a bug in Swerve, or user code: exit code 1 would mean findings
         return _fail(EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where"), options.debug)
@@ -87,23 +112,33 @@ def _fail(error: SwerveError, debug: bool) -> int:
     if debug:
         traceback.print_exc()
     print(f"error: {error}", file=sys.stderr)
-    for line in getattr(error, "changed", ()):
-        print(f"  {printable(line)}", file=sys.stderr)
+    changed = getattr(error, "changed", ())
+    for line in changed[:LISTED]:
+        print(f"  {printable(line, LONGEST_MESSAGE)}", file=sys.stderr)
+    if len(changed) > LISTED:
+        print(f"  and {len(changed) - LISTED:,} more", file=sys.stderr)
     return error.exit_code
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line, with a help text for every verb."""
+def parser(verb: str = "") -> argparse.ArgumentParser:
+    """The command line, with a help text for every verb; of `verb` alone, if there is one of that name."""
     top = argparse.ArgumentParser(
         prog="swerve",
-        description="Metamorphic testing of driving perception: change the input, find where the model contradicts itself.",
-        epilog=EPILOG,
+        usage="swerve VERB ...",
+        description="Finds where a driving-perception model contradicts itself.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"swerve {__version__}")
-    verbs = top.add_subparsers(metavar="VERB", required=True)
-    for verb in (*RUNS, *OTHERS):
-        verb.add_parser(verbs)
+    verbs = top.add_subparsers(metavar="VERB", help=argparse.SUPPRESS)
+    lines: list[str] = []
+    asked = [module for modules in VERBS.values() for module in modules if module.__name__ == f"{PACKAGE}.{verb}"]
+    for head, modules in {"": asked}.items() if asked else VERBS.items():
+        before = set(verbs.choices)
+        for module in modules:
+            module.add_parser(verbs)
+        added = ((name, verb.description) for name, verb in verbs.choices.items() if name not in before)
+        lines += [f"{head}:", *(f"  {name:<{WIDTH}}  {about}" for name, about in added), ""]
+    top.epilog = "\n".join(lines) + EPILOG
     return top
 
 

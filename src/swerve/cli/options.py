@@ -19,15 +19,18 @@ TRUST = "allow the campaign to run this Python file, module or program; may be r
 
 
 def add_verb(
-    verbs: Any, name: str, function: Callable[[argparse.Namespace], int], about: str, epilog: str = ""
+    verbs: Any, name: str, function: Callable[[argparse.Namespace], int], about: str, examples: str, epilog: str = ""
 ) -> argparse.ArgumentParser:
-    """Add the parser of one verb; `function` runs it and returns the exit code."""
+    """Add the parser of one verb; `function` runs it and returns the exit code.
+
+    `examples` are shown below the help, one command line each, and `epilog` after them.
+    """
     verb: argparse.ArgumentParser = verbs.add_parser(
         name,
         help=about,
         description=about[0].upper() + about[1:] + ".",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter,
+        epilog="\n\n".join(filter(None, (f"examples:\n{examples.strip(chr(10))}", epilog.rstrip()))),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verb.set_defaults(verb=function)
     verb.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -8,10 +8,15 @@ from typing import Any
 from swerve.cli.options import FOUND, HELD, add_folder, add_limits, add_trust, add_verb, allowance
 from swerve.core.errors import printable
 
+EXAMPLES = """
+  swerve replay runs/demo 0c5e269c            the first characters of an id
+  swerve replay runs/demo 0c5e269c --shrunk   with the smallest change
+"""
+
 
 def add_parser(verbs: Any) -> None:
     """Add `replay` to the verbs of the command line."""
-    verb = add_verb(verbs, "replay", replay, "run one finding again and print what differs")
+    verb = add_verb(verbs, "replay", replay, "run one finding again and print what differs", EXAMPLES)
     add_folder(verb)
     verb.add_argument("id", metavar="ID", help="the id of a finding or error, or its first characters")
     verb.add_argument("--shrunk", action="store_true", help="use the smallest change found by swerve shrink")

@@ -12,11 +12,14 @@ from swerve.core.errors import SwerveError
 
 if TYPE_CHECKING:
     from swerve.store.view import Run
+EXAMPLES = """
+  swerve report runs/mine           writes runs/mine/report/index.html
+"""
 
 
 def add_parser(verbs: Any) -> None:
     """Add `report` to the verbs of the command line."""
-    verb = add_verb(verbs, "report", report, "write the HTML report of a run, finished or not")
+    verb = add_verb(verbs, "report", report, "write the HTML report of a run, finished or not", EXAMPLES)
     add_folder(verb)
     add_trust(verb)
 
@@ -36,14 +39,14 @@ def report(options: argparse.Namespace) -> int:
 
 def _make_pictures(run: Run, trusted: Sequence[str]) -> None:
     """Create the pictures of a run that was stopped before it did; the report works without them."""
-    from swerve.analysis.groups import worth_keeping
+    from swerve.analysis.exemplars import worth_keeping
     from swerve.execution.executors.cores import cores
     from swerve.execution.finding_pictures import keep_pictures
     from swerve.execution.replay import rebuild
-    from swerve.store.folder import locked
+    from swerve.store.folder import lock_folder
 
     try:
-        with locked(run.folder):
+        with lock_folder(run.folder):
             keep_pictures(run, rebuild(run, trusted), worth_keeping(run), trusted=trusted, threads=cores())
     except SwerveError as error:
         print(f"no pictures: {error}", file=sys.stderr)

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from swerve.cli.options import HELD, add_trust, add_verb, at_least_zero, whole
-from swerve.core.errors import InputError, did_you_mean, printable
+from swerve.core.arguments import check_known
+from swerve.core.errors import InputError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +29,18 @@ if TYPE_CHECKING:
     from swerve.retrain.finetune import Tuned
     from swerve.store.view import Run
 
-ABOUT = "retrain the model of a campaign with follow-ups, and measure it before and after on held-out cases"
+ABOUT = "train with follow-ups, and measure before and after"
+EXAMPLES = """
+  swerve retrain runs/demo --into runs/better      with the findings of a run
+  swerve retrain mine.toml --into runs/better --mix 0.5 --epochs 5
+  swerve retrain mine.toml --into runs/data --export coco
+"""
 WEIGHTS, DATA, OUT, LOG, SUMMARY = "weights.safetensors", "data", "out", "command.log", "retrain.json"
 
 
 def add_parser(verbs: Any) -> None:
     """Add `retrain` to the verbs of the command line."""
-    verb = add_verb(verbs, "retrain", retrain, ABOUT)
+    verb = add_verb(verbs, "retrain", retrain, ABOUT, EXAMPLES)
     verb.add_argument(
         "target", metavar="FILE|RUN", help="a campaign, to draw follow-ups from, or a run folder, to use its findings"
     )
@@ -65,6 +71,8 @@ def _add_split(group: Any) -> None:
 def _add_training(group: Any) -> None:
     group.add_argument("--epochs", type=whole, default=20, metavar="N", help="epoch limit (default: %(default)s)")
     group.add_argument("--rate", type=at_least_zero, default=1e-4, metavar="X", help="learning rate (default: %(default)s)")
+    limit = "do not keep an epoch that raises the error on untouched validation cases by more than this (default: no limit)"
+    group.add_argument("--worse", type=at_least_zero, metavar="SHARE", help=limit)
     forms = ("coco", "yolo", "voc", "kitti", "udacity")
     group.add_argument("--export", choices=forms, help="export the data sets to DIR/data instead of fine-tuning")
     places = "{train}, {val}, {test}, {data} and {out} are replaced by paths; no shell"
@@ -94,7 +102,7 @@ def retrain(options: argparse.Namespace) -> int:
         after, facts = (_export if options.export else _finetune)(campaign, prepared, options, progress)
         rows = _compare(campaign, after, prepared, options, progress)
     _write_summary(prepared, options, facts)
-    _print(prepared, rows, options, console)
+    _print(prepared, rows, options, console, facts.get("outcome", ""))
     return HELD
 
 
@@ -112,8 +120,7 @@ def _load(options: argparse.Namespace) -> tuple[Campaign, Run | None]:
 def _selected_rules(campaign: Campaign, names: Sequence[str]) -> tuple[Rule, ...]:
     known = {rule.name: rule for rule in campaign.rules}
     for name in names:
-        if name not in known:
-            raise InputError(f"the campaign has no rule '{printable(name, 40)}'; {did_you_mean(name, known)}")
+        check_known("rule", name, known)
     return tuple(known[name] for name in dict.fromkeys(names)) or campaign.rules
 
 
@@ -149,11 +156,23 @@ def _finetune(
     from swerve.train.loop import Recipe
 
     recipe = Recipe(passes=options.epochs, rate=options.rate)
-    tuned = finetune(campaign.system, prepared.training, prepared.val, recipe=recipe, seed=options.seed, progress=progress)
+    tuned = finetune(
+        campaign.system,
+        prepared.training,
+        prepared.val,
+        recipe=recipe,
+        seed=options.seed,
+        worse=options.worse,
+        progress=progress,
+    )
     _save(tuned, options.into / WEIGHTS)
-    errors = [error if math.isfinite(error) else None for error in tuned.errors]
-    facts = {"validation_mse_rad2": errors, "best_pass": tuned.best, "ended": tuned.ended}
-    return tuned.system, {**facts, "skipped": len(tuned.skipped)}
+    facts = {"validation_mse_rad2": _finite(tuned.errors), "untouched_validation_mse_rad2": _finite(tuned.originals)}
+    kept = {"best_pass": tuned.best, "ended": tuned.ended, "outcome": tuned.describe()}
+    return tuned.system, {**facts, **kept, "skipped": len(tuned.skipped)}
+
+
+def _finite(errors: Sequence[float]) -> list[float | None]:
+    return [error if math.isfinite(error) else None for error in errors]
 
 
 def _save(tuned: Tuned, path: Path) -> None:
@@ -209,14 +228,16 @@ def _compare(
 def _write_summary(prepared: Prepared, options: argparse.Namespace, facts: dict[str, Any]) -> None:
     from swerve.store.files import json_bytes, write_whole
 
-    given = {name: getattr(options, name) for name in ("mix", "seed", "test", "val", "blocks", "gap", "rule")}
+    given = {name: getattr(options, name) for name in ("mix", "seed", "test", "val", "blocks", "gap", "rule", "worse")}
     counts = {side: getattr(prepared, side).followups for side in ("train", "val")}
     held = {name: mixed.followups for name, mixed in prepared.synthetic.items()}
     counted = {"split": prepared.split.way, "cases": prepared.split.counts(), "followups": counts, "held_out": held}
     write_whole(options.into / SUMMARY, json_bytes({**counted, "notes": prepared.split.notes, **given, **facts}))
 
 
-def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Namespace, console: Console) -> None:
+def _print(
+    prepared: Prepared, rows: Sequence[Compared], options: argparse.Namespace, console: Console, outcome: str
+) -> None:
     counts = prepared.split.counts()
     gaps = f", {counts['guard']:,} unused in gaps" if counts["guard"] else ""
     console.print(
@@ -229,6 +250,8 @@ def _print(prepared: Prepared, rows: Sequence[Compared], options: argparse.Names
         console.print(Text(note))
     if prepared.split.way == "random":
         console.print(Text("a random split puts neighbouring frames on both sides, so these numbers are too optimistic"))
+    if outcome:
+        console.print(Text(outcome))
     if rows:
         console.print(_table(rows))
     for why in dict.fromkeys(row.change.why for row in rows if row.change.why):

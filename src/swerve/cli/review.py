@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from swerve.review.page import Desk
     from swerve.store.view import Run
 
-ABOUT = "review findings and mark them as true positive, false positive or unnatural"
+ABOUT = "look at findings and mark them true, false or unnatural"
+EXAMPLES = """
+  swerve review runs/demo                          opens a local page
+  swerve review runs/demo --reviewer ada --sample 50
+  swerve review runs/demo --agreement              what reviewers agree on
+"""
 REVIEWER = "reviewer"
 NARROW = 36
 PRINTED = 20  # conflicts
@@ -29,7 +34,8 @@ PRINTED = 20  # conflicts
 
 def add_parser(verbs: Any) -> None:
     """Add `review` to the verbs of the command line."""
-    verb = add_verb(verbs, "review", review, ABOUT)
+    verb = add_verb(verbs, "review", review, ABOUT, EXAMPLES)
+    verb.usage = "swerve review DIR [options]"  # argparse does not wrap the options that exclude each other
     add_folder(verb)
     verb.add_argument("--reviewer", metavar="NAME", help=f"name of the reviewer (default: {REVIEWER})")
     verb.add_argument("--only", type=Path, metavar="FILE", help="only the findings whose ids are listed in a text file")
@@ -93,15 +99,13 @@ def _import(run: Run, options: argparse.Namespace) -> int:
 
 
 def _export(run: Run, options: argparse.Namespace) -> int:
-    from swerve.core.errors import InputError, did_you_mean
+    from swerve.core.errors import InputError, unknown
     from swerve.review.agreement import read_review
     from swerve.review.exchange import export_marks
 
     found = read_review(run)
     if options.reviewer is not None and options.reviewer not in found.marks:
-        raise InputError(
-            f"{run.folder}: there is no reviewer '{options.reviewer}'; {did_you_mean(options.reviewer, found.marks)}"
-        )
+        raise InputError(f"{run.folder}: {unknown('reviewer', options.reviewer, found.marks)}")
     _print(f"{export_marks(found, options.export, reviewer=options.reviewer)} marks: {options.export}")
     _print_unknown(found)
     return 0

@@ -10,13 +10,18 @@ from swerve.cli.options import FOUND, HELD, add_execution, add_folder, add_trust
 from swerve.core.errors import InputError
 
 if TYPE_CHECKING:
+    from swerve.store.artifacts import Shrunk
     from swerve.store.record_json import Finding
     from swerve.store.view import Run
+EXAMPLES = """
+  swerve shrink runs/demo 0c5e269c       one finding
+  swerve shrink runs/demo --all --most 20
+"""
 
 
 def add_parser(verbs: Any) -> None:
     """Add `shrink` to the verbs of the command line."""
-    verb = add_verb(verbs, "shrink", shrink, "find the smallest change that still fails, for one finding or all")
+    verb = add_verb(verbs, "shrink", shrink, "find the smallest change that still fails", EXAMPLES)
     add_folder(verb)
     verb.add_argument("id", nargs="?", metavar="ID", help="the id of a finding, or its first characters")
     verb.add_argument("--all", action="store_true", help="every finding of the run")
@@ -34,12 +39,12 @@ def shrink(options: argparse.Namespace) -> int:
     from swerve.config.toml import Loaded
     from swerve.execution.executors.cores import refuse_crowd, settle_threads
     from swerve.execution.launch import executor_for
-    from swerve.execution.replay import rebuild, refuse_changed
+    from swerve.execution.replay import rebuild, refuse_changed, refuse_strange
     from swerve.execution.shrink import shrink as shrink_all
     from swerve.report.html import write_report
-    from swerve.report.numbers import PAGE
-    from swerve.report.terminal import RichProgress, print_shrunk
-    from swerve.store.folder import locked
+    from swerve.report.templating import PAGE
+    from swerve.report.terminal import RichProgress, print_shrinking, print_shrunk
+    from swerve.store.folder import lock_folder
     from swerve.store.view import Run
 
     refuse_crowd(options.workers, options.on)
@@ -47,22 +52,26 @@ def shrink(options: argparse.Namespace) -> int:
     findings = _selected(run, options)
     campaign = rebuild(run, options.trust)
     refuse_changed(run, campaign)
+    baseline = {seen.case: seen for seen in run.baseline()}
+    for finding in findings:
+        refuse_strange(run, finding, [rule.name for rule in campaign.rules], baseline)
     settle_threads()
     console = Console()
     how = {"trusted": options.trust, "allowance": allowance(options), "on": options.on}
     pool = executor_for(Loaded(campaign, run.base), run.folder, workers=min(options.workers, len(findings)), **how)
-    flaky = 0
-    with locked(run.folder), pool as executor:
-        executor.begin({seen.case: seen for seen in run.baseline()})
+    done: list[Shrunk] = []
+    with lock_folder(run.folder), pool as executor:
+        executor.begin(baseline)
         with RichProgress(Console(stderr=True)) as progress:
             found = shrink_all(run, findings, executor, same=same_fault(run), trusted=options.trust, progress=progress)
             for shrunk in found:
                 print_shrunk(shrunk, run, console)
-                flaky += shrunk.flaky
+                done.append(shrunk)
         write_groups(run)
         if (run.folder / PAGE).is_file():
             write_report(run)
-    return FOUND if flaky else HELD
+    print_shrinking(done, console)
+    return FOUND if any(shrunk.flaky for shrunk in done) else HELD
 
 
 def _selected(run: Run, options: argparse.Namespace) -> Sequence[Finding]:

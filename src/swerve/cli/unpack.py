@@ -8,10 +8,15 @@ from typing import Any
 
 from swerve.cli.options import HELD, add_verb
 
+EXAMPLES = """
+  swerve unpack data_object_image_2.zip --into data/kitti
+"""
+
 
 def add_parser(verbs: Any) -> None:
     """Add `unpack` to the verbs of the command line."""
-    verb = add_verb(verbs, "unpack", unpack, "unpack the archive (zip, tar) of a data set; no entry can escape the folder")
+    about = "unpack a data set (zip, tar) safely into a new folder"
+    verb = add_verb(verbs, "unpack", unpack, about, EXAMPLES)
     verb.add_argument("archive", type=Path, metavar="FILE")
     verb.add_argument("--into", type=Path, required=True, metavar="DIR", help="a new folder")
 

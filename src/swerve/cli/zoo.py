@@ -7,10 +7,15 @@ from typing import Any
 
 from swerve.cli.options import add_verb
 
+EXAMPLES = """
+  swerve zoo list
+  swerve zoo train epoch --share 0.1
+"""
+
 
 def add_parser(verbs: Any) -> None:
     """Add `zoo` to the verbs of the command line."""
-    verb = add_verb(verbs, "zoo", zoo, "list the reference systems, render their training data, or train one")
+    verb = add_verb(verbs, "zoo", zoo, "list the reference systems, or train one", EXAMPLES)
     verb.add_argument("words", nargs=argparse.REMAINDER, metavar="list|render|train …", help="see: swerve zoo train --help")
 
 

@@ -18,9 +18,9 @@ from swerve.report.terminal import RichProgress
 from swerve.zoo.lidar import LIDAR
 from swerve.zoo.lidar_data import SweepParts
 from swerve.zoo.lidar_train import Sweeps, describe_score, lidar_cards, train_lidar
-from swerve.zoo.steering import STEERING, steering_named
+from swerve.zoo.steering import STEERING, UNTRAINED, steering_named
 from swerve.zoo.steering_data import FrameParts, default_folder
-from swerve.zoo.steering_learn import TrainingFrames
+from swerve.zoo.steering_learn import RECIPES, TrainingFrames
 from swerve.zoo.steering_train import cards, train_steering
 
 THREADS = 2  # of the steering recipes
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     listing.set_defaults(act=_list)
     render = acts.add_parser("render", help="render the frames of all steering recipes; resumes where it was stopped")
     train = acts.add_parser("train", help="train one network, rendering its data first; resumes where it was stopped")
-    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *LIDAR)))
+    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *UNTRAINED, *LIDAR)))
     for act, function in ((render, _render), (train, _train)):
         act.set_defaults(act=function)
         act.add_argument("--data", type=Path, default=default_folder(), metavar="DIR", help="cache of rendered data")
@@ -71,7 +71,7 @@ def _list(options: argparse.Namespace) -> int:
     del options
     console, steering, lidar = Console(), cards(), lidar_cards()
     table = Table("name", "about", "held-out RMSE", "of always 0")
-    for name, kind in STEERING.items():
+    for name, kind in {**STEERING, **UNTRAINED}.items():
         score = steering[name]["held_out"] if name in steering else None
         cells = (f"{score['rmse_degrees']:.2f}°", f"{score['ratio']:.0%}") if score else ("not trained yet", "")
         table.add_row(name, (kind.__doc__ or "").split(":")[0].rstrip("."), *cells)
@@ -84,14 +84,16 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _frames(options: argparse.Namespace, progress: Progress) -> TrainingFrames:
-    return TrainingFrames.under(options.data, FrameParts().scaled(options.share), workers=options.workers, progress=progress)
+def _frames(options: argparse.Namespace, driver: str, progress: Progress) -> TrainingFrames:
+    parts = FrameParts().driven_by(driver).scaled(options.share)
+    return TrainingFrames.under(options.data, parts, workers=options.workers, progress=progress)
 
 
 def _render(options: argparse.Namespace) -> int:
     with RichProgress(Console(stderr=True)) as progress:
-        frames = _frames(options, progress)
-    print(f"{options.data}: {frames.minutes:.1f} CPU minutes of rendering in total")
+        drivers = dict.fromkeys(recipe.driver for recipe in RECIPES.values())
+        minutes = sum(_frames(options, driver, progress).minutes for driver in drivers)
+    print(f"{options.data}: {minutes:.1f} CPU minutes of rendering in total")
     return 0
 
 
@@ -118,7 +120,7 @@ def _train_lidar(options: argparse.Namespace, progress: Progress) -> str:
 
 
 def _train_steering(options: argparse.Namespace, progress: Progress) -> str:
-    frames = _frames(options, progress)
+    frames = _frames(options, RECIPES[options.name].driver, progress)
     torch.set_num_threads(THREADS)
     score = train_steering(options.name, options.out, frames=frames, seed=options.seed, progress=progress)["held_out"]
     return f"held-out RMSE {score['rmse_degrees']:.2f} degrees, {score['ratio']:.0%} of always answering 0"

@@ -1,10 +1,11 @@
-"""Names to classes: short names of Swerve's own parts and of installed packages, or `module:Name`."""
+"""Resolves names to classes: short names of Swerve's own parts and of installed packages, or `module:Name`."""
 
 from __future__ import annotations
 
 import collections.abc
 import functools
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import sys
@@ -15,23 +16,24 @@ from typing import Any
 
 from swerve.config.trust import OWN, PYTHON_FILE, Trust, has_parts, is_ours, is_registered
 from swerve.core.encode import options
-from swerve.core.errors import SpecError, did_you_mean, printable
+from swerve.core.errors import SpecError, printable, unknown
 from swerve.core.names import ENCODED_HERE, GIVEN_AS, all_names
 from swerve.core.seeding import digest_of
-from swerve.core.transformation import Transformation
 
 
 def module_file(name: str) -> Path | None:
-    """The file of a module that is loaded, by its name or by the path it was given as."""
+    """The file of a loaded module, found by its name or by the path it was given as."""
     given = {getattr(module, GIVEN_AS, None): module for module in list(sys.modules.values())}
     file = getattr(given.get(name) or sys.modules.get(name), "__file__", None)
     return Path(file) if file and Path(file).is_file() else None
 
 
-def resolve(use: object, base: Path = Path(), *, trust: Trust = OWN, wanted: tuple[Any, ...] = ()) -> Any:
-    """The class or function that `use` names, if `trust` allows to import it and it makes one of the `wanted` kinds.
+def resolve(
+    use: object, base: Path = Path(), *, trust: Trust = OWN, wanted: tuple[Any, ...] = (), certain: bool = False
+) -> Any:
+    """The class or function that `use` names, if `trust` allows importing it and it returns one of the `wanted` kinds.
 
-    A `.py` file is looked for under `base`.
+    A `.py` file is looked up under `base`. With `certain`, an unregistered part must have an annotation that says its kind.
     """
     if not isinstance(use, str) or not use:
         raise SpecError(f"use = {use!r}: expected a name or 'module:Name'")
@@ -39,33 +41,33 @@ def resolve(use: object, base: Path = Path(), *, trust: Trust = OWN, wanted: tup
     target = known.get(use, use)
     module, _, attribute = target.rpartition(":")
     if not module:
-        raise SpecError(f"use = '{use}' is not known; {did_you_mean(use, known)}")
+        raise SpecError(f"use: {unknown('name', use, known)}")
     registered = use in known or is_registered(target)
-    found = _found(module, attribute, use, base, OWN if registered else trust, registered=registered)
-    certain = (is_ours(module) and not registered) or (trust.foreign and wanted == (Transformation,))
-    unnamed = trust.foreign and not registered and not trust.names_module(module)
-    if unnamed and has_parts(module) and not isinstance(found, type):
-        raise SpecError(f"use = '{use}': a run folder may name only registered functions of Swerve's")
+    found = _load_target(module, attribute, use, base, OWN if registered else trust, registered=registered)
+    certain = certain or (is_ours(module) and not registered)
+    unlisted = trust.foreign and not registered and not trust.names_module(module)
+    if unlisted and has_parts(module) and not isinstance(found, type):
+        raise SpecError(f"use = '{use}': a run folder may use only the functions of Swerve that 'swerve list' shows")
     if wanted and not any(fits(found, kind, certain=certain) for kind in wanted):
         name = getattr(found, "__name__", type(found).__name__)
         raise SpecError(f"use = '{use}': expected {' or '.join(map(_kind_name, wanted))}, got {name}")
-    if certain and not wanted:
-        raise SpecError(f"use = '{use}': is not a registered part; only those can be used here")
+    if certain and not wanted and not registered:
+        raise SpecError(f"use = '{use}' is not a registered part; use one that 'swerve list' shows")
     return found
 
 
-def _found(module: str, attribute: str, use: str, base: Path, trust: Trust, *, registered: bool) -> Any:
+def _load_target(module: str, attribute: str, use: str, base: Path, trust: Trust, *, registered: bool) -> Any:
     if module.endswith(PYTHON_FILE):
-        return _attribute(_file_module(module, base, trust), module, attribute, use)
+        return _attribute(_import_file(module, base, trust), module, attribute, use)
     if use in ENCODED_HERE and not trust.foreign:
         return ENCODED_HERE[use]
     if not registered:
         trust.check_module(module, use)
-    return ENCODED_HERE[use] if use in ENCODED_HERE else _attribute(_module(module, use), module, attribute, use)
+    return ENCODED_HERE[use] if use in ENCODED_HERE else _attribute(_import_module(module, use), module, attribute, use)
 
 
 def _attribute(module: Any, name: str, attribute: str, use: str) -> Any:
-    """A class or function of a module: not another module's that it imports, nor what hides behind `__names__`."""
+    """A class or function of a module; submodules, imports from elsewhere and `__names__` are refused."""
     found = module
     for part in attribute.split("."):
         hidden = part.startswith("__") or (found is not module and not isinstance(found, type))
@@ -74,13 +76,13 @@ def _attribute(module: Any, name: str, attribute: str, use: str) -> Any:
         raise SpecError(f"use = '{use}': {name} has no class or function '{attribute}'")
     home = getattr(found, "__module__", None) or ""
     if is_ours(name) and not (is_ours(home) and isinstance(found, type | types.FunctionType)):
-        raise SpecError(f"use = '{use}': {attribute} is not a class or function of Swerve's")
+        raise SpecError(f"use = '{use}': {attribute} is not one of Swerve's own classes or functions")
     if not is_ours(home) and isinstance(found, type | types.FunctionType | types.BuiltinFunctionType):
         Trust(frozenset({home})).check_module(home or "builtins", use)
     return found
 
 
-def _module(name: str, use: str) -> Any:
+def _import_module(name: str, use: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -93,33 +95,42 @@ def _module(name: str, use: str) -> Any:
         raise SpecError(f"use = '{use}': cannot import {name}: {type(error).__name__}: {printable(str(error))}") from error
 
 
-def _file_module(given: str, base: Path, trust: Trust) -> Any:
+class _HashedCode(importlib.machinery.SourceFileLoader):
+    """Runs the bytes that were hashed, and never a `__pycache__` beside the file."""
+
+    def __init__(self, name: str, path: str, code: bytes) -> None:
+        super().__init__(name, path)
+        self._code = code
+
+    def get_code(self, fullname: str) -> types.CodeType:  # noqa: ARG002
+        return self.source_to_code(self._code, self.path)
+
+
+def _import_file(given: str, base: Path, trust: Trust) -> Any:
     """A Python file as a module, if exactly that file is trusted."""  # R48
     file = (base / given).resolve()
-    trust.check_file(given, file)
-    if not file.is_file():
-        raise SpecError(f"{file}: there is no such file")
+    code = trust.code_of(given, file)
     name = f"swerve_trusted_{digest_of(str(file))[:12]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise SpecError(f"{file}: not a Python file")
+    loader = _HashedCode(name, str(file), code)
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec
     module = importlib.util.module_from_spec(spec)
     setattr(module, GIVEN_AS, given)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:  # the user's own code
         del sys.modules[name]
-        raise SpecError(f"{file}: {type(error).__name__}: {error}") from error
+        raise SpecError(f"{file}: cannot be imported: {type(error).__name__}: {error}") from error
     return module
 
 
 def fits(target: Any, wanted: Any, *, certain: bool = False) -> bool:
-    """Whether a class or function makes what is wanted, going by its methods or its annotations; it is not called.
+    """Whether a class or function returns the `wanted` kind, judged by its methods or annotations without calling it.
 
-    A function that does not say what it returns passes unless that must be `certain`.
+    A function without a return annotation passes unless the answer must be `certain`.
     """
     target = target.func if isinstance(target, functools.partial) else target
     hints = {"return": target} if isinstance(target, type) else _hints(target)
@@ -143,7 +154,7 @@ def _hints(target: Any) -> dict[str, Any]:
 
 
 def _is_any_kind(hint: Any, wanted: Any, certain: bool) -> bool:
-    """Whether an annotation tells of something wanted; one that tells nothing passes unless it must be `certain`."""
+    """Whether an annotation allows a wanted kind; an empty one passes unless the answer must be `certain`."""
     if hint is type(None):
         return False
     kinds, goals = _classes(hint), _classes(wanted)
@@ -156,7 +167,7 @@ def _is_any_kind(hint: Any, wanted: Any, certain: bool) -> bool:
 
 
 def _classes(hint: Any) -> list[type]:
-    """The classes that an annotation allows, or none where one of them says nothing."""
+    """The classes that an annotation allows, or none if it also allows anything else."""
     kinds = [typing.get_origin(item) or item for item in options(hint) if item is not type(None)]
     return kinds if all(isinstance(kind, type) and kind not in (Any, object) for kind in kinds) else []
 
@@ -165,11 +176,10 @@ def _is_kind(kind: type, wanted: type) -> bool:
     if not getattr(wanted, "_is_protocol", False):
         return issubclass(kind, wanted)
     bases = [base for base in wanted.__mro__ if getattr(base, "_is_protocol", False)]
-    asked = {
+    required = {
         name for base in bases for name, item in vars(base).items() if getattr(item, "__module__", "") == base.__module__
     }
-    offered = {name for base in kind.__mro__ for name in vars(base)}
-    return asked <= offered
+    return required <= {name for base in kind.__mro__ for name in vars(base)}
 
 
 def _kind_name(wanted: Any) -> str:

@@ -1,4 +1,4 @@
-"""Campaigns as data: a TOML file or the JSON of a run folder builds the same objects as Python does.
+"""Campaigns as data: a TOML file or the JSON of a run folder builds the same objects as Python code.
 
 Each table is one constructor call: `use` names the class or function, the other keys are its arguments.
 """
@@ -20,28 +20,33 @@ from typing import Any, NoReturn
 from swerve.config.limits import CONFIG
 from swerve.config.registry import resolve
 from swerve.config.trust import COMMAND, FOLDER, OWN, Trust
+from swerve.core.asset import Asset, AssetFiles, assets_in
 from swerve.core.campaign import CUSTOM, Campaign, CoverageMeter, Search
 from swerve.core.case import Source
-from swerve.core.encode import JSON, SPEC, decode_value, encode, options
-from swerve.core.errors import InputError, SpecError, did_you_mean, printable
+from swerve.core.encode import ASSET, JSON, SPEC, decode_value, encode, options
+from swerve.core.errors import InputError, SpecError, printable, unknown
+from swerve.core.gate import AllOf, Gate
 from swerve.core.names import names
-from swerve.core.relation import Gate, Relation, Rule
+from swerve.core.relation import Relation, Rule
 from swerve.core.space import Choices, Over, Range, Sequenced, Space, as_space
 from swerve.core.system import System
 from swerve.core.transformation import Transformation, cached
 
+ACCEPTANCE = ("fail_if", "requirement")  # of a rule: they judge a run, and determine none of its trials
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")
-RULE = ("name", "change", "expect")
+RULE, RULE_OPTIONS = ("name", "change", "expect"), ("gate", "least_shift", *ACCEPTANCE)
 DEFAULT_SEARCH = "sweep"
+PLAIN = (int, float, str, bool, Path)  # arguments that no table with `use` describes
+ASSETS = "_swerve_assets"  # attribute of an object that is not a dataclass: the assets among its arguments
 
 
-# Paths of a Python campaign are told from the root: they mean the same wherever the command is given.
+# Paths of a Python campaign are stored relative to the root, so that they do not depend on the working folder.
 ANYWHERE = Path("/")
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A campaign and where it came from: `base` is what its paths are relative to."""
+    """A campaign and its origin: its paths are relative to `base`."""
 
     campaign: Campaign
     base: Path
@@ -50,27 +55,32 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds components from tables; `where` leads every message."""
+    """Builds components from tables; every message starts with `where`, and `assets` are those of a run folder.
+
+    `certain` is set below a change of a run folder: what it calls must have a known kind before the call.
+    """
 
     where: str = ""
     base: Path = field(default_factory=Path)
     trust: Trust = OWN
+    assets: AssetFiles = field(default_factory=AssetFiles)
+    certain: bool = False
 
     def at(self, key: str) -> Builder:
         """The same builder, one key deeper."""
         joint = " " if self.where.endswith(":") else "." if self.where else ""
-        return Builder(f"{self.where}{joint}{key}", self.base, self.trust)
+        return dataclasses.replace(self, where=f"{self.where}{joint}{key}")
 
     def fail(self, why: object) -> NoReturn:
-        """Stop, naming the place."""
+        """Raise `SpecError` with the current place."""
         raise SpecError(f"{self.where.rstrip(':')}: {why}" if self.where else str(why))
 
     def campaign(self, table: Mapping[str, JSON]) -> Campaign:
-        """The campaign a whole file describes."""
+        """The campaign that a whole file describes."""
         method = table.get("method", CUSTOM)
         if method != CUSTOM and "rule" not in table:
             return self._by_method(method, table)
-        self._known_keys(table, (*TOP, "method"))
+        self._check_keys(table, (*TOP, "method"))
         for key in ("source", "system", "rule"):
             if key not in table:
                 self.fail(
@@ -84,11 +94,11 @@ class Builder:
             "system": self.at("system").component(table["system"], System),
             "rules": tuple(self.rule(index, item) for index, item in enumerate(table["rule"])),
             "search": self.at("search").component(table.get("search", DEFAULT_SEARCH), Search),
-            "gate": None if gate is None else self.at("gate").component(gate, Gate),
+            "gate": None if gate is None else self.at("gate").gate(gate),
             "coverage": None if coverage is None else self.at("coverage")._coverage(coverage),
         }
         if method not in (CUSTOM, *names("methods")):
-            self.fail(f"method = {printable(repr(method), 40)} is not known; {did_you_mean(str(method), names('methods'))}")
+            self.fail(unknown("method", method, names("methods")))
         numbers = {key: table[key] for key in ("method", "seed", "inference_batch") if key in table}
         return typing.cast(Campaign, self._call(Campaign, {**parts, **numbers}))
 
@@ -101,7 +111,7 @@ class Builder:
         """The campaign of a published method: source, system, and the method's own keywords."""
         known = names("methods")
         if method not in known:
-            self.fail(f"method = {printable(repr(method), 40)} is not known; {did_you_mean(str(method), known)}")
+            self.fail(unknown("method", method, known))
         for key in ("source", "system"):
             if key not in table:
                 self.fail(f"there is no [{key}] table; method = '{method}' needs source and system")
@@ -114,17 +124,28 @@ class Builder:
         here = self.at(f"rule[{index}]")
         if not isinstance(table, Mapping):
             here.fail(f"expected a table, got {_describe(table)}")
-        here._known_keys(table, RULE)
+        here._check_keys(table, (*RULE, *RULE_OPTIONS))
         for key in RULE:
             if key not in table:
                 here.fail(f"'{key}' is missing; a rule has name, change and expect")
         named = self.at(f"rule '{printable(str(table['name']), 40)}'")
         space = named.at("change").space(table["change"])
         expect = named.at("expect").component(table["expect"], Relation)
-        return typing.cast(Rule, named._call(Rule, {"name": table["name"], "change": space, "expect": expect}))
+        given = {"name": table["name"], "change": space, "expect": expect}
+        if table.get("gate") is not None:
+            given["gate"] = named.at("gate").gate(table["gate"])
+        given |= {key: table[key] for key in ACCEPTANCE if key in table}
+        return typing.cast(Rule, named._call(Rule, {**given, "least_shift": table.get("least_shift")}))
+
+    def gate(self, table: JSON) -> Gate:
+        """A gate, or a list of gates that must all admit a follow-up."""
+        if isinstance(table, list):
+            items = tuple(self.at(f"[{index}]").gate(item) for index, item in enumerate(table))
+            return typing.cast(Gate, self._call(AllOf, {"gates": items}))
+        return typing.cast(Gate, self.component(table, Gate))
 
     def component(self, table: JSON, *wanted: Any) -> Any:
-        """The object a table with `use` describes, which must be of one of the `wanted` kinds."""
+        """The object that a table with `use` describes, which must be of one of the `wanted` kinds."""
         if isinstance(table, str):
             table = {"use": table}
         if not isinstance(table, Mapping) or "use" not in table:
@@ -133,10 +154,10 @@ class Builder:
         given = {key: value for key, value in table.items() if key != "use"}
         arguments = self._arguments(target, given)
         self._check_program(arguments)
-        return _remember(self._call(target, arguments), table)
+        return _attach_table(self._call(target, arguments), table, arguments)
 
     def _check_program(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse what would start a program that a run folder may not start."""
+        """Refuse arguments that would start a program that a run folder may not start."""
         folder = arguments.get(FOLDER)
         try:
             self.trust.check_program(arguments.get(COMMAND), folder if isinstance(folder, Path) else None)
@@ -144,14 +165,16 @@ class Builder:
             self.fail(error)
 
     def change(self, table: JSON) -> Transformation:
-        """A transformation with every number fixed."""
-        made = self.component(table, Transformation)
-        if not isinstance(made, Transformation):
-            self.fail(f"expected a transformation, got {_describe(made)}")
-        return made
+        """A transformation with all parameters fixed."""
+        # The user agreed to the modules that the campaign names, not to every call that a journal may describe.
+        strict = dataclasses.replace(self, certain=True) if self.trust.foreign else self
+        change = strict.component(table, Transformation)
+        if not isinstance(change, Transformation):
+            self.fail(f"expected a transformation, got {_describe(change)}")
+        return change
 
     def space(self, table: JSON) -> Space:
-        """A space: one change with ranges, a list of changes made in order, or a named space."""
+        """A space: one change with ranges, a list of changes applied in order, or a named space."""
         if isinstance(table, list):
             if not table:
                 self.fail("expected one or more changes, got an empty list")
@@ -162,10 +185,10 @@ class Builder:
             self.fail(f"expected a table with 'use', got {_describe(table)}")
         target = self._resolve(table["use"], Transformation, Space)
         if not (isinstance(target, type) and issubclass(target, Transformation)):
-            made = self.component(table, Space)
-            if not isinstance(made, Space):
-                self.fail(f"'{table['use']}' is not a change but {_describe(made)}")
-            return made
+            space = self.component(table, Space)
+            if not isinstance(space, Space):
+                self.fail(f"expected a change or a space, got {_describe(space)}")
+            return space
         hints = _signature(target)[1]
         if any(_holds_changes(value) for value in table.values()):
             return as_space(self.change(table))
@@ -177,6 +200,9 @@ class Builder:
 
     def _domain(self, value: JSON, hint: Any) -> Any:
         try:
+            if Asset in options(hint):
+                files = value.get("choices") if isinstance(value, Mapping) else None
+                return self._asset(value) if files is None else Choices(tuple(map(self._asset, files)))
             if isinstance(value, list) and any(item is tuple or typing.get_origin(item) is tuple for item in options(hint)):
                 return self._convert(value, hint)
             if isinstance(value, list):
@@ -184,7 +210,7 @@ class Builder:
                     self.fail(f"a range is a pair [low, high], got {_describe(value)}; for a set write {{choices = [...]}}")
                 return Range(*value)
             if isinstance(value, Mapping):
-                self._known_keys(value, ("choices",))
+                self._check_keys(value, ("choices",))
                 return Choices(tuple(value.get("choices", ())))
         except (TypeError, ValueError) as error:
             self.fail(error)
@@ -192,7 +218,7 @@ class Builder:
 
     def _resolve(self, use: object, *wanted: Any) -> Any:
         try:
-            return resolve(use, self.base, trust=self.trust, wanted=wanted)
+            return resolve(use, self.base, trust=self.trust, wanted=wanted, certain=self.certain)
         except SpecError as error:
             self.fail(error)
 
@@ -202,11 +228,11 @@ class Builder:
         except TypeError as error:
             self.fail(error)
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-            self._known_keys(given, parameters)
+            self._check_keys(given, parameters)
         return {key: self.at(key)._convert(value, hints.get(key)) for key, value in given.items()}
 
     def _convert(self, value: JSON, hint: Any) -> Any:
-        """`value` as the annotated type asks for it."""
+        """`value` converted to the annotated type."""
         if typing.get_origin(hint) in (types.UnionType, typing.Union):
             options = [item for item in typing.get_args(hint) if item is not type(None)]
             if value is None or len(options) != 1:
@@ -214,12 +240,14 @@ class Builder:
             hint = options[0]
         if hint is tuple or typing.get_origin(hint) is tuple:
             return self._items(value, [item for item in typing.get_args(hint) if item is not Ellipsis] or [None])
+        if hint is Asset:
+            return self._asset(value)
         if hint is Space:
             return self.space(value)
         if hint is Transformation:
             return self.change(value)
         wanted = (hint,) if isinstance(hint, type) and hint not in (Any, object, dict) else ()
-        if isinstance(value, Mapping) and "use" in value:
+        if isinstance(value, Mapping) and "use" in value and hint not in PLAIN:
             return self.component(value, *wanted)
         if isinstance(value, str) and getattr(hint, "_is_protocol", False):
             return self.component(value, *wanted)
@@ -228,10 +256,23 @@ class Builder:
         if isinstance(value, Mapping) and "slot" in value:
             return decode_value(value)
         if hint is Path:
-            return self.base / self._plain(value, str)
-        if hint is float and value in ("nan", "inf", "-inf"):  # as `encode` writes what JSON has no word for
+            return self.base / self._scalar(value, str)
+        if hint is float and value in ("nan", "inf", "-inf"):  # as `encode` writes the floats that JSON lacks
             return float(value)
-        return self._plain(value, hint) if hint in (int, float, str, bool) else value
+        return self._scalar(value, hint) if hint in PLAIN else value
+
+    def _asset(self, value: JSON) -> Asset:
+        """The file that a campaign names by its path, or a run folder by the hash of its content."""
+        try:
+            if not isinstance(value, Mapping) and not self.trust.foreign:
+                return Asset(Path(self._scalar(value, str)), root=self.base)
+            return self.assets[value[ASSET]]
+        except (KeyError, TypeError, ValueError):  # a hash that is no text, or a path with a null character
+            self.fail(f"expected a file that the campaign names, got {_describe(value)}")
+        except SpecError:
+            raise
+        except InputError as error:
+            self.fail(error)
 
     def _items(self, value: JSON, hints: Sequence[Any]) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -239,13 +280,16 @@ class Builder:
         last = len(hints) - 1
         return tuple(self.at(f"[{index}]")._convert(item, hints[min(index, last)]) for index, item in enumerate(value))
 
-    def _plain(self, value: JSON, kind: type) -> Any:
+    def _scalar(self, value: JSON, kind: type) -> Any:
         wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
         accepted: Any = (int, float) if kind is float else kind
         wrong = not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool)
-        if wrong or (kind is float and not math.isfinite(value)):
+        try:
+            if wrong or (kind is float and not math.isfinite(value)):
+                self.fail(f"expected {wanted}, got {_describe(value)}")
+            return float(value) if kind is float else value
+        except OverflowError:  # a whole number of hundreds of digits
             self.fail(f"expected {wanted}, got {_describe(value)}")
-        return float(value) if kind is float else value
 
     def _call(self, target: Any, arguments: Mapping[str, Any]) -> Any:
         try:
@@ -254,27 +298,29 @@ class Builder:
             raise
         except (TypeError, ValueError, InputError) as error:
             self.fail(str(error).replace(f"{getattr(target, '__name__', '')}.__init__() ", ""))
-        except (Exception, SystemExit) as error:  # a constructor of the user's
+        except (Exception, SystemExit) as error:  # the user's own constructor
             self.fail(f"{type(error).__name__}: {error}")
 
-    def _known_keys(self, table: Mapping[str, JSON], known: Collection[str]) -> None:
+    def _check_keys(self, table: Mapping[str, JSON], known: Collection[str]) -> None:
         for key in table:
             if key not in known:
-                self.fail(f"unknown key '{printable(str(key), 40)}'; {did_you_mean(str(key), known)}")
+                self.fail(unknown("key", key, known))
 
 
-def _remember(made: Any, table: Mapping[str, JSON]) -> Any:
-    """`made`, with the table it was made from where nothing else would tell its arguments again."""
-    if not dataclasses.is_dataclass(made) and hasattr(made, "__dict__"):
-        made.__dict__.setdefault(SPEC, dict(table))
-    return made
+def _attach_table(part: Any, table: Mapping[str, JSON], arguments: Mapping[str, Any]) -> Any:
+    """`part`, with the table it was built from if its arguments cannot be read from its fields."""
+    if not dataclasses.is_dataclass(part) and hasattr(part, "__dict__"):
+        assets = {name: encode(item) for name, item in arguments.items() if assets_in(item)}
+        part.__dict__.setdefault(SPEC, {**table, **assets})
+        part.__dict__.setdefault(ASSETS, tuple(assets_in(*arguments.values()).values()))
+    return part
 
 
 @cached
 def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
     called = getattr(target, "__init__", target) if isinstance(target, type) else target
     try:
-        # A dataclass's own hints are resolved where each of its fields was written, those of its __init__ in one place.
+        # The hints of a dataclass are resolved in the module of each field, those of its __init__ in one module.
         hints = typing.get_type_hints(target if dataclasses.is_dataclass(target) else called)
     except (NameError, TypeError, AttributeError):  # an annotation that only a type checker can resolve
         hints = {}
@@ -285,7 +331,7 @@ def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, 
 
 
 def _holds_changes(value: JSON) -> bool:
-    """Whether an argument of a change holds changes itself, as a chain's steps do."""
+    """Whether an argument of a change contains changes itself, like the steps of a chain."""
     return isinstance(value, list) and any(isinstance(item, Mapping) and "use" in item for item in value)
 
 
@@ -294,7 +340,7 @@ def _describe(value: object) -> str:
 
 
 def load_campaign(target: str, trusted: Collection[str | Path] = ()) -> Loaded:
-    """The campaign of a TOML file, or of a `module:factory` that returns one; both are the user's own."""
+    """The campaign of a TOML file, or of a `module:factory` that returns one; both count as the user's own code."""
     if target.endswith(".toml") or ":" not in target:
         path = Path(target)
         builder = Builder(f"{path.name}:", path.resolve().parent, Trust.of(trusted))
@@ -305,16 +351,16 @@ def load_campaign(target: str, trusted: Collection[str | Path] = ()) -> Loaded:
 def call_factory(target: str, trust: Trust) -> Campaign:
     """The campaign that `module:factory` returns."""
     try:
-        made = resolve(target, Path.cwd(), trust=trust, wanted=(Campaign,))()
+        campaign = resolve(target, Path.cwd(), trust=trust, wanted=(Campaign,))()
     except (Exception, SystemExit) as error:  # the user's own code
         raise error if isinstance(error, SpecError) else SpecError(f"{target}: {type(error).__name__}: {error}") from error
-    if not isinstance(made, Campaign):
-        raise SpecError(f"{target} must return a Campaign, it returned {_describe(made)}")
-    return made
+    if not isinstance(campaign, Campaign):
+        raise SpecError(f"{target} must return a Campaign, it returned {_describe(campaign)}")
+    return campaign
 
 
 def read_toml(path: Path) -> dict[str, JSON]:
-    """The tables of a TOML file; errors say line and column."""
+    """The tables of a TOML file; errors name line and column."""
     try:
         if path.exists() and not path.is_file():
             raise SpecError(f"{path}: is not a file")
@@ -328,13 +374,18 @@ def read_toml(path: Path) -> dict[str, JSON]:
 
 
 def describe(campaign: Campaign, base: Path) -> dict[str, JSON]:
-    """The campaign as the JSON that `Builder.campaign` reads back."""
-    rules = [{key: encode(getattr(rule, key), base) for key in RULE} for rule in campaign.rules]
+    """The campaign as JSON that `Builder.campaign` can read."""
+    rules = [_describe_rule(rule, base) for rule in campaign.rules]
     parts = {key: encode(getattr(campaign, key), base) for key in ("source", "system", "search", "gate", "coverage")}
     numbers = {key: getattr(campaign, key) for key in ("method", "seed", "inference_batch")}
     return {**numbers, **parts, "rule": rules}
 
 
-def build_change(row: JSON, base: Path | None = None, trust: Trust = OWN) -> Transformation:
-    """The transformation that `encode` wrote."""
+def _describe_rule(rule: Rule, base: Path) -> dict[str, JSON]:
+    given = [key for key in RULE_OPTIONS if getattr(rule, key) not in (None, ())]
+    return {key: encode(getattr(rule, key), base) for key in (*RULE, *given)}
+
+
+def build_change(row: JSON, trust: Trust, base: Path | None = None) -> Transformation:
+    """The transformation that `encode` wrote; one that reads files is built by its run folder's `Builder`."""
     return Builder("change", base or Path(), trust).change(row)

@@ -1,6 +1,6 @@
-"""Which code a campaign may import, call or start, decided before it is imported (docs/security.md)."""
+"""Decides which code a campaign may import, call or start, before anything is imported (docs/security.md)."""
 
-# R48, R68: a run folder is data that anybody may have written; a campaign file is the user's own.
+# R48, R68: a run folder is data that may come from anyone; a campaign file is the user's own.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from swerve.core.errors import SpecError, printable
 from swerve.core.names import KINDS, names
 
 OURS = "swerve"
-# The rooms whose classes any campaign may name. Those of the others write files, start processes or build campaigns.
+# Any campaign may use classes of these packages. Classes of the others write files, start processes or build campaigns.
 ROOMS = frozenset(
     [
         "core",
@@ -46,18 +46,20 @@ PACKAGES = ("site-packages", "dist-packages")
 
 @dataclass(frozen=True)
 class Trust:
-    """What the user allows beyond Swerve's own and registered parts: modules and programs by name, files by their hash.
+    """What the user allows besides Swerve's own and registered parts: modules and programs by name, files by hash.
 
-    A campaign file names modules and programs freely. A run folder, which is `foreign`, may use only what is listed here.
+    A campaign file may use any module or program. A run folder, which is `foreign`, may use only what is listed here, and a
+    program only with a command that its campaign has: one that stands in the journal alone was never agreed to.
     """
 
     names: frozenset[str] = frozenset()
     files: Mapping[str, str] = field(default_factory=dict)  # sha256 by resolved path
     foreign: bool = False
+    commands: frozenset[tuple[str, ...]] = frozenset()  # of the campaign: the folder and the words of each
 
     @classmethod
     def of(cls, given: Collection[str | Path] | Trust = ()) -> Trust:
-        """What `--trust` was given: Python files and programs by path, modules and programs by name."""
+        """The values of `--trust`: Python files and programs by path, modules and programs by name."""
         if isinstance(given, Trust):
             return given
         words = [os.fspath(item) for item in given]
@@ -65,55 +67,70 @@ class Trust:
         names = frozenset(word for word in words if not is_path(word))
         return cls(names, {str(Path(path).resolve()): sha_of_file(Path(path)) for path in paths})
 
-    def joined(self, other: Trust) -> Trust:
-        """What either allows."""
-        return Trust(self.names | other.names, {**self.files, **other.files}, self.foreign or other.foreign)
+    def union(self, other: Trust) -> Trust:
+        """Everything that either of the two allows."""
+        files, foreign = {**self.files, **other.files}, self.foreign or other.foreign
+        return Trust(self.names | other.names, files, foreign, self.commands | other.commands)
 
     def as_json(self) -> str:
-        """For a worker, which takes its parent's word and reads no consent of its own."""
-        return json.dumps({"names": sorted(self.names), "files": dict(self.files), "foreign": self.foreign})
+        """JSON for a worker process, which uses its parent's trust and reads no stored consent."""
+        sets = {"names": sorted(self.names), "commands": sorted(self.commands)}
+        return json.dumps({**sets, "files": dict(self.files), "foreign": self.foreign})
 
     @classmethod
     def of_json(cls, text: str) -> Trust:
-        """What `as_json` wrote."""
+        """The trust that `as_json` wrote."""
         data = json.loads(text)
-        return cls(frozenset(data["names"]), data["files"], data["foreign"])
+        return cls(frozenset(data["names"]), data["files"], data["foreign"], frozenset(map(tuple, data["commands"])))
 
     def check_module(self, module: str, use: str) -> None:
-        """Refuse to import `module` unless it has parts of Swerve's, is allowed, or is the user's own in a campaign file."""
+        """Refuse to import `module` unless it is part of Swerve, allowed, or the user's own in a campaign file."""
         if has_parts(module) or (is_ours(module) and not self.foreign):
             return
-        if _home(module) == "stdlib":
+        if _module_origin(module) == "stdlib":
             raise SpecError(f"use = '{use}': {module} is a module of Python's standard library, which has no campaign parts")
         if self.names_module(module):
             return
         if self.foreign:
             raise SpecError(f"use = '{use}': a run folder may import {module} only with --trust {module}")
-        if _home(module) == "installed" and not _offers_parts(module):
+        if _module_origin(module) == "installed" and not _offers_parts(module):
             raise SpecError(
                 f"use = '{use}': {module} is an installed package without a swerve.* entry point; "
-                f"if it is meant, run with --trust {module.partition('.')[0]}"
+                f"to use it anyway, run with --trust {module.partition('.')[0]}"
             )
 
-    def check_file(self, given: str, file: Path) -> None:
-        """Refuse to run a Python file that is not allowed, or that has changed since it was."""
+    def code_of(self, given: str, file: Path) -> bytes:
+        """The content of a Python file; refused if the file is not allowed, or has changed since it was allowed."""
         known = self.files.get(str(file))
         if known is None:
-            raise SpecError(f"{given}: runs only with --trust {file}; a file given by path is code, not data")
-        if known != sha_of_file(file):
+            raise SpecError(f"{given}: is Python code and runs only with --trust {file}")
+        if not known and not file.is_file():
+            raise SpecError(f"{file}: there is no such file")
+        try:
+            code = file.read_bytes()
+        except OSError:
+            code = b""
+        if known != hashlib.sha256(code).hexdigest():
             raise SpecError(f"{file}: has changed since it was allowed to run; if that is right, add --trust {file}")
+        return code
 
     def check_program(self, command: object, folder: Path | None) -> None:
-        """Refuse a program that a run folder starts, unless it is allowed and the files it is given are as they were."""
+        """Refuse a program that a run folder starts, unless it is allowed and its files have not changed since."""
         if not self.foreign or not isinstance(command, list | tuple) or not command:
             return
-        program, files = str(command[0]), dict(files_named(command, folder))
-        by_path = str(((folder or Path()) / program).resolve()) in self.files if "/" in program else False
-        if not (program in self.names or by_path):
-            raise SpecError(f"a run folder may start the program {printable(program, 80)} only with --trust {program}")
+        program, files = _program(command, folder), files_named(command, folder)
+        words = printable(" ".join(map(str, command)), 200)
+        if not self.allows_program(command, folder):
+            raise SpecError(f"a run folder may start the program {words} only with --trust {program}")
+        if _words(command, folder) not in self.commands:
+            raise SpecError(f"a change may start a program only with a command of the campaign, got {words}")
         for path, sha in files.items():
             if self.files.get(path) != sha:
                 raise SpecError(f"{path}: has changed since {program} was allowed; if that is right, add --trust {program}")
+
+    def allows_program(self, command: Sequence[object], folder: Path | None) -> bool:
+        """Whether the program of a command is allowed, by its name or by its path."""
+        return str(command[0]) in self.names or _program(command, folder) in self.files
 
     def names_module(self, module: str) -> bool:
         """Whether the module, or a package around it, is allowed by name."""
@@ -125,7 +142,7 @@ OWN = Trust()  # a campaign file's, without --trust
 
 
 def is_path(word: str) -> bool:
-    """Whether `--trust` was given a file and not a name."""
+    """Whether a value of `--trust` is a file and not a name."""
     return word.endswith(PYTHON_FILE) or "/" in word
 
 
@@ -135,17 +152,17 @@ def is_ours(module: str) -> bool:
 
 
 def has_parts(module: str) -> bool:
-    """Whether a module is of those of Swerve's that any campaign may name."""
+    """Whether a module belongs to a package of Swerve that any campaign may use."""
     return is_ours(module) and module.removeprefix(f"{OURS}.").partition(".")[0] in ROOMS
 
 
 def is_registered(target: str) -> bool:
-    """Whether `module:Name` is a part of Swerve's with a short name, or an entry point of an installed package."""
+    """Whether `module:Name` has a short name in Swerve or is an entry point of an installed package."""
     return any(target in names(kind).values() for kind in KINDS)
 
 
 def sha_of_file(path: Path) -> str:
-    """The sha256 of a file, or nothing where there is none to read."""
+    """The sha256 of a file, or "" if it cannot be read."""
     if not path.is_file():
         return ""
     try:
@@ -155,20 +172,46 @@ def sha_of_file(path: Path) -> str:
         return ""
 
 
-def named_in(described: Any, base: Path, factory: str | None = None) -> Trust:
-    """All that a described campaign names and that is not registered: modules, programs, and the files given to programs."""
+def required_trust(described: Any, base: Path, factory: str | None = None) -> Trust:
+    """The unregistered code that a described campaign uses: modules, programs, and the files passed to programs."""
     modules = {text.rpartition(":")[0] for text in (*_texts(described), factory or "") if not is_registered(text)}
     named = {
         name for name in modules if name and all(part.isidentifier() for part in name.split(".")) and not has_parts(name)
     }
     named |= {factory.rpartition(":")[0]} if factory and PYTHON_FILE not in factory else set()
     files: dict[str, str] = {}
+    for command, folder in _commands(described, base):
+        named.add(str(command[0]))
+        files |= files_named(command, folder)
+    return Trust(frozenset(named), files, commands=commands_of(described, base))
+
+
+def commands_of(described: Any, base: Path) -> frozenset[tuple[str, ...]]:
+    """The folder and the words of every command of a described campaign."""
+    return frozenset(_words(command, folder) for command, folder in _commands(described, base))
+
+
+def _words(command: Sequence[object], folder: Path | None) -> tuple[str, ...]:
+    return str(folder or ""), *map(str, command)
+
+
+def files_of_programs(described: Any, base: Path, allowed: Trust) -> dict[str, str]:
+    """The hashes of the files in those commands of a described campaign whose program is allowed."""
+    commands = [one for one in _commands(described, base) if allowed.allows_program(*one)]
+    return {path: sha for command, folder in commands for path, sha in files_named(command, folder).items()}
+
+
+def _commands(described: Any, base: Path) -> Iterator[tuple[list[Any], Path | None]]:
     for table in _tables(described):
-        command = table.get(COMMAND)
+        command, folder = table.get(COMMAND), table.get(FOLDER)
         if isinstance(command, list) and command:
-            named.add(str(command[0]))
-            files |= files_named(command, base / table[FOLDER] if isinstance(table.get(FOLDER), str) else None)
-    return Trust(frozenset(named), files)
+            yield command, base / folder if isinstance(folder, str) else None
+
+
+def _program(command: Sequence[object], folder: Path | None) -> str:
+    """The program of a command as `--trust` takes it: its name, or its whole path."""
+    program = str(command[0])
+    return str(((folder or Path()) / program).resolve()) if "/" in program else program
 
 
 def _texts(described: Any) -> Iterator[str]:
@@ -190,30 +233,30 @@ def _items(described: Any) -> Collection[Any]:
 
 
 def files_named(command: Sequence[object], folder: Path | None) -> dict[str, str]:
-    """The files among the words of a command, by resolved path, with their hashes."""
+    """The hashes of the files among the words of a command, by resolved path."""
     paths = ((folder or Path()) / str(word) for word in command)
     return {str(path.resolve()): sha_of_file(path) for path in paths if os.path.isfile(path)}
 
 
 @cache
-def _home(module: str) -> str:
-    """Where a module comes from: `stdlib`, `installed` (site-packages) or `own`; nothing of it is imported."""
-    places = list(_places(module))
-    if any(place in NO_FILE for place in places):
+def _module_origin(module: str) -> str:
+    """Where a module comes from, without importing it: `stdlib`, `installed` (site-packages) or `own`."""
+    files = list(_module_files(module))
+    if any(file in NO_FILE for file in files):
         return "stdlib"
-    inside = [Path(place).resolve() for place in places]
-    if any(path.is_relative_to(folder) for path in inside for folder in _site_folders()):
+    paths = [Path(file).resolve() for file in files]
+    if any(path.is_relative_to(folder) for path in paths for folder in _site_folders()):
         return "installed"
-    return "stdlib" if any(path.is_relative_to(folder) for path in inside for folder in _python_folders()) else "own"
+    return "stdlib" if any(path.is_relative_to(folder) for path in paths for folder in _python_folders()) else "own"
 
 
-def _places(module: str) -> Iterator[str]:
-    """The file of the outermost package that has code; looking inside a package with code would import it."""
+def _module_files(module: str) -> Iterator[str]:
+    """The file of the outermost package that has code; a search inside that package would import it."""
     parts = module.split(".")
     for end in range(1, len(parts) + 1):
         try:
             spec = importlib.util.find_spec(".".join(parts[:end]))
-        except (ImportError, ValueError, AttributeError):  # not found, or a module made by hand
+        except (ImportError, ValueError, AttributeError):  # not found, or a module created without a spec
             return
         if spec is None:
             return
@@ -240,7 +283,7 @@ def _python_folders() -> tuple[Path, ...]:
 
 @cache
 def _offers_parts(module: str) -> bool:
-    """Whether the distribution that a module was installed with has an entry point of ours."""
+    """Whether the distribution that installed a module has an entry point for Swerve."""
     owners = importlib.metadata.packages_distributions().get(module.partition(".")[0], ())
     points = (point for name in owners for point in importlib.metadata.distribution(name).entry_points)
     return any(point.group.startswith(f"{OURS}.") for point in points)

@@ -1,24 +1,60 @@
-"""Range checks for numeric constructor arguments, with one wording for all parts."""
+"""Checks of constructor arguments, with one wording for all parts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from dataclasses import dataclass
 from numbers import Integral, Real
 
+from swerve.core.errors import InputError, unknown
 
-def check_whole(name: str, value: object, low: int = 0, high: int | None = None) -> None:
-    """Raise `ValueError` unless `value` is a whole number from `low` to `high`."""
+
+@dataclass(frozen=True)
+class OneOfNames:
+    """The names that an argument may be, for `swerve list`: `by: Annotated[str, OneOfNames("case", "change")]`."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
+def check_known(what: str, given: object, known: Collection[str]) -> None:
+    """Raise `InputError` unless `given` is one of the `known` names."""
+    if given not in known:
+        raise InputError(unknown(what, given, known))
+
+
+def check_whole(
+    name: str, value: object, low: int = 0, high: int | None = None, *, error: type[Exception] = ValueError
+) -> None:
+    """Raise `error` unless `value` is a whole number from `low` to `high`."""
     wrong_type = isinstance(value, bool) or not isinstance(value, Integral)
     if wrong_type or value < low or (high is not None and value > high):  # type: ignore[operator]
         bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name} must be a whole number {bounds}, got {value!r}")
+        raise error(f"{_quoted(name)} must be a whole number {bounds}, got {value!r}")
 
 
-def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> None:
-    """Raise `ValueError` unless `value` is a finite number from `low` to `high`; `above` excludes `low` itself."""
+def check_number(
+    name: str,
+    value: object,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+    error: type[Exception] = ValueError,
+) -> None:
+    """Raise `error` unless `value` is a finite number from `low` to `high`; `above` excludes `low` itself."""
     fits = _is_finite(value) and (low < value if above else low <= value) and value <= high  # type: ignore[operator]
     if not fits:
-        raise ValueError(f"{name} must be {_range(low, high, above=above)}, got {value!r}")
+        raise error(f"{_quoted(name)} must be {_range(low, high, above=above)}, got {value!r}")
+
+
+def _quoted(name: str) -> str:
+    """A parameter's name in quotes, because `near` or `by` would read as a word of the sentence."""
+    place, colon, last = name.rpartition(": ")
+    return f"{place}{colon}'{last}'" if last.isidentifier() else name
 
 
 def _is_finite(value: object) -> bool:

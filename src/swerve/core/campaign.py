@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from swerve.core.arguments import check_whole
 from swerve.core.case import Case, Fact, Source
 from swerve.core.encode import encode_change
-from swerve.core.relation import Fault, Gate, Relation, Rule, Status, Verdict, calibrated
-from swerve.core.seeding import digest_of
+from swerve.core.gate import Gate
+from swerve.core.origin import Origin
+from swerve.core.relation import Fault, Relation, Rule, Status, Verdict, calibrated
+from swerve.core.seeding import Stream, digest_of, rng_for, rng_from
+from swerve.core.space import Sequenced, Space, alternatives
 from swerve.core.system import Answer, System
-from swerve.core.transformation import Transformation
+from swerve.core.transformation import Chain, Transformation
 
 ID_LENGTH = 16
 Gain = Mapping[str, Mapping[str, Any]]  # what an input covers, by criterion, as plain JSON for the journal
@@ -21,18 +26,56 @@ CUSTOM = "custom"  # the method of a campaign that follows no paper
 
 
 @dataclass(frozen=True)
+class Continuation:
+    """Further changes to a case that was changed before; each is drawn for the case as those before it left it.
+
+    Args:
+        made: the changes so far.
+        kinds: for each further change, the number of the rule's alternative that it is drawn from.
+        stream: the state of the random generator to draw with; None for that of the trial.
+    """
+
+    made: tuple[Transformation, ...]
+    kinds: tuple[int, ...]
+    stream: Stream | None = None
+
+    def space(self, whole: Space) -> Space:
+        """The further changes that the rule's space allows."""
+        kinds = alternatives(whole)
+        return Sequenced(tuple(kinds[kind] for kind in self.kinds))
+
+    def begin(self, case: Case) -> Case:
+        """The case as the changes so far leave it."""
+        return Chain(self.made)(case) if self.made else case
+
+    def chain(self, further: Chain) -> Chain:
+        """All changes, those so far and the further ones."""
+        return Chain((*self.made, *further.steps))
+
+
+@dataclass(frozen=True)
 class Trial:
-    """One test to run: a case, a rule and a draw number; `change` is given where the search has fixed it."""
+    """One test to run: a case, a rule and a draw number.
+
+    `change` is given where the search has fixed it. Otherwise it is drawn where the system is: from the rule's space, or as
+    a chain that `continues` other changes. The search finds it in the record.
+    """
 
     case: str
     rule: str
     draw: int
     change: Transformation | None = None
+    continues: Continuation | None = None
 
     @property
     def key(self) -> tuple[str, str, int]:
         """Identifies the trial within its campaign."""
         return self.case, self.rule, self.draw
+
+    def rng(self, seed: int) -> np.random.Generator:
+        """The random numbers that its change is drawn with, from the start."""
+        stream = self.continues and self.continues.stream
+        return rng_from(stream) if stream else rng_for(seed, *self.key)
 
 
 @dataclass(frozen=True)
@@ -42,11 +85,12 @@ class Observation:
     case: str
     group: str
     truth: Answer = ()
-    said: Answer = ()
+    answer: Answer = ()
     input_sha: str = ""
     fault: str = ""
     readable: bool = True
     gain: Gain | None = None
+    truth_sha: str = ""  # of the labels that are too large for the journal
 
 
 class Outcome(NamedTuple):
@@ -55,7 +99,7 @@ class Outcome(NamedTuple):
     rule: str
     status: Status
     kind: Fault | None
-    introduced: bool | None
+    origin: Origin | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +112,7 @@ class Record:
     before: Answer = ()
     after: Answer = ()
     truth: Answer = ()  # label, mapped by the change
-    introduced: bool | None = None  # None: unknown, without a label
+    origin: Origin | None = None  # where a violation comes from; None for other trials
     gain: Gain | None = None
     source_sha: str = ""
     input_sha: str = ""  # of the follow-up; only for trials that did not hold
@@ -82,7 +126,7 @@ class Record:
     @property
     def outcome(self) -> Outcome:
         """The part that is counted."""
-        return Outcome(self.trial.rule, self.verdict.status, self.verdict.kind, self.introduced)
+        return Outcome(self.trial.rule, self.verdict.status, self.verdict.kind, self.origin)
 
 
 @dataclass(frozen=True)
@@ -95,6 +139,7 @@ class Plan:
     baseline: Mapping[str, Observation]
     inference_batch: int
     coverage: CoverageMeter | None = None
+    covered: Gain | None = None  # by the unchanged cases together, if coverage is measured
 
 
 class CoverageMeter(Protocol):
@@ -110,11 +155,36 @@ class CoverageMeter(Protocol):
         """The number of covered regions and of all regions, by criterion."""
 
 
+@runtime_checkable
+class MergingMeter(CoverageMeter, Protocol):
+    """A meter that can also measure what many inputs cover together, for a search that needs no more."""
+
+    def measured_together(self, system: System, cases: Sequence[Case]) -> tuple[Sequence[Answer], Gain]:
+        """The answers, and what all cases cover together."""
+
+    def beyond(self, gain: Gain, known: Gain) -> Gain:
+        """The part of `gain` that `known` does not cover."""
+
+
+@runtime_checkable
+class ProfilingMeter(CoverageMeter, Protocol):
+    """A meter that may have to run the system on a data set before its first measurement."""
+
+    def prepare(self, system: System, source: Source) -> None:
+        """Do that now, if `system` can be run on the first case of `source`."""
+
+
 class Session(Protocol):
     """A search in progress.
 
     A session that never asks for the same change of a case twice may set `distinct = True`. If its search does not learn
     either, a resumed run does not replay earlier records to it.
+
+    With a search that has `gain_per_ask = True`, `tell_gain(gain)` is called before `tell`, if the session has it: `gain` is
+    what the last trials cover that nothing before them did, or that the session's own `covered` lacks, if it has that
+    attribute. Their records have no gain.
+
+    A session may have `results()`: what it found in all, as JSON for `summary.json`.
     """
 
     @property
@@ -134,6 +204,9 @@ class Search(Protocol):
 
     A search whose trials do not depend on the records may set the class attribute `learns = False`: trials are then
     requested in advance, and treated as a sample that is the same for every system.
+
+    A search that asks one change of many cases, and needs only what they cover together, may set `gain_per_ask = True`: the
+    journal then has one gain per ask, and not one per trial.
     """
 
     def start(self, plan: Plan) -> Session:
@@ -143,6 +216,11 @@ class Search(Protocol):
 def learns(search: Search) -> bool:
     """Whether the trials of a search depend on its records; True unless the search declares otherwise."""
     return bool(getattr(search, "learns", True))
+
+
+def has_gain_per_ask(search: Search) -> bool:
+    """Whether coverage is recorded once per ask and not with every trial; False unless the search declares otherwise."""
+    return bool(getattr(search, "gain_per_ask", False))
 
 
 @dataclass(frozen=True)
@@ -169,17 +247,34 @@ class Campaign:
         for name, low in (("seed", 0), ("inference_batch", 1)):
             check_whole(name, getattr(self, name), low)
             object.__setattr__(self, name, int(getattr(self, name)))  # a numpy number cannot be hashed as JSON
+        self._check_conditions()
         gate = () if self.gate is None else ((self.gate, Gate),)
         for part, kind in ((self.source, Source), (self.system, System), (self.search, Search), *gate):
             if not isinstance(part, kind):
-                raise TypeError(f"expected a {kind.__name__.lower()}, got {type(part).__name__}")
+                raise TypeError(
+                    f"the {kind.__name__.lower()} of a campaign must be a {kind.__name__}, got {type(part).__name__}"
+                )
+
+    def _check_conditions(self) -> None:
+        """Refuse a condition on the interval of a rate where the trials are no sample."""
+        for rule in self.rules:
+            needing = [one.text for one in rule.conditions if one.needs_interval]
+            if needing and isinstance(self.search, Search) and learns(self.search):
+                raise ValueError(
+                    f"rule '{rule.name}': fail_if = '{needing[0]}' needs an interval, but the search adapts to results, so "
+                    f"its trials are no sample; use 'rate' or 'violated'"
+                )
 
     def rule(self, name: str) -> Rule:
         """The rule of that name."""
         return next(rule for rule in self.rules if rule.name == name)
 
+    def gates(self, rule: Rule) -> tuple[Gate, ...]:
+        """The gates that a follow-up of `rule` must pass: the campaign's, then the rule's own."""
+        return tuple(gate for gate in (self.gate, rule.gate) if gate is not None)
+
 
 def calibrate(rule: Rule, baseline: Sequence[Observation]) -> Rule:
     """`rule` with the limits of its relation computed from the baseline."""
     expect: Relation = calibrated(rule.expect, baseline)
-    return Rule(rule.name, rule.change, expect)
+    return replace(rule, expect=expect)

@@ -49,8 +49,9 @@ class Case:
 class Source(Protocol):
     """A collection of cases.
 
-    A source may also have `group(key)`, which returns the drive of a case without reading it, and `holds(key)`, which
-    returns the frames of a case that consists of several.
+    A source may also have `group(key)`, which returns the drive of a case without reading it, `holds(key)`, which
+    returns the frames of a case that consists of several, and `columns(key)`, which returns what the data set says of a
+    case besides its labels, such as the weather, by name.
     """
 
     def keys(self) -> Sequence[str]:
@@ -67,3 +68,12 @@ def group_of(source: Source, key: str) -> str:
     """The drive or scene of `key`, without reading the case if the source has `group`."""
     group = getattr(source, "group", None)
     return str(group(key)) if callable(group) else source[key].group
+
+
+def columns_of(source: Source, key: str) -> dict[str, Fact]:
+    """What the data set says of `key` besides its labels, if the source, or the one that it wraps, has `columns`."""
+    columns = getattr(source, "columns", None)
+    if callable(columns):
+        return dict(columns(key))
+    inner = getattr(source, "source", None)
+    return columns_of(inner, key) if isinstance(inner, Source) else {}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from swerve.core.arguments import check_number
 from swerve.core.errors import InputError
 from swerve.core.values import Steering
 
 UNITS = {"degrees": 1.0, "radians": 180 / math.pi}
+SIDES, WHEELS = ("left", "right"), ("wheel", "road")
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,19 @@ class Convention:
 
     def __post_init__(self) -> None:
         if isinstance(self.unit, str) and self.unit not in UNITS:
-            raise InputError(f"steering: unit must be {', '.join(UNITS)} or a number of degrees per unit, got {self.unit!r}")
-        if not isinstance(self.unit, str) and not (math.isfinite(self.unit) and self.unit > 0):
-            raise InputError(f"steering: degrees per unit must be above 0, got {self.unit!r}")
-        if self.positive not in ("left", "right"):
-            raise InputError(f"steering: positive must be left or right, got {self.positive!r}")
-        if self.kind not in ("wheel", "road"):
-            raise InputError(f"steering: kind must be wheel or road, got {self.kind!r}")
-        if self.ratio is not None and not (math.isfinite(self.ratio) and self.ratio > 0):
-            raise InputError(f"steering: ratio must be above 0, got {self.ratio!r}")
+            raise InputError(
+                f"steering: 'unit' must be {', '.join(UNITS)} or a number of degrees per unit, got {self.unit!r}"
+            )
+        if not isinstance(self.unit, str):
+            check_number("steering: degrees per unit", self.unit, 0, above=True, error=InputError)
+        if self.positive not in SIDES:
+            raise InputError(f"steering: 'positive' must be 'left' or 'right', got {self.positive!r}")
+        if self.kind not in WHEELS:
+            raise InputError(f"steering: 'kind' must be 'wheel' or 'road', got {self.kind!r}")
+        if self.ratio is not None:
+            check_number("steering: ratio", self.ratio, 0, above=True, error=InputError)
         if self.kind == "road" and self.ratio is None:
-            raise InputError("steering: kind 'road' needs ratio, the steering-wheel degrees per road-wheel degree")
+            raise InputError("steering: kind = 'road' needs 'ratio', the steering-wheel degrees per road-wheel degree")
 
     def steering(self, number: float) -> Steering:
         """`number` converted to degrees of the steering wheel, left positive."""

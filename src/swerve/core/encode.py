@@ -15,15 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from swerve.core.asset import Asset
 from swerve.core.errors import InputError, StoreError
 from swerve.core.names import name_of
+from swerve.core.seeding import digest_of
 from swerve.core.space import Choices, Over, Range
 from swerve.core.transformation import Transformation, cached, check_declared
 from swerve.core.values import KINDS, Calibration, Depth, Group, Image, Masks, PointCloud, Region, Value
 
 JSON = Any
 PLAIN = frozenset({type(None), bool, int, str})
+NUMBERS = "biuf"  # kinds of arrays: truth values, whole numbers and floats
 ENCODED = "_encoded"
+ASSET = "asset"  # the key of an asset's hash
 SPEC = "_swerve_spec"  # attribute of an object that is not a dataclass: the table it was built from
 CLOSE, CLOSE_RELATIVE = 1e-4, 1e-5  # absolute and relative tolerance
 # Too large for a journal line and never part of an answer: the record keeps their hash.
@@ -35,8 +39,11 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
 
     Paths are encoded relative to `base`, so that moving a campaign's folder does not change its encoding.
     """
-    if type(thing) in PLAIN:
+    kind = type(thing)
+    if kind in PLAIN or (kind is float and math.isfinite(thing)):
         return thing
+    if kind is np.ndarray and thing.dtype.kind in NUMBERS and np.isfinite(thing).all():
+        return thing.tolist()  # as below, and far sooner than one number at a time
     if isinstance(thing, Value):
         return encode_value(thing)
     if isinstance(thing, Over):
@@ -45,6 +52,8 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
         return [thing.low, thing.high]
     if isinstance(thing, Choices):
         return {"choices": encode(thing.values, base)}
+    if isinstance(thing, Asset):
+        return {ASSET: thing.sha256}
     if (spec := getattr(thing, SPEC, None)) is not None:
         return spec
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
@@ -152,6 +161,12 @@ def storable(values: tuple[Value, ...]) -> tuple[Value, ...]:
     return tuple(value for value in values if not _is_large(value))
 
 
+def digest_of_large(values: tuple[Value, ...]) -> str:
+    """One hash of the values that `storable` drops; "" if there are none."""
+    large = [encode_value(value) for value in values if _is_large(value)]
+    return digest_of(large) if large else ""
+
+
 def _is_large(value: Value) -> bool:
     return isinstance(value, BY_HASH) or (isinstance(value, Group) and any(map(_is_large, value.values)))
 
@@ -187,16 +202,16 @@ def _value_row(value: Value) -> JSON:
 
 def decode_value(row: Mapping[str, JSON]) -> Value | None:
     """The value that `encode_value` wrote, or None if only its hash was kept."""
-    if "sha" in row:
-        return None
-    given = {name: item for name, item in row.items() if name != "slot"}
-    if "values" in given:
-        given["values"] = decode_values(given["values"])
     try:
+        if "sha" in row:
+            return None
+        given = {name: item for name, item in row.items() if name != "slot"}
+        if "values" in given:
+            given["values"] = decode_values(given["values"])
         kind = KINDS[row["slot"]]
         names = {"degrees", "value"} & given.keys()
         return _build(kind, {**given, **{name: float(given[name]) for name in names}})
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StoreError(f"a stored value cannot be read: {error}") from error
 
 

@@ -89,10 +89,16 @@ class NotApplicable(SwerveError):
 
 def printable(text: str, longest: int | None = None) -> str:
     """`text` on one line with control characters escaped, truncated to `longest` characters."""
-    clean = "".join(ch if ch.isprintable() else f"\\x{ord(ch):02x}" for ch in text)
+    shown = text if longest is None else text[: longest + 1]  # a text of the user's may have millions of characters
+    clean = "".join(ch if ch.isprintable() else f"\\x{ord(ch):02x}" for ch in shown)
     if longest is not None and len(clean) > longest:
         return clean[: longest - 1] + "…"
     return clean
+
+
+def unknown(what: str, given: object, known: Iterable[str]) -> str:
+    """The message for a name that is not in a list: `unknown kind 'sourcs'; did you mean 'sources'?`."""
+    return f"unknown {what} {printable(repr(given), 40)}; {did_you_mean(str(given), known)}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -34,6 +34,11 @@ class SizedLRU:
             self._kept.clear()
             self._weight = 0
 
+    def find(self, key: object) -> object | None:
+        """The cached object of `key`, or None."""
+        with self._guard:
+            return self._kept.get(key)
+
     def get(self, key: object, make: Callable[[], T]) -> T:
         """The cached object of `key`, created by `make` if needed; other threads are not blocked meanwhile."""
         with self._guard:

@@ -15,6 +15,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "sources": {
             "world": "swerve.world.source:World",
             "lidar-world": "swerve.world.lidar_source:LidarWorld",
+            "world-lights": "swerve.world.light_source:LightWorld",
             "regions": "swerve.sources.regions:Regions",
             "windows": "swerve.sources.windows:Windows",
             "some": "swerve.sources.subset:Subset",  # former name of subset, for existing files
@@ -43,6 +44,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "epoch": "swerve.zoo.steering:Epoch",
             "dave-orig": "swerve.zoo.steering:DaveOrig",
             "dave-dropout": "swerve.zoo.steering:DaveDropout",
+            "dave-objects": "swerve.zoo.steering:DaveObjects",
             "chauffeur": "swerve.zoo.steering:Chauffeur",
             "rambo": "swerve.zoo.steering:Rambo",
             "lidar": "swerve.zoo.lidar:Lidar",
@@ -74,6 +76,16 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "transformations": {
             "rerender": "swerve.transformations.rerender:Rerender",
+            "reshade": "swerve.transformations.rerender:Reshade",
+            "reswap": "swerve.transformations.reswap:Reswap",
+            "recolour": "swerve.transformations.reswap:Recolour",
+            "remove-objects": "swerve.transformations.reswap:RemoveObjects",
+            "add-objects": "swerve.transformations.reswap:AddObjects",
+            "relight-state": "swerve.transformations.relight:RelightState",
+            "relight-place": "swerve.transformations.relight:RelightPlace",
+            "relight-more": "swerve.transformations.relight:RelightMore",
+            "relight-turned": "swerve.transformations.relight:RelightTurned",
+            "relight-farther": "swerve.transformations.relight:RelightFarther",
             "unchanged": "swerve.core.transformation:Unchanged",
             "chain": "swerve.core.transformation:Chain",
             "brighten": "swerve.transformations.photometric:Brighten",
@@ -93,6 +105,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "snow": "swerve.transformations.weather:Snow",
             "lens-flare": "swerve.transformations.flare:LensFlare",
             "enlarge": "swerve.transformations.affine:Enlarge",
+            "rotate-about-pixel": "swerve.transformations.affine:RotateAboutPixel",
             "over-expose": "swerve.transformations.exposure:OverExpose",
             "under-expose": "swerve.transformations.exposure:UnderExpose",
             "yaw": "swerve.transformations.sensor_pose:Yaw",
@@ -111,9 +124,9 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "criteria": {
             "nc": "swerve.coverage.neuron:NC",
             "top-k": "swerve.coverage.neuron:TopK",
-            "kmnc": "swerve.coverage.sections:KMNC",
-            "nbc": "swerve.coverage.boundary:NBC",
-            "snac": "swerve.coverage.boundary:SNAC",
+            "kmnc": "swerve.coverage.profiled:KMNC",
+            "nbc": "swerve.coverage.profiled:NBC",
+            "snac": "swerve.coverage.profiled:SNAC",
             "meter": "swerve.coverage.meter:Meter",
         },
         "spaces": {
@@ -122,6 +135,12 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "table": "swerve.core.space:Table",
             "blurs": "swerve.transformations.blur:blurs",
             "skies": "swerve.transformations.rerender:skies",
+            "weathers": "swerve.transformations.rerender:weathers",
+            "swaps": "swerve.transformations.swaps:Swaps",
+            "additions": "swerve.transformations.additions:Additions",
+            "rendered-conditions": "swerve.transformations.rerender:rendered_conditions",
+            "filtered-conditions": "swerve.transformations.weather:filtered_conditions",
+            "relights": "swerve.transformations.relights:Relights",
             "motion-blurs": "swerve.transformations.blur:motion_blur",
             "tigaug-weather": "swerve.transformations.weather:tigaug_weather",
             "tigaug-fog": "swerve.transformations.weather:fog",
@@ -131,6 +150,16 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "exposures": "swerve.transformations.exposure:exposures",
             "scattered": "swerve.transformations.scatter:scattered",
             "insertions": "swerve.transformations.insert:Insertions",
+        },
+        "selections": {
+            "random-objects": "swerve.transformations.swaps:RandomObjects",
+            "largest-objects": "swerve.transformations.swaps:LargestObjects",
+            "nearest-objects": "swerve.transformations.swaps:NearestObjects",
+            "salient-objects": "swerve.transformations.salient:SalientObjects",
+        },
+        "explanations": {
+            "grad-cam": "swerve.explain.grad_cam:GradCam",
+            "occlusion": "swerve.explain.occlusion:Occlusion",
         },
         "relations": {
             "same-angle": "swerve.relations.steering:same_angle",
@@ -144,6 +173,8 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "squared-error": "swerve.relations.steering:SquaredError",
             "signal-within": "swerve.relations.steering:SignalWithin",
             "decrease": "swerve.relations.steering:Decrease",
+            "same-decision": "swerve.relations.steering:same_decision",
+            "unjudged": "swerve.relations.unjudged:Unjudged",
             "no-fewer": "swerve.relations.sets:NoFewer",
             "superset": "swerve.relations.sets:Superset",
             "boxes-alike": "swerve.relations.boxes:BoxesAlike",
@@ -156,14 +187,19 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "greedy": "swerve.search.greedy:Greedy",
             "series": "swerve.search.series:Series",
             "fuzz": "swerve.search.fuzz:Fuzz",
+            "evolve": "swerve.search.evolve:Evolve",
         },
         "methods": {
             "deeptest": "swerve.methods.deeptest:deeptest",
             "lidar": "swerve.methods.lidar:lidar",
+            "critical-conditions": "swerve.methods.critical_conditions:critical_conditions",
         },
         "gates": {
             "max-fill": "swerve.relations.gates:MaxFill",
             "legible": "swerve.relations.gates:Legible",
+            "label-kept": "swerve.relations.gates:LabelKept",
+            "all-of": "swerve.core.gate:AllOf",
+            "any-of": "swerve.core.gate:AnyOf",
         },
     }
 )
@@ -174,16 +210,23 @@ ENCODED_HERE: dict[str, Any] = {}
 
 
 @cache
+def _entry_points() -> Any:  # SelectableGroups before Python 3.12, EntryPoints since
+    """Read once: every reading opens a file of each installed package."""
+    return importlib.metadata.entry_points()
+
+
+@cache
 def names(kind: str) -> Mapping[str, str]:
     """Short names and their `module:Name` for one kind; an installed package cannot replace a built-in name."""
-    theirs = {point.name: point.value for point in importlib.metadata.entry_points(group=f"swerve.{kind}")}
+    theirs = {point.name: point.value for point in _entry_points().select(group=f"swerve.{kind}")}
     return MappingProxyType({**theirs, **OURS[kind]})
 
 
-def all_names() -> dict[str, str]:
+@cache
+def all_names() -> Mapping[str, str]:
     """The short names of all kinds; a method, which is chosen by `method = `, does not hide another part of its name."""
     kinds = sorted(KINDS, key=lambda kind: kind != "methods")
-    return {name: target for kind in kinds for name, target in names(kind).items()}
+    return MappingProxyType({name: target for kind in kinds for name, target in names(kind).items()})
 
 
 @cache

@@ -9,12 +9,16 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
+from swerve.core.arguments import OneOfNames, check_number
 from swerve.core.case import Case, Fact
+from swerve.core.fail_if import FailIf, texts
+from swerve.core.gate import Gate
+from swerve.core.origin import OF_ALL, OF_SOME, Attribution, Course, LeastShift, Origin, combined, origin_by_shift
 from swerve.core.space import Space, as_space
 from swerve.core.system import Answer
-from swerve.core.transformation import Transformation
+from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Group, Value, find
 
 if TYPE_CHECKING:
@@ -107,13 +111,18 @@ class Pair:
         """The answer expected on the follow-up: the answer on the source, mapped by the change."""
         return tuple(self.change.map(value) for value in self.before)
 
+    def untouched(self, reference: Answer) -> Pair:
+        """The untouched case as its own follow-up, its answer expected to be `reference`."""
+        return Pair(self.source, self.source, Unchanged(), reference, self.before)
+
 
 @runtime_checkable
 class Relation(Protocol):
     """What must hold between a case and its follow-up.
 
-    A relation may also have `calibrate(baseline)`, which returns a relation with its limits computed, and `untouched(pair)`,
-    its verdict (or None) on an unchanged case compared with its label; without it, `check` is used.
+    A relation may also have `calibrate(baseline)`, which returns a relation with its limits computed; `untouched(pair)`, its
+    verdict (or None) on an unchanged case compared with its label; and `origin(pair, least)`, where a violation comes from.
+    Without them, `check` is used.
     """
 
     def check(self, pair: Pair) -> Verdict:
@@ -122,7 +131,10 @@ class Relation(Protocol):
 
 @runtime_checkable
 class Comparison(Protocol):
-    """Compares two values of one slot. It may have the `name` of a signal, and `calibrate` like a relation."""
+    """Compares two values of one slot.
+
+    It may have the `name` of a signal, `calibrate` like a relation, and `origin(course)`, where a violation comes from.
+    """
 
     @property
     def slot(self) -> str:
@@ -134,12 +146,12 @@ class Comparison(Protocol):
 
 def _check_relations(relations: Sequence[object]) -> None:
     if not relations or not all(isinstance(relation, Relation) for relation in relations):
-        raise TypeError(f"relations must be a list of one or more relations, got {relations!r}")
+        raise TypeError(f"'relations' must be a list of one or more relations, got {relations!r}")
 
 
 def _check_comparison(compare: object) -> None:
     if not isinstance(compare, Comparison):
-        raise TypeError(f"compare must be a comparison, got {type(compare).__name__}")
+        raise TypeError(f"'compare' must be a comparison such as AngleWithin, got {type(compare).__name__}")
 
 
 class Algebra:
@@ -164,6 +176,10 @@ class Equivariant(Algebra):
     def check(self, pair: Pair) -> Verdict:
         return _compare(self.compare, pair.expected, pair.after)
 
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Where a violation comes from; the label is ignored, so the untouched answer held."""
+        return _compared_origin(self.compare, pair, (pair.before, pair.expected), least)
+
     def calibrate(self, baseline: Sequence[Observation]) -> Equivariant:
         return Equivariant(calibrated(self.compare, baseline))
 
@@ -182,6 +198,10 @@ class Correct(Algebra):
             return Verdict.skipped(f"no {self.compare.slot} label")
         return _compare(self.compare, pair.followup.truth, pair.after)
 
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Where a violation comes from, by the labels of the untouched case and of the follow-up."""
+        return _compared_origin(self.compare, pair, (pair.source.truth, pair.followup.truth), least)
+
     def calibrate(self, baseline: Sequence[Observation]) -> Correct:
         return Correct(calibrated(self.compare, baseline))
 
@@ -196,12 +216,12 @@ class Agreement(Algebra):
     """
 
     compare: Comparison
-    between: str = "first"
+    between: Annotated[str, OneOfNames("first", "each")] = "first"
 
     def __post_init__(self) -> None:
         _check_comparison(self.compare)
         if self.between not in ("first", "each"):
-            raise ValueError(f"between must be first or each, got {self.between!r}")
+            raise ValueError(f"'between' must be 'first' or 'each', got {self.between!r}")
 
     def check(self, pair: Pair) -> Verdict:
         answers = next((group.values for group in pair.after if isinstance(group, Group) and self._applies_to(group)), ())
@@ -216,6 +236,10 @@ class Agreement(Algebra):
         """Whether the members agree on the unchanged case."""
         return self.check(alone)
 
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Where a disagreement comes from, by how far the members disagree on the unchanged case."""
+        return _origin_by_margins(self.check(pair.untouched(pair.before)), self.check(pair), _shift_for(self.compare, least))
+
     def calibrate(self, baseline: Sequence[Observation]) -> Agreement:
         return replace(self, compare=calibrated(self.compare, baseline))
 
@@ -229,7 +253,7 @@ class Agreement(Algebra):
 
 @dataclass(frozen=True)
 class Both(Algebra):
-    """All relations must hold; the margin is the worst of theirs."""
+    """All relations must hold; the margin is the worst of their margins."""
 
     relations: tuple[Relation, ...]
 
@@ -244,13 +268,17 @@ class Both(Algebra):
         verdicts = _source_verdicts(self.relations, alone)
         return _all_of(verdicts) if verdicts else None
 
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Introduced if the violation of any part is."""
+        return combined(_attributions(self.relations, pair, least), OF_SOME)
+
     def calibrate(self, baseline: Sequence[Observation]) -> Both:
         return Both(tuple(calibrated(relation, baseline) for relation in self.relations))
 
 
 @dataclass(frozen=True)
 class Either(Algebra):
-    """At least one relation must hold; the margin is the best of theirs."""
+    """At least one relation must hold; the margin is the best of their margins."""
 
     relations: tuple[Relation, ...]
 
@@ -264,6 +292,10 @@ class Either(Algebra):
         """The combined verdict of its parts on the unchanged case."""
         verdicts = _source_verdicts(self.relations, alone)
         return _any_of(verdicts) if verdicts else None
+
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Introduced or marginal if any part held before."""
+        return combined(_attributions(self.relations, pair, least), OF_ALL)
 
     def calibrate(self, baseline: Sequence[Observation]) -> Either:
         return Either(tuple(calibrated(relation, baseline) for relation in self.relations))
@@ -283,6 +315,10 @@ class OnlyIf(Algebra):
         """The verdict of the relation on the unchanged case; the condition applies to pairs only."""
         return judge_source(self.relation, alone)
 
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Where a violation of the relation comes from."""
+        return attribute(self.relation, pair, self.relation.check(pair), least)
+
     def calibrate(self, baseline: Sequence[Observation]) -> OnlyIf:
         return OnlyIf(self.condition, calibrated(self.relation, baseline))
 
@@ -296,6 +332,55 @@ def judge_source(relation: Relation, alone: Pair) -> Verdict | None:
 
 def _source_verdicts(relations: Sequence[Relation], alone: Pair) -> list[Verdict]:
     return [verdict for verdict in (judge_source(relation, alone) for relation in relations) if verdict is not None]
+
+
+def attribute(relation: Relation, pair: Pair, verdict: Verdict, least: LeastShift) -> Attribution:
+    """Where a violation comes from, by the relation's own `origin`, or by the margins before and after the change."""
+    own = getattr(relation, "origin", None)
+    if callable(own):
+        found: Attribution | str = own(pair, least)
+        return found if isinstance(found, Attribution) else Attribution(Origin(found))
+    judges_alone = callable(getattr(relation, "untouched", None))
+    # A relation on the system's own answer holds for the untouched case whatever its label is.
+    alone = pair.untouched(pair.source.truth if judges_alone else pair.before)
+    return _origin_by_margins(judge_source(relation, alone), verdict, least.given)
+
+
+def _attributions(relations: Sequence[Relation], pair: Pair, least: LeastShift) -> list[Attribution]:
+    """The attribution of every relation that the pair violates."""
+    verdicts = [(relation, relation.check(pair)) for relation in relations]
+    return [attribute(one, pair, verdict, least) for one, verdict in verdicts if verdict.status is Status.VIOLATED]
+
+
+def _compared_origin(compare: Comparison, pair: Pair, references: tuple[Answer, Answer], least: LeastShift) -> Attribution:
+    """Where the violation of a comparison comes from; `references` are those of the untouched case and of the follow-up."""
+    reference, before = _value_for(compare, references[0]), _value_for(compare, pair.before)
+    expected, after = _value_for(compare, references[1]), _value_for(compare, pair.after)
+    if reference is None or before is None or expected is None or after is None:
+        return Attribution(Origin.UNKNOWN)
+    course = Course(reference, before, expected, after, pair.change)
+    own = getattr(compare, "origin", None)
+    if callable(own):
+        attribution: Attribution = own(course)
+        return attribution
+    alone = compare.compare(reference, before)
+    if alone.status not in (Status.HELD, Status.VIOLATED):
+        return Attribution(Origin.UNKNOWN)
+    by_numbers = course.origin(held=alone.status is Status.HELD, least=_shift_for(compare, least))
+    return by_numbers or _origin_by_margins(alone, compare.compare(expected, after), least.given)
+
+
+def _shift_for(compare: Comparison, least: LeastShift) -> float | None:
+    return least.of(compare.slot, getattr(compare, "name", None))
+
+
+def _origin_by_margins(before: Verdict | None, after: Verdict, least: float | None) -> Attribution:
+    if before is None or before.status not in (Status.HELD, Status.VIOLATED):
+        return Attribution(Origin.UNKNOWN)
+    grown = (after.margin or 0.0) - (before.margin or 0.0)
+    if not math.isfinite(grown):
+        return Attribution(Origin.UNKNOWN)
+    return Attribution(origin_by_shift(held=before.status is Status.HELD, moved=grown, grown=grown, least=least))
 
 
 def calibrated(part: Any, baseline: Sequence[Observation]) -> Any:
@@ -337,28 +422,51 @@ def _combine(verdicts: Sequence[Verdict], ranking: tuple[Status, ...], best: Cal
 
 @dataclass(frozen=True)
 class Rule:
-    """A named metamorphic relation: the changes to apply and what must hold afterwards."""
+    """A named metamorphic relation: the changes to apply and what must hold afterwards.
+
+    Args:
+        gate: decides which follow-ups of this rule are judged, beside the campaign's gate.
+        least_shift: how far an answer must move to count, in degrees or in the signal's unit; by default 25% of the
+            system's RMSE, and at least one degree of steering.
+        fail_if: conditions such as `rate > 0.10`, any of which fails the rule; without one, any finding does.
+        requirement: ids of the requirements that the rule tests, for reports.
+    """
 
     name: str
     change: Space
     expect: Relation
+    gate: Gate | None = None
+    least_shift: float | None = None
+    fail_if: tuple[str, ...] = ()
+    requirement: tuple[str, ...] = ()
 
-    def __init__(self, name: str, change: Space | Transformation | type[Transformation], expect: Relation) -> None:
+    def __init__(
+        self,
+        name: str,
+        change: Space | Transformation | type[Transformation],
+        expect: Relation,
+        *,
+        gate: Gate | None = None,
+        least_shift: float | None = None,
+        fail_if: str | Sequence[str] = (),
+        requirement: str | Sequence[str] = (),
+    ) -> None:
         if not isinstance(name, str) or not name:
             raise ValueError(f"the name of a rule must be a non-empty string, got {name!r}")
         if not isinstance(expect, Relation):
-            raise TypeError(f"rule '{name}': expect must be a relation, got {type(expect).__name__}")
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "change", as_space(change))
-        object.__setattr__(self, "expect", expect)
+            raise TypeError(f"rule '{name}': 'expect' must be a relation, got {type(expect).__name__}")
+        if gate is not None and not isinstance(gate, Gate):
+            raise TypeError(f"rule '{name}': 'gate' must be a gate, got {type(gate).__name__}")
+        if least_shift is not None:
+            check_number("least_shift", least_shift, 0)
+        given = {"name": name, "change": as_space(change), "expect": expect, "gate": gate}
+        shift = None if least_shift is None else float(least_shift)
+        accepted = {"fail_if": texts("fail_if", fail_if), "requirement": texts("requirement", requirement)}
+        for key, part in {**given, "least_shift": shift, **accepted}.items():
+            object.__setattr__(self, key, part)
+        _ = self.conditions  # refuses what is no condition
 
-
-@runtime_checkable
-class Gate(Protocol):
-    """Decides whether a follow-up is valid enough to be judged.
-
-    A gate with `first_frame = True` needs only the first frame of a window, and runs before the others are changed.
-    """
-
-    def admit(self, source: Case, followup: Case) -> str | None:
-        """A reason to reject the follow-up, or None."""
+    @property
+    def conditions(self) -> tuple[FailIf, ...]:
+        """The conditions of `fail_if`."""
+        return tuple(map(FailIf.parse, self.fail_if))

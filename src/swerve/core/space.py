@@ -7,14 +7,14 @@ import itertools
 import math
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from swerve.core.case import Case
-from swerve.core.errors import did_you_mean
+from swerve.core.errors import InputError, NotApplicable, did_you_mean
 from swerve.core.transformation import Chain, Transformation, check_declared, params_of, plain_name
 
 if TYPE_CHECKING:
@@ -26,15 +26,67 @@ LARGEST_SEED = 2**31
 GRID = "grid"
 
 
+Proposal = Transformation | NotApplicable  # a change, or the reason why there is none
+
+
 @runtime_checkable
 class Space(Protocol):
-    """A set of changes to draw from."""
+    """A set of changes to draw from.
+
+    A space may also have `propose_all(cases, rngs, system)`, which returns a proposal for each of several cases, for example
+    from one forward pass. A space that reads neither the case nor the system may set the class attribute `reads = False`:
+    changes that come before its own in a sequence then need not be applied for it.
+    """
 
     def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
         """One change for `case`; raises `NotApplicable` if there is none."""
 
     def grid(self) -> Sequence[Transformation]:
         """All changes in order, or () for a space that cannot be listed."""
+
+
+def propose_all(space: Space, cases: Sequence[Case], rngs: Sequence[np.random.Generator], system: System) -> list[Proposal]:
+    """One proposal per case: by the space's own `propose_all`, or else from one `propose` after the other."""
+    together = getattr(space, "propose_all", None)
+    if not callable(together):
+        return [_propose_one(space, case, rng, system) for case, rng in zip(cases, rngs, strict=True)]
+    proposals = list(together(cases, rngs, system)) if cases else []
+    if len(proposals) != len(cases):
+        raise InputError(
+            f"{type(space).__name__} proposed {len(proposals)} changes for {len(cases)} cases; it must propose one for each"
+        )
+    return proposals
+
+
+def _propose_one(space: Space, case: Case, rng: np.random.Generator, system: System) -> Proposal:
+    try:
+        return space.propose(case, rng, system)
+    except NotApplicable as reason:
+        return reason
+
+
+def reads(space: Space) -> bool:
+    """Whether proposals of a space may depend on the case or the system; True unless the space declares otherwise."""
+    return bool(getattr(space, "reads", True))
+
+
+class BatchSpace:
+    """A space that proposes for many cases at once: a subclass has `propose_all`, and inherits `propose`."""
+
+    def propose_all(self, cases: Sequence[Case], rngs: Sequence[np.random.Generator], system: System) -> Sequence[Proposal]:
+        """A change for each case, or a `NotApplicable` with the reason why there is none."""
+        raise NotImplementedError
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        """One change for `case`; raises `NotApplicable` if there is none."""
+        (proposal,) = propose_all(self, [case], [rng], system)
+        if isinstance(proposal, NotApplicable):
+            raise proposal
+        return proposal
+
+    def grid(self) -> Sequence[Transformation]:
+        """Empty: the changes depend on the case."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +111,7 @@ class Choices:
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values:
-            raise ValueError("choices must contain at least one value")
+            raise ValueError("'choices' must contain at least one value")
 
 
 Domain = float | int | str | bool | Range | Choices
@@ -75,6 +127,7 @@ class Over:
 
     kind: type[Transformation]
     domains: Mapping[str, Domain]
+    reads: ClassVar[bool] = False
 
     def __init__(self, kind: type[Transformation], /, **domains: Domain) -> None:
         object.__setattr__(self, "kind", kind)
@@ -111,7 +164,10 @@ class Over:
     def _grid_rows(self) -> list[dict[str, float]]:
         grids = self._grids()
         if len({len(grid) for grid in grids.values()}) > 1:
-            raise ValueError(f"the grids of {', '.join(grids)} must have the same length, as they advance together")
+            raise ValueError(
+                f"the grids of {', '.join(grids)} must have the same length, because they are "
+                f"swept together; give a number, a range or choices for some of them"
+            )
         return [dict(zip(grids, row, strict=True)) for row in zip(*grids.values(), strict=True)] if grids else [{}]
 
     def _draw(self, name: str, domain: Domain, rng: np.random.Generator) -> Any:
@@ -159,7 +215,7 @@ def _check_domain(kind: type[Transformation], name: str, domain: Domain) -> Doma
         return _check_undeclared(kind, name, domain)
     if domain == GRID:
         if not facts.grid:
-            raise ValueError(f"{plain_name(kind)}.{name} has no grid; give a number, a range or choices")
+            raise ValueError(f"{plain_name(kind)}.{name} has no grid to sweep; give a number, a range or choices")
         return domain
     if isinstance(domain, Range):
         return Range(facts.take(name, domain.low), facts.take(name, domain.high))
@@ -190,6 +246,7 @@ class Table:
     """A list of changes."""
 
     changes: tuple[Transformation, ...]
+    reads: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_parts("changes", self.changes, Transformation)
@@ -203,16 +260,32 @@ class Table:
 
 
 @dataclass(frozen=True)
-class OneOf:
-    """A change from one of several spaces, each with the same probability."""
+class _Combined(BatchSpace):
+    """A space made of others."""
 
     spaces: tuple[Space, ...]
 
     def __post_init__(self) -> None:
         _check_parts("spaces", self.spaces, Space)
 
-    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
-        return _pick(self.spaces, rng).propose(case, rng, system)
+    @property
+    def reads(self) -> bool:
+        """Whether any of the spaces does."""
+        return any(map(reads, self.spaces))
+
+
+@dataclass(frozen=True)
+class OneOf(_Combined):
+    """A change from one of several spaces, each with the same probability."""
+
+    def propose_all(self, cases: Sequence[Case], rngs: Sequence[np.random.Generator], system: System) -> Sequence[Proposal]:
+        chosen = [int(rng.integers(len(self.spaces))) for rng in rngs]
+        proposals: dict[int, Proposal] = {}
+        for kind in dict.fromkeys(chosen):
+            places = [place for place, other in enumerate(chosen) if other == kind]
+            found = propose_all(self.spaces[kind], [cases[p] for p in places], [rngs[p] for p in places], system)
+            proposals.update(zip(places, found, strict=True))
+        return [proposals[place] for place in range(len(cases))]
 
     def grid(self) -> Sequence[Transformation]:
         grids = [space.grid() for space in self.spaces]
@@ -220,25 +293,52 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Sequenced:
-    """One change from each space, applied in order."""
+class Sequenced(_Combined):
+    """One change from each space, applied in order; a space that reads the case sees it as the changes before left it."""
 
-    spaces: tuple[Space, ...]
-
-    def __post_init__(self) -> None:
-        _check_parts("spaces", self.spaces, Space)
-
-    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
-        return Chain(tuple(space.propose(case, rng, system) for space in self.spaces))
+    def propose_all(self, cases: Sequence[Case], rngs: Sequence[np.random.Generator], system: System) -> Sequence[Proposal]:
+        begun = [_Sequence(case) for case in cases]
+        for place, space in enumerate(self.spaces):
+            going = [number for number, one in enumerate(begun) if one.reason is None]
+            drawn = propose_all(space, [begun[n].case for n in going], [rngs[n] for n in going], system)
+            seen_later = any(map(reads, self.spaces[place + 1 :]))
+            for number, proposal in zip(going, drawn, strict=True):
+                begun[number].add(proposal, apply=seen_later)
+        return [one.reason or Chain(tuple(one.steps)) for one in begun]
 
     def grid(self) -> Sequence[Transformation]:
         grids = [space.grid() for space in self.spaces]
         return tuple(Chain(steps) for steps in itertools.product(*grids)) if all(grids) else ()
 
 
+@dataclass
+class _Sequence:
+    """The changes proposed so far for a case, the case as they leave it, and why there can be no more."""
+
+    case: Case
+    steps: list[Transformation] = field(default_factory=list)
+    reason: NotApplicable | None = None
+
+    def add(self, proposal: Proposal, *, apply: bool) -> None:
+        """Add a change; it is applied only if a later space reads the case, as that may take as long as the trial itself."""
+        if isinstance(proposal, NotApplicable):
+            self.reason = proposal
+            return
+        self.steps.append(proposal)
+        try:
+            self.case = proposal(self.case) if apply else self.case
+        except NotApplicable as reason:
+            self.reason = reason
+
+
+def alternatives(space: Space) -> Sequence[Space]:
+    """The spaces between which a search may choose: those of a `OneOf`, or the space itself."""
+    return space.spaces if isinstance(space, OneOf) else (space,)
+
+
 def _check_parts(name: str, parts: Sequence[object], kind: type) -> None:
     if not parts or not all(isinstance(part, kind) for part in parts):
-        raise ValueError(f"{name} must be a list of one or more {kind.__name__.lower()}s, got {parts!r}")
+        raise ValueError(f"'{name}' must be a list of one or more {kind.__name__.lower()}s, got {parts!r}")
 
 
 def as_space(change: Space | Transformation | type[Transformation]) -> Space:

@@ -36,6 +36,7 @@ class Activations:
     low: Array  # per row, the smallest output of the whole layer
     high: Array  # per row, the largest output
     passes: int = 1
+    activated: bool | None = None  # whether the outputs are those of an activation function; None if unknown or no question
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,29 @@ class WhiteBox(System, Protocol):
         """Answers and activations of one forward pass; the model is left unchanged."""
 
 
+Window = tuple[float, float, float, float]  # left, top, right, bottom in pixels
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """The feature maps of one layer, and how a network's number for steering changes with them.
+
+    Args:
+        outputs: the number of each case, in the network's own unit and sign.
+        features: cases x maps x rows x columns.
+        slopes: the derivative of each case's number by its features, of the same shape.
+        windows: the part of each case's picture that the maps extend over; it may reach beyond the picture.
+    """
+
+    outputs: Array
+    features: Array
+    slopes: Array
+    windows: Sequence[Window]
+
+
 @runtime_checkable
 class Differentiable(WhiteBox, Protocol):
-    """A system whose answers can be attributed to its input."""
+    """A white box through which gradients can be taken."""
 
-    def saliency(self, cases: Sequence[Case], layer: str) -> Sequence[Array]:
-        """One heat map over the input per case."""
+    def gradients(self, cases: Sequence[Case], layer: str) -> Gradients:
+        """Feature maps and gradients of a convolution layer; the model is left unchanged."""

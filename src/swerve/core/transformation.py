@@ -56,7 +56,7 @@ class Param:
         if self.integer and (value - self.low) % self.step:  # type: ignore[operator]
             steps = ", ".join(f"{self.low + count * self.step:g}" for count in range(3))
             allowed = "a whole number" if self.step == 1 else f"one of {steps}, …"
-            raise ValueError(f"{name} must be {allowed}, got {value!r}")
+            raise ValueError(f"'{name}' must be {allowed}, got {value!r}")
         # 9 and 9.0, 0.0 and -0.0 are the same change and need the same finding id.
         return int(value) if self.integer else float(value) + 0.0  # type: ignore[call-overload, arg-type]
 
@@ -87,14 +87,14 @@ def param(
     parameter draws it from `usual`, by default the range of `grid` or the whole range.
     """
     if not low < high:
-        raise ValueError(f"param({low!r}, {high!r}): low must be below high")
+        raise ValueError(f"param({low!r}, {high!r}): 'low' must be below 'high'")
     fine = 10.0 ** math.floor(math.log10((high - low) / 1000))
     if resolution is not None and not 0 < resolution <= (high - low) / 2:
         raise ValueError(
-            f"param({low!r}, {high!r}): resolution must be above 0 and at most half the range, got {resolution!r}"
+            f"param({low!r}, {high!r}): 'resolution' must be above 0 and at most half the range, got {resolution!r}"
         )
     if usual is not None and not low <= usual[0] < usual[1] <= high:
-        raise ValueError(f"param({low!r}, {high!r}): usual must be an increasing pair within that range, got {usual!r}")
+        raise ValueError(f"param({low!r}, {high!r}): 'usual' must be an increasing pair within that range, got {usual!r}")
     facts = Param(low, high, neutral, tuple(grid), resolution or fine, unit, step, drawn=usual)
     return dataclasses.field(default=default, metadata={"param": facts})
 
@@ -283,7 +283,7 @@ class Chain(Transformation):
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
         if not self.steps or not all(isinstance(step, Transformation) for step in self.steps):
-            raise ValueError(f"steps must be a list of one or more transformations, got {self.steps!r}")
+            raise ValueError(f"'steps' must be a list of one or more transformations, got {self.steps!r}")
 
     def map(self, value: V) -> V:
         for step in self.steps:

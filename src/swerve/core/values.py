@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Real
 from types import MappingProxyType
@@ -20,6 +20,7 @@ Array = npt.NDArray[Any]
 LARGEST_ANGLE = 10_000.0
 LARGEST_NUMBER = 1e9
 NUMBERS = "biuf"  # numpy's dtype kinds for numbers
+MAY_HOLD_ARRAYS = (np.ndarray, tuple, dict, MappingProxyType)
 ROUNDING = 1e-3  # tolerance of a score below 0 or above 1
 
 
@@ -178,7 +179,7 @@ class Boxes3D(Value):
 def _freeze_set(boxes: Boxes2D | Boxes3D, count: int) -> None:
     kinds = tuple(str(kind) for kind in boxes.kinds)
     if len(kinds) != count:
-        raise ValueError(f"{boxes.slot}: {count} boxes but {len(kinds)} kinds")
+        raise ValueError(f"{boxes.slot}: {count} boxes but {len(kinds)} kinds; give one kind for each box")
     scores = np.ones(count) if boxes.scores is None else boxes.scores
     care = np.ones(count, dtype=bool) if boxes.care is None else boxes.care
     _freeze(
@@ -342,3 +343,17 @@ def find(values: Sequence[Value], slot: str, name: str | None = None) -> Value |
         if value.slot == slot and (name is None or getattr(value, "name", None) == name):
             return value
     return None
+
+
+def with_own_arrays(part: Any) -> Any:
+    """A value, or a part of one, with copies of its arrays, so that whoever made them may use their memory again."""
+    if isinstance(part, np.ndarray):
+        return part.copy()
+    if isinstance(part, tuple):
+        return tuple(map(with_own_arrays, part))
+    if isinstance(part, dict | MappingProxyType):
+        return {key: with_own_arrays(item) for key, item in part.items()}
+    if not isinstance(part, Value):
+        return part
+    copied = {name: with_own_arrays(item) for name, item in vars(part).items() if isinstance(item, MAY_HOLD_ARRAYS)}
+    return replace(part, **copied) if copied else part  # type: ignore[type-var]

@@ -79,9 +79,9 @@ class Bits:
     def __hash__(self) -> int:
         return hash((self.size, self.packed.tobytes()))
 
-    def to_bytes(self) -> bytes:
-        """The set as compressed bytes; a sparse set takes a few dozen, whatever its size."""
-        return HEAD.pack(self.size) + zlib.compress(self.packed.tobytes(), 6)
+    def to_bytes(self, level: int = 6) -> bytes:
+        """The set as bytes, compressed at a `level` of zlib; a sparse set takes a few dozen, whatever its size."""
+        return HEAD.pack(self.size) + zlib.compress(self.packed.tobytes(), level)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Bits:

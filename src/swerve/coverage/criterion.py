@@ -97,10 +97,6 @@ class Coverage:
         """The regions that the batch would add; nothing is recorded."""
         return self.touched(traced) - self.bits
 
-    def deltas(self, traced: Traced) -> list[Bits]:
-        """The regions that each input would add on its own."""
-        return [touched - self.bits for touched in self.each(traced)]
-
     def record(self, traced: Traced) -> Coverage:
         """This coverage extended by the batch."""
         return self | self.touched(traced)
@@ -117,8 +113,13 @@ class Coverage:
 def start(criterion: Criterion, layout: Layout, profile: Profile | None = None) -> Coverage:
     """Empty coverage; a criterion that compares with a profiling run needs a profile of the same layout."""
     if criterion.profiled and profile is None:
-        raise InputError(f"{criterion.short} needs a profiling run: pass the profile of measure(system, source, layout)")
+        raise InputError(
+            f"{criterion.short} needs a profile of the activations: pass the result of measure(system, source, layout)"
+        )
     if profile is not None and profile.layout != layout:
-        raise InputError(f"{criterion.short}: the profile has other layers or another counting; measure it with this layout")
+        raise InputError(
+            f"{criterion.short}: the profile was measured with other layers or another counting; "
+            f"measure it again with this layout"
+        )
     bits = Bits.none(layout.neurons * criterion.regions)
     return Coverage(criterion, layout, profile if criterion.profiled else None, bits)

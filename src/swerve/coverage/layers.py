@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from swerve.core.case import Case
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError, unknown
 from swerve.core.seeding import digest_of
 from swerve.core.system import Activations, System, Traced, WhiteBox
 from swerve.core.values import Array
@@ -37,16 +37,18 @@ class Counting:
     kinds: tuple[str, ...] = ("convolution", "dense", "recurrent")
     scalars: bool = False  # count dense layers of one unit, which min-max scaling never activates (D-5)
     unrolled: bool = True  # one neuron per unit and step (DT-9), or per unit with its mean over time (D-6)
+    linear: bool = True  # count layers without an activation function
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
             if kind not in KINDS:
-                raise InputError(f"counting '{self.name}': unknown kind of layer '{kind}'; {did_you_mean(kind, KINDS)}")
+                raise InputError(f"counting '{self.name}': {unknown('kind of layer', kind, KINDS)}")
 
     def takes(self, activations: Activations) -> bool:
         """Whether the neurons of a layer are counted."""
         alone = activations.kind == "dense" and activations.mean.shape[-1] == 1
-        return activations.kind in self.kinds and (self.scalars or not alone)
+        linear = activations.activated is False
+        return activations.kind in self.kinds and (self.scalars or not alone) and (self.linear or not linear)
 
     def values(self, activations: Activations) -> Array:
         """Floating-point values, one row per pass and one column per neuron."""
@@ -64,11 +66,16 @@ COUNTINGS = {counting.name: counting for counting in (DEFAULT, DEEPTEST_2018)}
 
 @dataclass(frozen=True)
 class Layer:
-    """A counted layer and its number of neurons."""
+    """A counted layer and its number of neurons.
+
+    A layer without an activation function, such as the last of a residual block, is linear: its mean outputs lie in the
+    middle of its range, so that min-max scaling may activate all of its neurons on every input.
+    """
 
     name: str
     kind: str
     neurons: int
+    linear: bool = False
 
 
 def names_under(model: str, names: Sequence[str]) -> list[str]:
@@ -77,7 +84,7 @@ def names_under(model: str, names: Sequence[str]) -> list[str]:
     chosen = [name for name in names if not stem or name == stem or name.startswith(f"{stem}.")]
     if names and not chosen:
         known = {name.split(".")[0] for name in names}
-        raise InputError(f"there is no layer in sub-model '{model}'; {did_you_mean(model, known)}")
+        raise InputError(unknown("sub-model", model, known))
     return chosen
 
 
@@ -145,6 +152,12 @@ class Layout:
     def names(self) -> tuple[str, ...]:
         """The names of the layers to trace."""
         return tuple(layer.name for layer in self.layers)
+
+    def linear(self) -> dict[str, slice]:
+        """The positions of the neurons of each layer without an activation function."""
+        ends = np.cumsum([layer.neurons for layer in self.layers]).tolist()
+        places = zip(self.layers, ends, strict=True)
+        return {layer.name: slice(end - layer.neurons, end) for layer, end in places if layer.linear}
 
     def under(self, model: str) -> Layout:
         """The layout of one sub-model: `cnn` selects all layers that start with `cnn.`."""
@@ -263,8 +276,14 @@ def layout_of(system: System, case: Case, *, counting: Counting = DEFAULT, under
         message = f"layers did not run in the forward pass of {case.key}; coverage excludes {', '.join(idle)}"
         warnings.warn(f"{len(idle)} of {len(names)} {message}", CoverageWarning, stacklevel=2)
     chosen = {name: part for name, part in traced.layers.items() if counting.takes(part)}
-    layers = tuple(Layer(name, part.kind, counting.values(part).shape[1]) for name, part in chosen.items())
+    layers = tuple(
+        Layer(name, part.kind, counting.values(part).shape[1], part.activated is False) for name, part in chosen.items()
+    )
     if not layers:
         whole = f"{type(system).__name__}{f' in {under}' if under else ''}"
-        raise InputError(f"counting '{counting.name}' ({', '.join(counting.kinds)}) counts no layer of {whole}")
+        only = "" if counting.linear else " with an activation function"
+        raise InputError(
+            f"counting '{counting.name}' ({', '.join(counting.kinds)}) counts no layer{only} of "
+            f"{whole}; choose another counting"
+        )
     return Layout(counting, layers)

@@ -1,20 +1,24 @@
 """Coverage in a campaign: what each input covers inside the system, measured in the forward pass that answers it.
 
-A gain is the whole set that one input covers on its own. It does not depend on earlier inputs, so workers need no snapshot,
-and a resumed or distributed run gets the same result.
+A gain is the whole set that one input covers on its own, or that the inputs of a batch cover together. It does not depend on
+earlier inputs, so workers need no snapshot, and a resumed or distributed run gets the same result.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
+from typing import Annotated, Any
 
+from swerve.core.arguments import OneOfNames, check_known
 from swerve.core.campaign import Gain
 from swerve.core.case import Case, Source
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.system import Answer, System
 from swerve.coverage.bits import Bits
 from swerve.coverage.criterion import Coverage, Criterion, start
@@ -23,6 +27,8 @@ from swerve.coverage.neuron import NC
 from swerve.coverage.profile import measure
 
 BITS, OF = "covered", "of"
+SMALL, FAST = 6, 1  # levels of zlib: for the journal, and for a gain that is merged at once
+NEURONS, ALWAYS = "neurons", "always"  # of a layer: all, and those that are active on every untouched case
 
 
 @dataclass(frozen=True)
@@ -33,21 +39,22 @@ class Meter:
         criteria: such as `nc` and `kmnc`; see `swerve list criteria`.
         under: the sub-model to count, `cnn` for all layers that start with `cnn.`; empty for all layers.
         counting: which layers have neurons: `default` or `deeptest-2018`.
+        linear: whether layers without an activation function count; under NC their neurons may be active on every input.
         profile: the cases of the profiling run that KMNC, NBC and SNAC compare with.
     """
 
     criteria: tuple[Criterion, ...] = (NC(),)
     under: str = ""
-    counting: str = "default"
+    counting: Annotated[str, OneOfNames(*COUNTINGS)] = "default"
     profile: Source | None = None
+    linear: bool = True
     _started: dict[int, tuple[Coverage, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criteria", tuple(self.criteria))
         if not self.criteria:
             raise InputError("criteria must be a list of one or more criteria")
-        if self.counting not in COUNTINGS:
-            raise InputError(f"counting '{self.counting}' is not known; {did_you_mean(self.counting, COUNTINGS)}")
+        check_known("counting", self.counting, COUNTINGS)
         short = [criterion.short for criterion in self.criteria]
         if len(set(short)) < len(short):
             raise InputError(f"criterion {max(short, key=short.count)} is given twice; give each criterion once")
@@ -62,10 +69,35 @@ class Meter:
             for place in range(len(cases))
         ]
 
+    def measured_together(self, system: System, cases: Sequence[Case]) -> tuple[Sequence[Answer], Gain]:
+        """The answers, and what all cases cover together, from one forward pass."""
+        empty = self._empty_coverage(system, cases[0])
+        traced = as_white_box(system).trace(cases, empty[0].layout.names)
+        together = {one.criterion.short: encode_bits(one.touched(traced), one.total, FAST) for one in empty}
+        return traced.answers, together
+
+    def prepare(self, system: System, source: Source) -> None:
+        """Run the profile now, where a criterion needs one, and not as a part of the first measurement."""
+        if self.profile is None or not any(criterion.profiled for criterion in self.criteria):
+            return
+        with contextlib.suppress(UnreadableCase):  # another case will do, when it is measured
+            self._empty_coverage(system, source[source.keys()[0]])
+
     def layers(self, system: System, case: Case) -> dict[str, int]:
         """The counted layers with their number of neurons."""  # D-5
         layout = self._empty_coverage(system, case)[0].layout
         return {layer.name: layer.neurons for layer in layout.layers}
+
+    def linear_layers(self, system: System, case: Case, gains: Iterable[Gain | None]) -> dict[str, dict[str, int]]:
+        """The counted layers without an activation function: their neurons and, if NC is measured, those always active."""
+        layout = self._empty_coverage(system, case)[0].layout
+        found = {name: {NEURONS: place.stop - place.start} for name, place in layout.linear().items()}
+        active = (bits_of(gain[NC.short]) for gain in gains if gain and NC.short in gain)
+        first = next(active, None) if found else None
+        if first is None:
+            return found
+        always = reduce(and_, active, first).flags()
+        return {name: {**found[name], ALWAYS: int(always[place].sum())} for name, place in layout.linear().items()}
 
     def joined(self, gains: Iterable[Gain | None]) -> Gain:
         """The union of what some inputs cover."""
@@ -76,6 +108,11 @@ class Meter:
                 union[name] = (union[name][0] | bits if name in union else bits, row[OF])
         return {name: encode_bits(*both) for name, both in union.items()}
 
+    def beyond(self, gain: Gain, known: Gain) -> Gain:
+        """The part of `gain` that `known` does not cover."""
+        rest = {name: bits_of(row) - bits_of(known[name]) if name in known else bits_of(row) for name, row in gain.items()}
+        return {name: encode_bits(bits, gain[name][OF]) for name, bits in rest.items()}
+
     def counts(self, gain: Gain) -> dict[str, dict[str, int]]:
         """Covered and total regions by criterion."""
         return {name: {"covered": len(bits_of(row)), "total": row[OF]} for name, row in gain.items()}
@@ -83,16 +120,17 @@ class Meter:
     def _empty_coverage(self, system: System, case: Case) -> tuple[Coverage, ...]:
         """Empty coverage of each criterion; layout and profile are determined once per system."""
         if id(system) not in self._started:
-            layout = layout_of(system, case, counting=COUNTINGS[self.counting], under=self.under)
+            counting = replace(COUNTINGS[self.counting], linear=self.linear)
+            layout = layout_of(system, case, counting=counting, under=self.under)
             needs = any(criterion.profiled for criterion in self.criteria)
             known = measure(system, self.profile, layout) if needs and self.profile is not None else None
             self._started[id(system)] = tuple(start(criterion, layout, known) for criterion in self.criteria)
         return self._started[id(system)]
 
 
-def encode_bits(bits: Bits, total: int) -> dict[str, Any]:
-    """The regions of one criterion as part of a gain."""
-    return {BITS: base64.b85encode(bits.to_bytes()).decode(), OF: total}
+def encode_bits(bits: Bits, total: int, level: int = SMALL) -> dict[str, Any]:
+    """The regions of one criterion as part of a gain, compressed at a `level` of zlib."""
+    return {BITS: base64.b85encode(bits.to_bytes(level)).decode(), OF: total}
 
 
 def bits_of(row: Mapping[str, Any]) -> Bits:

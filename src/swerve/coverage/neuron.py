@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from swerve.core.arguments import check_whole
 from swerve.core.errors import InputError
 from swerve.core.values import Array
 from swerve.coverage.layers import LayerValues
@@ -66,8 +67,7 @@ class TopK:
     regions: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise InputError(f"TKNC: k must be at least 1, got {self.k}")
+        check_whole("TKNC: k", self.k, 1, error=InputError)
 
     def mark(self, reading: LayerValues, ranges: Ranges, flags: Array) -> None:
         del ranges

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def _batches(source: Source, size: int, unreadable: list[UnreadableCase]) -> Ite
     batch: list[Case] = []
     for key in source.keys():
         try:
-            batch.append(source[key])
+            batch.append(replace(source[key], truth=()))  # systems do not see labels
         except UnreadableCase as error:
             unreadable.append(error)
             continue

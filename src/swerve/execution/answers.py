@@ -1,62 +1,70 @@
-"""Asking the system under test: what it is shown, whether it wrote into that, and whether its answer is sound.
+"""Runs the system under test on cases, checks its answers, and detects whether it wrote into its input.
 
-A system may raise anything, end or fork its process, answer nonsense, or write into its input. Whatever it does becomes an
-answer or an ERROR verdict of the case at hand.
+A system may raise anything, end or fork its process, return anything, or write into its input. Whatever it does becomes an
+answer or an ERROR verdict of the case.
 """
 
 from __future__ import annotations
 
 import os
+import typing
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from swerve.core.campaign import Campaign, CoverageMeter, Gain
+from swerve.config.limits import JOURNAL_LINE
+from swerve.core.campaign import Campaign, CoverageMeter, Gain, MergingMeter, has_gain_per_ask
 from swerve.core.case import Case
 from swerve.core.encode import storable
 from swerve.core.errors import ModelError, printable
 from swerve.core.relation import Fault, Verdict
 from swerve.core.system import Answer, System
 from swerve.core.transformation import clear_frame_cache
-from swerve.core.values import KINDS, Array, Boxes2D, Boxes3D, Group, Value
+from swerve.core.values import KINDS, Array, Boxes2D, Boxes3D, Group, Value, with_own_arrays
 from swerve.execution.supervise import STOPS, leave_if_forked
 
-Said = tuple[Answer | Verdict, Gain | None]
+MeasuredAnswer = tuple[Answer | Verdict, Gain | None]
 ANSWER_TYPES = frozenset(KINDS.values())
 WRITTEN = Verdict.error("the system writes into its input; have it work on a copy (numpy: .copy(), torch: .clone())")
 FOREIGN = (Exception, SystemExit, GeneratorExit)  # what user code may raise; sys.exit() in it must not end the run
 WORD = np.dtype(np.uint64)
-PLACES = 509  # words summed apart from each other: they fit a core's cache; a prime, which no picture's row divides
+LARGEST_ANSWER = JOURNAL_LINE // 4  # bytes: a line holds the answers before and after the change, and the labels
+BYTES_OF_NUMBER, BYTES_OF_CHARACTER = 24, 6  # the longest of both in JSON
+PLACES = 509  # separate sums: they fit a core's cache, and as a prime it does not divide the width of an image
 ROW = PLACES * WORD.itemsize
 
 
 def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
-    """One answer per case from one forward pass; if the pass fails, each case alone, so that one cannot spoil the rest."""
+    """One answer per case from one forward pass; if the pass fails, each case is tried alone."""
     if not cases:
         return []
     shown = [without_truth(case) for case in cases]
-    before = marks_of(shown)
+    before = checksums_of(shown)
     answers = _answers(system, shown)
-    written = [one != other for one, other in zip(before, marks_of(shown), strict=True)]
+    written = [one != other for one, other in zip(before, checksums_of(shown), strict=True)]
     if any(written):
         clear_frame_cache()
     if answers is None:
-        answers = [WRITTEN if spoilt else answer_all(system, [case])[0] for case, spoilt in zip(shown, written, strict=True)]
-    return [WRITTEN if spoilt else answer for answer, spoilt in zip(answers, written, strict=True)]
+        answers = [WRITTEN if wrote else answer_all(system, [case])[0] for case, wrote in zip(shown, written, strict=True)]
+    return [WRITTEN if wrote else answer for answer, wrote in zip(answers, written, strict=True)]
 
 
 def without_truth(case: Case) -> Case:
-    """The case as a system is shown it: without its labels."""
+    """The case as the system sees it: without its labels."""
     return replace(case, truth=()) if case.truth else case
 
 
-def answer_and_measure(campaign: Campaign, cases: Sequence[Case]) -> list[Said]:
-    """`answer_all`, with what each case covers where the campaign measures that."""
+def answer_and_measure(campaign: Campaign, cases: Sequence[Case]) -> list[MeasuredAnswer]:
+    """`answer_all`, with the coverage of each case if the campaign measures it.
+
+    If its search needs no more than the coverage of an ask, the first case has that of all of them.
+    """
     if campaign.coverage is None:
         return [(answer, None) for answer in answer_all(campaign.system, cases)]
-    measured, shown = _Measured(campaign.system, campaign.coverage), [without_truth(case) for case in cases]
+    kind = _MeasuredTogether if has_gain_per_ask(campaign.search) else _Measured
+    measured, shown = kind(campaign.system, campaign.coverage), [without_truth(case) for case in cases]
     answers = answer_all(measured, shown)
     return [(answer, measured.gains.get(id(case))) for case, answer in zip(shown, answers, strict=True)]
 
@@ -77,8 +85,17 @@ class _Measured:
         return self._system.fingerprint()
 
 
+class _MeasuredTogether(_Measured):
+    """A system whose coverage is measured in every pass, for all of its cases at once."""
+
+    def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
+        assert isinstance(self._meter, MergingMeter), "the engine refuses any other meter"
+        answers, self.gains[id(cases[0])] = self._meter.measured_together(self._system, cases)
+        return answers
+
+
 def _answers(system: System, cases: Sequence[Case]) -> list[Answer | Verdict] | None:
-    """The answers of one pass; None if it failed and each case has to be asked alone."""
+    """The answers of one pass; None if it failed and each case must be tried alone."""
     here = os.getpid()
     try:
         answers = list(system(cases))
@@ -96,22 +113,36 @@ def _answers(system: System, cases: Sequence[Case]) -> list[Answer | Verdict] | 
 
 def _checked_answer(answer: object) -> Answer | Verdict:
     try:
-        return _sound(answer)
+        return _check_values(answer)
     except FOREIGN as error:  # a value class of the user's own
         return _model_error(error)
 
 
-def _sound(answer: object) -> Answer | Verdict:
+def _check_values(answer: object) -> Answer | Verdict:
     if not isinstance(answer, tuple) or not answer or not all(type(value) in ANSWER_TYPES for value in answer):
-        return Verdict.error(f"the system must say a tuple of values, it said {brief(answer)}")
-    if storable(answer) != answer:
-        return Verdict.error(f"the system must say what a journal can hold, it said {', '.join(v.slot for v in answer)}")
-    fault = next((why for why in (value.fault() or _box_fault(value) for value in answer) if why), None) or _twice(answer)
-    return Verdict.error(fault) if fault else answer
+        return Verdict.error(f"the answer must be a tuple of values, got {brief(answer)}")
+    if storable(answer) != answer or _journal_bytes(answer) > LARGEST_ANSWER:
+        return Verdict.error(f"the answer is too large for the journal: {', '.join(value.slot for value in answer)}")
+    fault = next((why for why in (value.fault() or _box_fault(value) for value in answer) if why), None) or _repeated_slot(
+        answer
+    )
+    # A system may write its next answer into the same memory, which would change this one and every verdict on it.
+    return Verdict.error(fault) if fault else typing.cast(Answer, with_own_arrays(answer))
+
+
+def _journal_bytes(part: object) -> int:
+    """How many bytes an answer takes in a journal line, estimated from above."""
+    if isinstance(part, np.ndarray):
+        return BYTES_OF_NUMBER * part.size
+    if isinstance(part, str):
+        return BYTES_OF_CHARACTER * len(part)
+    if isinstance(part, tuple):
+        return sum(map(_journal_bytes, part))
+    return sum(map(_journal_bytes, vars(part).values())) if isinstance(part, Value) else BYTES_OF_NUMBER
 
 
 def _box_fault(value: Value) -> str | None:
-    """Why a box of an answer is none: a side of 0 or less, which no comparison by overlap could find again."""
+    """Why a box of an answer is invalid: it has a side of 0 or less, so that no overlap can match it."""
     if isinstance(value, Group):
         return next((why for why in map(_box_fault, value.values) if why), None)
     if not isinstance(value, Boxes2D | Boxes3D):
@@ -124,25 +155,30 @@ def _box_fault(value: Value) -> str | None:
     return f"{value.slot}: box {flat[0]} has the sides {lengths}; every side must be above 0"
 
 
-def _twice(answer: Answer) -> str | None:
-    """Why an answer is ambiguous: it has two values of one slot, of which a relation would judge the first."""
-    slots = Counter((value.slot, getattr(value, "name", "")) for value in answer)
-    again = next((slot for slot, count in slots.items() if count > 1), None)
-    return f"the answer has {slots[again]} values of '{' '.join(filter(None, again))}'; one is allowed" if again else None
+def _repeated_slot(answer: Answer) -> str | None:
+    """Why an answer is ambiguous: it has several values of one slot, of which a relation would judge only the first."""
+    slot, count = Counter(map(_quantity, answer)).most_common(1)[0]
+    return f"the answer has {count} values of '{slot}'; one is allowed" if count > 1 else None
+
+
+def _quantity(value: Value) -> str:
+    """What a value is about: its slot and, for a signal, its name; for a group, what its members are about."""
+    members = dict.fromkeys(map(_quantity, value.values)) if isinstance(value, Group) else ()
+    return " ".join(filter(None, (value.slot, getattr(value, "name", ""), *members)))
 
 
 def _model_error(error: BaseException) -> Verdict:
-    if isinstance(error, ModelError):  # its message is a sentence, and it knows the kind
+    if isinstance(error, ModelError):  # it has a readable message and a kind
         return Verdict.error(printable(str(error), 200), Fault(error.kind))
     kind = Fault.OOM if isinstance(error, MemoryError) else Fault.TIMEOUT if isinstance(error, TimeoutError) else Fault.MODEL
     return Verdict.error(sentence(error), kind)
 
 
 def sentence(error: BaseException) -> str:
-    """An error of user code in one line."""
+    """An error of user code as one line."""
     try:
         return printable(f"{type(error).__name__}: {error}", 200)
-    except FOREIGN:  # an error whose own text fails
+    except FOREIGN:  # an error whose __str__ fails
         return type(error).__name__
 
 
@@ -154,23 +190,23 @@ def brief(thing: object) -> str:
         return type(thing).__name__
 
 
-def marks_of(cases: Sequence[Case]) -> list[int]:
-    """A mark of each case's inputs, the same as long as nothing is written into them (R26).
+def checksums_of(cases: Sequence[Case]) -> list[int]:
+    """A checksum of each case's inputs, which changes when something is written into them (R26).
 
-    A mark costs less than a copy and takes no memory, so it is taken of all that a system is shown. It is no hash, but sums
-    by place: any one number that changes shows, and so do pixels that change places.
+    It is cheaper than a copy, so it is computed for every input of the system. It is not a hash but consists of sums by
+    position, which detect any single changed number, and pixels that swap places.
     """
     known: dict[int, int] = {}  # by identity: cases may share frames
-    return [hash(tuple(_known_mark(array, known) for array in arrays_of(case))) for case in cases]
+    return [hash(tuple(_cached_checksum(array, known) for array in arrays_of(case))) for case in cases]
 
 
-def share(one: Case, other: Case) -> bool:
-    """Whether an input of one may lie in the memory of an input of the other."""
+def share_memory(one: Case, other: Case) -> bool:
+    """Whether two cases may have inputs in the same memory."""
     return any(np.may_share_memory(mine, theirs) for mine in arrays_of(one) for theirs in arrays_of(other))
 
 
 def arrays_of(case: Case) -> list[Array]:
-    """Every array of its inputs."""
+    """All arrays in the inputs of a case."""
     found: list[Array] = []
     for value in case.inputs.values():
         _collect(value, found)
@@ -180,22 +216,22 @@ def arrays_of(case: Case) -> list[Array]:
 def _collect(thing: object, found: list[Array]) -> None:
     if isinstance(thing, np.ndarray):
         found.append(thing)
-    elif isinstance(thing, Value | Mapping | tuple):  # all else, numbers and texts, cannot be written into
+    elif isinstance(thing, Value | Mapping | tuple):  # numbers and strings cannot be written into
         parts = thing if isinstance(thing, tuple) else (vars(thing) if isinstance(thing, Value) else thing).values()
         for part in parts:
             _collect(part, found)
 
 
-def _known_mark(array: Array, known: dict[int, int]) -> int:
+def _cached_checksum(array: Array, known: dict[int, int]) -> int:
     if id(array) not in known:
-        known[id(array)] = _mark(array)
+        known[id(array)] = _checksum(array)
     return known[id(array)]
 
 
-def _mark(array: Array) -> int:
+def _checksum(array: Array) -> int:
     data = (array if array.flags.c_contiguous else np.ascontiguousarray(array)).reshape(-1).view(np.uint8)
     rows = data.size // ROW
     whole = data[: rows * ROW]
-    # The reduction over no rows at all costs more than all the rest.
+    # A reduction over zero rows is surprisingly slow.
     sums = np.add.reduce(whole.view(WORD).reshape(rows, PLACES), axis=0).tobytes() if rows else b""
     return hash((array.shape, sums, data[rows * ROW :].tobytes()))

@@ -1,6 +1,6 @@
-"""Whether a campaign can find anything, checked before hours are spent on it (RELIABILITY, design rule 9).
+"""Checks before a run whether the campaign can find anything (RELIABILITY, design rule 9).
 
-A concern is a note, a warning, or a refusal: a refused campaign cannot find anything, or would report what is not there.
+A concern is a note, a warning, or a refusal: a refused campaign cannot find anything, or would report false findings.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from swerve.execution.executors.in_process import Executor
 from swerve.execution.finding_pictures import files_of
 from swerve.relations.boxes import ANY, BoxesAlike
 from swerve.relations.obstacles import in_region
-from swerve.relations.sets import DEMANDED
-from swerve.store.journal import seal
+from swerve.relations.sets import DEMANDED, Superset
+from swerve.relations.unjudged import Unjudged
+from swerve.store.journal import encode_line
 from swerve.store.record_json import record_row
 from swerve.store.view import KEPT_PER_RULE
 from swerve.systems.child import cpu_seconds
@@ -40,7 +41,7 @@ from swerve.systems.child import cpu_seconds
 NO_EFFECT, NOTHING = "no effect", "nothing to find"
 FEWEST_FOR_CONSTANT = 3  # different inputs that a refusal needs; with fewer it is a warning
 NOISE_CASES, NOISE_ROUNDS = 8, 2
-BATCH_CASES = 6  # asked again in another order, in another batch size and alone
+BATCH_CASES = 6  # asked again in another batch size and alone
 BEYOND_NOISE = 3  # times the noise of the same batch asked twice
 SAMPLED_CASES, SAMPLED_DRAWS = 3, 4
 MOST_SKIPPED = 0.5
@@ -117,14 +118,15 @@ class Health:
 def examine(
     campaign: Campaign, baseline: Mapping[str, Observation], executor: Executor, folder: Path | None = None
 ) -> Health:
-    """Check the baseline, ask a few cases again, and try a few changes of every rule; `folder` is that of the run."""
+    """Check the baseline, repeat a few cases, and try a few changes of every rule; `folder` is the run folder."""
     usable = [seen for seen in baseline.values() if not seen.fault]
-    answered = [seen for seen in usable if not _is_empty(seen.said)]
+    answered = [seen for seen in usable if not _is_empty(seen.answer)]
     sample = _spread(answered or usable, SAMPLED_CASES)
-    asked = [list(_sample_trials(rule, sample)) for rule in campaign.rules]
-    executor.warm(asked)
+    samples = [list(_sample_trials(rule, sample)) for rule in campaign.rules]
+    executor.warm(samples)
     started = cpu_seconds()
-    records = {rule.name: batch for rule, batch in zip(campaign.rules, executor.evaluate(asked), strict=True)}
+    evaluated = zip(campaign.rules, executor.evaluate(samples), strict=True)
+    records = {rule.name: [result.record for result in batch] for rule, batch in evaluated}
     seconds = cpu_seconds() - started
     trials = campaign.search.start(
         Plan(
@@ -145,7 +147,7 @@ def examine(
         *_constant(usable, tried),
         *_blind(campaign, usable, tried),
         *_unit_and_sign(usable),
-        *_kinds_apart(campaign, usable),
+        *_kinds_apart(campaign, usable, records),
         *_noise(campaign, executor, baseline, _spread(usable, NOISE_CASES)),
         *_batch_dependence(campaign, executor, usable),
         *_idle(campaign, records),
@@ -163,7 +165,7 @@ def _spread(items: Sequence[T], count: int) -> list[T]:
 
 
 def _sample_trials(rule: Rule, sample: Sequence[Observation]) -> Iterator[Trial]:
-    """Trials spread over a whole grid, or the first draws of an endless space: the same that the run will ask."""
+    """Trials spread over the whole grid, or the first draws of an infinite space: the same as in the run."""
     grid = rule.change.grid()
     places = (
         np.unique(np.linspace(0, len(grid) - 1, min(SAMPLED_DRAWS, len(grid))).astype(int)) if grid else range(SAMPLED_DRAWS)
@@ -195,8 +197,8 @@ def _repeated(usable: Sequence[Observation]) -> Iterator[Concern]:
 
 
 def _constant(usable: Sequence[Observation], tried: Sequence[Record]) -> Iterator[Concern]:
-    """A model with one answer to everything cannot contradict itself (R28)."""
-    inputs, answers = {seen.input_sha for seen in usable}, {str(encode(seen.said)) for seen in usable}
+    """A model that always gives the same answer cannot contradict itself (R28)."""
+    inputs, answers = {seen.input_sha for seen in usable}, {str(encode(seen.answer)) for seen in usable}
     after = {str(encode(record.after)) for record in tried if record.after and not isinstance(record.change, Unchanged)}
     few, moved = len(inputs) < FEWEST_FOR_CONSTANT, not after <= answers
     if len(answers) > 1 or (few and (moved or not after)):
@@ -228,15 +230,15 @@ def _blind(campaign: Campaign, usable: Sequence[Observation], tried: Sequence[Re
     some = " checked" if len(looked) < len(usable) else ""
     why = f"no object is detected, or none in the region, in {empty} of {len(looked)} cases{some}"
     if empty < len(usable) or placed or len(of_sets) < len(judged):
-        yield Concern("nobody there", Level.WARNING if empty > MOST_EMPTY * len(looked) else Level.NOTE, why)
+        yield Concern("no objects", Level.WARNING if empty > MOST_EMPTY * len(looked) else Level.NOTE, why)
     else:
         why += ", so none can be lost; check the system's weights and limits, and the region"
-        yield Concern("nobody there", Level.REFUSAL, why)
+        yield Concern("no objects", Level.REFUSAL, why)
 
 
 def _has_objects(campaign: Campaign, seen: Observation) -> bool:
     """Whether an answer has an object that counts, in the case's region if there is one."""
-    boxes = [value for value in seen.said if isinstance(value, Boxes2D | Boxes3D) and np.any(value.care)]
+    boxes = [value for value in seen.answer if isinstance(value, Boxes2D | Boxes3D) and np.any(value.care)]
     if not boxes or any(isinstance(value, Boxes2D) for value in boxes):
         return bool(boxes)
     region = region_of(read_case(campaign, seen.case))
@@ -248,14 +250,14 @@ def _unit_and_sign(usable: Sequence[Observation]) -> Iterator[Concern]:
 
     A poor model is not enough: one of `OTHERWISE` must explain most of the labels, and halve the error as well.
     """
-    labels, said = (np.array(numbers) for numbers in angles(usable))
-    if len(labels) < FEWEST_FOR_SIGN or not np.std(labels) or not np.std(said):
+    labels, answers = (np.array(numbers) for numbers in angles(usable))
+    if len(labels) < FEWEST_FOR_SIGN or not np.std(labels) or not np.std(answers):
         return
-    together = float(np.corrcoef(labels, said)[0, 1])  # a mere offset is neither
-    wrong, still = float(np.mean((said - labels) ** 2)), float(np.mean(labels**2))
+    together = float(np.corrcoef(labels, answers)[0, 1])  # a mere offset is neither
+    wrong, still = float(np.mean((answers - labels) ** 2)), float(np.mean(labels**2))
     level = Level.REFUSAL if len(labels) >= ENOUGH_FOR_SIGN else Level.WARNING
     for name, factor, hint in OTHERWISE:
-        other = float(np.mean((factor * said - labels) ** 2))
+        other = float(np.mean((factor * answers - labels) ** 2))
         if other < EXPLAINED * min(wrong, still) and together * math.copysign(1, factor) > TOGETHER:
             better = f"their squared error against {len(labels)} labels would be {other:.3g}, not {wrong:.3g}"
             yield Concern(name, level, f"if the answers were {hint}, {better}")
@@ -265,16 +267,16 @@ def _unit_and_sign(usable: Sequence[Observation]) -> Iterator[Concern]:
 def _noise(
     campaign: Campaign, executor: Executor, baseline: Mapping[str, Observation], sample: Sequence[Observation]
 ) -> Iterator[Concern]:
-    """The same input twice must lead to the same answer (X-12, R17)."""
+    """The same input must always get the same answer (X-12, R17)."""
     keys = [seen.case for seen in sample]
     again = [seen for batch in executor.observe([keys] * NOISE_ROUNDS) for seen in batch]
     pairs = list(zip([*sample] * NOISE_ROUNDS, again, strict=True))
-    moved = [pair for pair in pairs if pair[1].fault or not close(encode(pair[0].said), encode(pair[1].said))]
+    moved = [pair for pair in pairs if pair[1].fault or not close(encode(pair[0].answer), encode(pair[1].answer))]
     if not moved:
         return
     rules = Evaluator(campaign, baseline).rules.values()
     broken = [rule.name for rule in rules if any(_breaks(rule, *pair) for pair in moved)]
-    floor = _floor([(first.said, second.said) for first, second in moved])
+    floor = _floor([(first.answer, second.answer) for first, second in moved])
     again_why = f"asked again, the system answers {len(moved)} of {len(pairs)} times differently{floor}"
     if broken:
         named = ", ".join(f"'{printable(name, 40)}'" for name in broken[:3])
@@ -284,25 +286,28 @@ def _noise(
 
 
 def _batch_dependence(campaign: Campaign, executor: Executor, usable: Sequence[Observation]) -> Iterator[Concern]:
-    """R71: an answer must not depend on the place in a batch, its size or its neighbours, which differ from ask to ask.
+    """R71: an answer must not depend on the position in a batch, the batch size or the other cases in it.
 
-    A few cases of the first batch are asked again in another order, in a smaller batch and alone. Where even the same batch
-    is answered differently (`_noise`), only what is well beyond that noise counts.
+    The whole first batch is repeated with every case in another place, and a few of its cases in a smaller batch and alone.
+    If even the same batch gets different answers (`_noise`), only differences well beyond that noise count.
     """
     if campaign.inference_batch < 2:
         return
-    sample = _spread(usable[: campaign.inference_batch], BATCH_CASES)
-    keys = [seen.case for seen in sample][::-1]
-    batches = [keys, keys, keys[: len(keys) // 2 + 1], *([key] for key in keys[::2])]
-    first, second, *others = executor.observe(batches if len(keys) > 1 else [keys * 2, keys * 2, keys])
-    known = {seen.case: seen for seen in sample}
-    noise = max(_apart(one, other) for one, other in zip(first, second, strict=True))
+    known = {seen.case: seen for seen in usable[: campaign.inference_batch]}
+    keys = list(known)
+    turned = [keys[(place + len(keys) // 2) % len(keys)] for place in range(campaign.inference_batch)]
+    few = _spread(keys, BATCH_CASES)[::-1]
+    first, *others = executor.observe([turned, few[: len(few) // 2 + 1], *([key] for key in few[::2])])
     again = [seen for batch in (first, *others) for seen in batch]
     apart = [_apart(known[seen.case], seen) for seen in again]
+    if not any(apart):
+        return
+    (second,) = executor.observe([turned])
+    noise = max(_apart(one, other) for one, other in zip(first, second, strict=True))
     moved = sum(one > BEYOND_NOISE * noise for one in apart)
     if moved:
         gaps = [gap for gap in apart if math.isfinite(gap)]
-        figure = _floor([(known[seen.case].said, seen.said) for seen in again]) or (
+        figure = _floor([(known[seen.case].answer, seen.answer) for seen in again]) or (
             f" (up to {max(gaps):.3g})" if gaps else ""
         )
         why = f"asked again in another batch or alone, the system answers {moved} of {len(again)} times differently{figure}"
@@ -311,8 +316,8 @@ def _batch_dependence(campaign: Campaign, executor: Executor, usable: Sequence[O
 
 
 def _apart(first: Observation, second: Observation) -> float:
-    """How far two answers to one case lie apart: the largest difference of a number, 0 within rounding, else infinite."""
-    one, other = encode(first.said), encode(second.said)
+    """The largest difference of a number in two answers to one case: 0 within rounding, infinite if not comparable."""
+    one, other = encode(first.answer), encode(second.answer)
     if first.fault != second.fault:
         return math.inf
     return 0.0 if close(one, other) else _largest_gap(one, other)
@@ -328,29 +333,72 @@ def _largest_gap(one: Any, other: Any) -> float:
     return 0.0 if one == other else math.inf
 
 
-def _kinds_apart(campaign: Campaign, usable: Sequence[Observation]) -> Iterator[Concern]:
-    """R74: labels and answers that share no kind of object; every box would count as missed."""
-    strict = [rule.name for rule in campaign.rules if _compares_kinds(rule.expect)]
-    labelled, answered = (_kinds_in(values) for values in zip(*((seen.truth, seen.said) for seen in usable), strict=True))
-    if strict and labelled and answered and not labelled & answered:
-        named = "the labels have {}, the system answers {}".format(*map(_first_few, (labelled, answered)))
-        rule = printable(strict[0], 40)
-        fix = f"rename the kinds of the system, or write kinds = \"{ANY}\" in the relation of rule '{rule}'"
-        yield Concern("kinds", Level.REFUSAL, f"labels and answers have no kind of object in common: {named}; {fix}")
+def _kinds_apart(
+    campaign: Campaign, usable: Sequence[Observation], records: Mapping[str, Sequence[Record]]
+) -> Iterator[Concern]:
+    """R74: answers that share no kind with the labels, or with the objects that a change adds: each would be missed."""
+    apart = (
+        concern
+        for rule in campaign.rules
+        for part in _kind_comparisons(rule.expect)
+        for concern in _kind_concerns(rule, part, usable, records[rule.name])
+    )
+    yield from sorted(apart, key=lambda concern: concern.level is not Level.REFUSAL)[:1]
 
 
-def _compares_kinds(part: object) -> bool:
-    """Whether a relation, or one that it is made of, compares the kinds of image boxes."""
-    if isinstance(part, BoxesAlike):
-        return part.kinds != ANY
-    if isinstance(part, tuple | list):
-        return any(map(_compares_kinds, part))
-    return any(_compares_kinds(getattr(part, name)) for name in getattr(part, "__dataclass_fields__", ()))
+def _kind_comparisons(part: object) -> Iterator[BoxesAlike | Superset]:
+    """The relations that compare kinds of boxes: a relation itself, or those that it is made of."""
+    if isinstance(part, BoxesAlike | Superset):
+        yield from () if part.kinds == ANY else (part,)
+    elif isinstance(part, tuple | list):
+        yield from (found for item in part for found in _kind_comparisons(item))
+    else:
+        fields = (getattr(part, name) for name in getattr(part, "__dataclass_fields__", ()))
+        yield from (found for item in fields for found in _kind_comparisons(item))
 
 
-def _kinds_in(answers: Sequence[Answer]) -> set[str]:
-    boxes = [value for answer in answers for value in answer if isinstance(value, Boxes2D)]
+def _kind_concerns(
+    rule: Rule, part: BoxesAlike | Superset, usable: Sequence[Observation], tried: Sequence[Record]
+) -> Iterator[Concern]:
+    labelled = _kinds_in(part.slot, [seen.truth for seen in usable])
+    answered = _kinds_in(part.slot, [seen.answer for seen in usable])
+    later = answered | _kinds_in(part.slot, [record.after for record in tried])
+    apart = not labelled & answered
+    # `superset` compares the answer with an earlier one, so its verdicts are right whatever the labels are called. A system
+    # that shares other kinds with the labels may really not know the added one.
+    levels = {True: Level.REFUSAL, False: Level.WARNING}
+    found = (
+        ("labels", "the labels have", labelled, answered, isinstance(part, BoxesAlike)),
+        ("added objects", "the changes add", _kinds_added(part.slot, tried), later, apart),
+    )
+    for what, verb, kinds, others, refused in found:
+        if kinds and others and not kinds & others:
+            named = f"{verb} {_first_few(kinds)}, the system answers {_first_few(others)}"
+            where = f"the relation of rule '{printable(rule.name, 40)}'"
+            fix = f'rename the kinds of the system, or write kinds = "{ANY}" in {where}'
+            why = f"{what} and answers have no kind of object in common: {named}; {fix}"
+            yield Concern("kinds", levels[refused], why)
+
+
+def _kinds_in(slot: str, answers: Sequence[Answer]) -> set[str]:
+    found = [value for answer in answers for value in answer if value.slot == slot]
+    boxes = [value for value in found if isinstance(value, Boxes2D | Boxes3D)]
     return {kind for value in boxes for kind, care in zip(value.kinds, np.asarray(value.care), strict=True) if care}
+
+
+def _kinds_added(slot: str, tried: Sequence[Record]) -> set[str]:
+    """The kinds of the objects that changes add to a scene: those that they add to no boxes at all."""
+    judged = (record for record in tried if record.verdict.status in (Status.HELD, Status.VIOLATED))
+    pairs = ((record.change, _no_boxes(slot, record)) for record in judged)
+    return _kinds_in(slot, [(change.map(empty),) for change, empty in pairs if change is not None and empty is not None])
+
+
+def _no_boxes(slot: str, record: Record) -> Boxes2D | Boxes3D | None:
+    """No boxes in the image of a trial; None if its size is unknown, without which a change cannot map boxes."""
+    if slot == Boxes3D.slot:
+        return Boxes3D(np.zeros((0, 7)), ())
+    seen = find(record.before, slot)
+    return Boxes2D(np.zeros((0, 4)), (), size=seen.size) if isinstance(seen, Boxes2D) and seen.size else None
 
 
 def _first_few(kinds: set[str]) -> str:
@@ -363,7 +411,9 @@ def _breaks(rule: Rule, first: Observation, second: Observation) -> bool:
     if second.fault:
         return True
     case = Case(first.case, {}, first.truth, first.group)
-    before, after = (checked(rule, Pair(case, case, Unchanged(), first.said, seen.said)).status for seen in (first, second))
+    before, after = (
+        checked(rule, Pair(case, case, Unchanged(), first.answer, seen.answer)).status for seen in (first, second)
+    )
     return before is Status.HELD and after is Status.VIOLATED
 
 
@@ -379,8 +429,10 @@ def _idle(campaign: Campaign, records: Mapping[str, Sequence[Record]]) -> Iterat
     for name, some in records.items():
         head = f"rule '{printable(name, 60)}'"
         judged = [record for record in some if record.verdict.status in (Status.HELD, Status.VIOLATED)]
-        if not judged and some:
-            # What fails in the sample may work elsewhere, and a run reports failures; what never applies stays so.
+        if isinstance(campaign.rule(name).expect, Unjudged):
+            dead.append(f"{head}: it judges nothing")
+        elif not judged and some:
+            # A change that fails here may work on other cases; one that does not apply to any of them is useless.
             why = f"{head}: none of {len(some)} changes tried could be judged: {printable(some[0].verdict.why, 120)}"
             dead += [why] if all(record.verdict.status is Status.SKIPPED for record in some) else []
             yield Concern("never judged", Level.WARNING, why, name)
@@ -400,10 +452,10 @@ def _violated(records: Sequence[Record]) -> bool:
     return any(record.verdict.status is Status.VIOLATED for record in records)
 
 
-def _undecided(made: Sequence[Record]) -> bool:
-    """Whether nothing follows: the change does nothing on purpose, or the answers are empty before and after."""
-    idle = all(isinstance(record.change, Unchanged) for record in made)
-    return idle or all(_is_empty(record.before) and _is_empty(record.after) for record in made)
+def _undecided(judged: Sequence[Record]) -> bool:
+    """Whether equal answers prove nothing: the change is `Unchanged`, or the answers are empty before and after."""
+    idle = all(isinstance(record.change, Unchanged) for record in judged)
+    return idle or all(_is_empty(record.before) and _is_empty(record.after) for record in judged)
 
 
 def _is_empty(answer: Answer) -> bool:
@@ -429,8 +481,8 @@ def _sees(campaign: Campaign) -> Callable[[Case], Array] | None:
 
 def _faint(usable: Sequence[Observation], records: Mapping[str, Sequence[Record]]) -> Iterator[Concern]:
     """Rules whose changes hardly affect the system, such as a larger picture that its own resizing undoes (D-9)."""
-    labels, said = (np.array(numbers) for numbers in angles(usable))
-    error = float(np.sqrt(np.mean((said - labels) ** 2))) if len(labels) else 0.0
+    labels, answers = (np.array(numbers) for numbers in angles(usable))
+    error = float(np.sqrt(np.mean((answers - labels) ** 2))) if len(labels) else 0.0
     for name, some in records.items():
         judged = [record for record in some if record.verdict.status in (Status.HELD, Status.VIOLATED)]
         pairs = [(find(record.before, Steering.slot), find(record.after, Steering.slot)) for record in judged]
@@ -443,7 +495,7 @@ def _faint(usable: Sequence[Observation], records: Mapping[str, Sequence[Record]
 
 def _megabytes(campaign: Campaign, tried: Sequence[Record], share: float, cases: int) -> float:
     """The size of the journal lines of all trials and of the kept pictures: follow-ups, and every source once."""
-    lines = sum(len(seal(record_row(record))) for record in tried) * share
+    lines = sum(len(encode_line(record_row(record))) for record in tried) * share
     found = [record for record in tried if record.verdict.status is Status.VIOLATED]
     kept = min(len(found) * share, KEPT_PER_RULE * len(campaign.rules))
     sizes = [_kept_bytes(campaign, record) for record in _spread(found, SAMPLED_CASES)]
@@ -462,7 +514,7 @@ def _kept_bytes(campaign: Campaign, record: Record) -> tuple[int, int]:
 def _disk(folder: Path | None, megabytes: float | None) -> Iterator[Concern]:
     if folder is None or megabytes is None:
         return
-    there = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
-    free = shutil.disk_usage(there).free / 1e6
+    existing = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(existing).free / 1e6
     if free < SPARE * megabytes:
         yield Concern("disk", Level.REFUSAL, f"{folder}: needs about {megabytes:,.0f} MB, {free:,.0f} MB are free")

@@ -1,4 +1,4 @@
-"""Whether the data are still those of the baseline: every case by its hash, every file by the list that a run keeps."""
+"""Checks that the data have not changed since the baseline: cases by their hash, files by a list in the run folder."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from swerve.core.campaign import Observation
 from swerve.core.case import Case, Source
-from swerve.core.encode import encode, storable
-from swerve.core.errors import InputError, UnreadableCase, printable
-from swerve.store.files import write_whole
+from swerve.core.encode import digest_of_large, encode, storable
+from swerve.core.errors import InputError, StoreError, UnreadableCase, printable
+from swerve.store.files import read_json_value, write_whole
 from swerve.store.fingerprint import differences
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ NAMED = 3  # files named in a message
 
 
 def refuse_changed_case(source: Source, case: Case, seen: Observation) -> None:
-    """Raise `InputError` if a case that was read again is not what the baseline was measured on."""
+    """Raise `InputError` if a case that was read again differs from the one in the baseline."""
     refuse_changed_input(source, case, seen.input_sha)
-    if encode(storable(case.truth)) != encode(seen.truth):
+    if encode(storable(case.truth)) != encode(seen.truth) or digest_of_large(case.truth) != seen.truth_sha:
         raise _changed_error(source, case.key, "other labels")
 
 
 def refuse_changed_input(source: Source, case: Case, sha: str) -> None:
-    """Raise `InputError` if the inputs of a case do not have the hash that the journal has of them."""
+    """Raise `InputError` if the hash of a case's inputs differs from the one in the journal."""
     if sha and case.input_sha != sha:
         raise _changed_error(source, case.key, f"sha {sha[:8]} then, {case.input_sha[:8]} now")
 
@@ -41,7 +41,7 @@ def _changed_error(source: Source, key: str, what: str) -> InputError:
     where = f"{', '.join(files[:NAMED])}{' …' if len(files) > NAMED else ''}: " if files else ""
     return InputError(
         f"{printable(where, 120)}the data changed during the run (case {printable(key, 60)}: {what}); "
-        "restore them, or run again into another folder"
+        "restore the data, or run again into another folder"
     )
 
 
@@ -70,7 +70,7 @@ def _hash_changed(listed: ListedSource, name: str) -> bool:
 
 
 def _listed(part: object) -> Iterator[ListedSource]:
-    """The sources of files that a source reads: itself, or those that it is made of."""
+    """The sources of files that a source reads: itself, or its parts."""
     from swerve.sources.listed import ListedSource  # with OpenCV, which the engine does without
 
     if isinstance(part, ListedSource):
@@ -94,19 +94,19 @@ def name_changed_files(
     folder: Path, source: Source, changed: Sequence[str], then: Mapping[str, Any], now: Mapping[str, Any]
 ) -> list[str]:
     """The differences between two identities, with the names of changed source files in place of two hashes."""
-    prints = [{"fingerprints": {"source": one["fingerprints"]["source"]}} for one in (then, now)]
+    prints = [{"fingerprints": {"source": one["fingerprints"].get("source", "")}} for one in (then, now)]
     lines = differences(*prints)
-    told = _describe_files(folder, source) if lines else ""
-    return [f"data differ: {told}" if told and line in lines else line for line in changed]
+    files = _describe_files(folder, source) if lines else ""
+    return [f"data differ: {files}" if files and line in lines else line for line in changed]
 
 
 def _describe_files(folder: Path, source: Source) -> str:
-    """Which files are others than in the list of the run folder; nothing where there is no list to go by."""
+    """The files that differ from the list in the run folder; "" if there is no list."""
     try:
-        then = json.loads((folder / FILES).read_bytes())
+        then = read_json_value(folder / FILES)
         now = _hashes(source)
         lines = [line for old, new in zip(then, now, strict=True) for line in _compare(old, new)]
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (StoreError, OSError, ValueError, TypeError, AttributeError):
         return ""
     more = f" (and {len(lines) - NAMED} more files)" if len(lines) > NAMED else ""
     return printable(", ".join(lines[:NAMED]), 150) + more

@@ -1,4 +1,4 @@
-"""Runs a campaign: the baseline first, then ask, evaluate, commit, tell, until the search is done."""
+"""Runs a campaign: first the baseline, then ask, evaluate, commit and tell, until the search has finished."""
 
 from __future__ import annotations
 
@@ -6,24 +6,38 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from swerve.core.campaign import Campaign, CoverageMeter, Observation, Plan, Record, Session, Trial, learns
+from swerve.analysis.exemplars import FoundSoFar
+from swerve.core.campaign import (
+    Campaign,
+    Observation,
+    Plan,
+    Session,
+    Trial,
+    learns,
+)
 from swerve.core.errors import InputError, ModelError, printable
 from swerve.core.relation import Status, Verdict
 from swerve.execution.answers import FOREIGN, brief, sentence, without_truth
+from swerve.execution.covered import Covered
 from swerve.execution.evaluator import Evaluator, chunks, read_case
 from swerve.execution.executors.in_process import Executor, InProcess
 from swerve.execution.ledger import Ledger
 from swerve.execution.repeat import ask_again, failed_again
 from swerve.execution.summary import Summary, Tally
+from swerve.store.record_json import Records, Result
 
 BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several workers
+T = TypeVar("T")
 LONGEST_FAULT = 140  # characters of the first fault in a message
 
 
 class Progress(Protocol):
-    """Receives how far a run has come."""
+    """Receives the progress of a run; what is counted has been committed.
+
+    It may also have `tick(done)`: `done` more are finished but not committed yet, and will be counted later.
+    """
 
     def begin(self, stage: str, total: int | None) -> None:
         """A stage starts."""
@@ -49,64 +63,73 @@ def run(
     progress: Progress | None = None,
     inspect: Callable[[Mapping[str, Observation]], None] | None = None,
     executor: Executor | None = None,
+    so_far: FoundSoFar | None = None,
 ) -> Summary:
     """Run `campaign` to its end; what `ledger` already holds is not run again. `inspect` may refuse the baseline.
 
-    `executor` evaluates the trials, by default in this process. Results do not depend on which executor is used.
+    `executor` evaluates the trials, by default in this process. Results do not depend on which executor is used. All
+    findings are added to `so_far`.
     """
-    progress, executor = progress or NoProgress(), executor or InProcess(campaign)
-    baseline = observe(campaign, ledger, progress, executor)
+    progress, executor, so_far = progress or NoProgress(), executor or InProcess(campaign), so_far or FoundSoFar(ledger)
+    covered = Covered(campaign)
+    baseline = observe(campaign, ledger, progress, executor, covered)
+    untouched = covered.gain
     if inspect:
         inspect(baseline)
     evaluate = Evaluator(campaign, baseline)
     usable = [key for key, seen in baseline.items() if not seen.fault]
-    plan = Plan(usable, campaign.rules, campaign.seed, baseline, campaign.inference_batch, campaign.coverage)
-    session, covered = campaign.search.start(plan), _Covered(campaign.coverage, baseline)
+    how = campaign.inference_batch, campaign.coverage, untouched if campaign.coverage else None
+    session = campaign.search.start(Plan(usable, campaign.rules, campaign.seed, baseline, *how))
     summary = _empty_summary(campaign, evaluate, baseline)
     progress.begin("trials", session.total)
     distinct = getattr(session, "distinct", False)  # it never asks for a change twice, so none has to be remembered
     ahead = not learns(campaign.search)
-    committed = ledger.outcomes if distinct and ahead and not campaign.coverage else _no_outcomes
     known = _KnownChanges()
     for trials, work in _asks(session, executor, campaign.inference_batch, ahead=ahead):
-        if (outcomes := committed(trials)) is None:
-            records = ledger.recorded(trials, partial(_evaluate, work, known))
-            if not distinct:
-                known.add(records)
-            covered.add(records)
-            session.tell(records)
-            outcomes = [record.outcome for record in records]
-        counts = Counter(outcomes)
+        ticks = _Ticks(progress)
+        evaluate_now = partial(_evaluate, work, known, ticks)
+        results = covered.recorded(ledger, trials, evaluate_now, getattr(session, "covered", None))
+        if not distinct:
+            known.add(results)
+        if work.is_done or not (distinct and ahead):
+            covered.tell(session)
+            session.tell(Records(results))
+        for result in results:
+            so_far.add(result)
+        counts = Counter(result.outcome for result in results)
         for outcome, count in counts.items():
             summary.overall.add(outcome, count)
             summary.rules[outcome.rule].add(outcome, count)
         found = sum(count for outcome, count in counts.items() if outcome.status is Status.VIOLATED)
-        progress.advance(len(outcomes), found)
+        ticks.end(len(results), found)
     if summary.overall.counts[Status.VIOLATED]:
         progress.begin("findings asked again", None)
-        for record in ask_again(ledger, executor, summary.overall.counts.total()):
-            for tally in (summary.overall, summary.rules[record.trial.rule]):
-                tally.add_repeat(failed_again(record))
+        for result in ask_again(ledger, executor, so_far, summary.overall.counts.total()):
+            for tally in (summary.overall, summary.rules[result.outcome.rule]):
+                tally.add_repeat(failed_again(result))
             progress.advance(1, 0)
-    summary.coverage, summary.layers = covered.counts(), _layers(campaign, usable)
+    summary.coverage = covered.counts(untouched)
+    if tell := getattr(session, "results", None):
+        summary.search = tell()
+    summary.layers = _layers(campaign, usable, "layers")
+    gains = [baseline[key].gain for key in usable]
+    summary.linear_layers = _layers(campaign, usable, "linear_layers", gains)
     return summary
 
 
-def _layers(campaign: Campaign, usable: Sequence[str]) -> dict[str, int]:
-    """The layers that coverage counts, where the meter can list them; a failure of theirs must not end the run."""
-    layers = getattr(campaign.coverage, "layers", None)
+def _layers(campaign: Campaign, usable: Sequence[str], method: str, *arguments: object) -> dict[str, Any]:
+    """The layers that coverage counts, if the meter can list them; an error there must not end the run."""
+    layers = getattr(campaign.coverage, method, None)
+    if not callable(layers):
+        return {}
     try:
-        return dict(layers(campaign.system, without_truth(read_case(campaign, usable[0])))) if callable(layers) else {}
+        return dict(layers(campaign.system, without_truth(read_case(campaign, usable[0])), *arguments))
     except FOREIGN:
         return {}
 
 
-def _no_outcomes(trials: Sequence[Trial]) -> None:
-    del trials
-
-
 class _KnownChanges:
-    """The changes tried so far, as the 64 bits of their ids: a million of them take 70 MB."""
+    """The changes tried so far, as their 64-bit ids: a million of them take 70 MB."""
 
     def __init__(self) -> None:
         self._ids: set[int] = set()
@@ -114,8 +137,8 @@ class _KnownChanges:
     def __contains__(self, name: object) -> bool:
         return int(str(name), 16) in self._ids
 
-    def add(self, records: Sequence[Record]) -> None:
-        self._ids.update(int(record.id, 16) for record in records if _counts(record))
+    def add(self, results: Sequence[Result]) -> None:
+        self._ids.update(int(result.id, 16) for result in results if _counts(result))
 
 
 class NothingUsable(InputError):
@@ -126,45 +149,47 @@ class NothingAnswered(ModelError):
     """A system that has no answer to any case."""
 
 
-class _Covered:
-    """What is covered so far, by the untouched cases and by all follow-ups, merged in the order of the trials."""
+class _Ticks:
+    """Progress within an ask or a group of cases, which is committed as a whole and counted then."""
 
-    def __init__(self, meter: CoverageMeter | None, baseline: Mapping[str, Observation]) -> None:
-        self._meter = meter
-        self._first = meter.joined(seen.gain for seen in baseline.values()) if meter else {}
-        self._all = self._first
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
 
-    def add(self, records: Sequence[Record]) -> None:
-        if self._meter:
-            self._all = self._meter.joined([self._all, *(record.gain for record in records)])
+    def over(self, batches: Iterable[Sequence[T]]) -> Iterator[Sequence[T]]:
+        """The batches, each told after it has been taken."""
+        tick = getattr(self._progress, "tick", None)
+        for batch in batches:
+            yield batch
+            if tick:
+                tick(len(batch))
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        if self._meter is None:
-            return {}
-        first = self._meter.counts(self._first)
-        return {name: {**all_, "untouched": first[name]["covered"]} for name, all_ in self._meter.counts(self._all).items()}
+    def end(self, count: int, found: int) -> None:
+        """Count all of them, now that they are committed."""
+        self._progress.advance(count, found)
 
 
 class _Work:
-    """The evaluation of one ask: started when the journal turns out not to hold it, or ahead of that."""
+    """The evaluation of one ask: started in advance, or when the journal does not contain it."""
 
     def __init__(self, executor: Executor, batches: Sequence[Sequence[Trial]]) -> None:
         self._executor, self._batches = executor, batches
-        self._results: Iterable[Sequence[Record]] | None = None
+        self._results: Iterable[Sequence[Result]] | None = None
         self.next: _Work | None = None
+        self.is_done = False  # and not found in the journal
 
-    def begin(self) -> Iterable[Sequence[Record]]:
+    def begin(self) -> Iterable[Sequence[Result]]:
         if self._results is None:
             self._results = self._executor.evaluate(self._batches)
         return self._results
 
-    def records(self) -> Iterator[Record]:
-        """All records, in order; the next ask is started first, so that no worker is idle."""
+    def results(self, ticks: _Ticks) -> Iterator[Result]:
+        """All results, in order; the next ask is started first, so that no worker is idle."""
         results = self.begin()
         if self.next:
             self.next.begin()
-        for batch in results:
+        for batch in ticks.over(results):
             yield from batch
+        self.is_done = True
 
 
 def _asks(session: Session, executor: Executor, size: int, *, ahead: bool) -> Iterator[tuple[Sequence[Trial], _Work]]:
@@ -181,29 +206,36 @@ def _asks(session: Session, executor: Executor, size: int, *, ahead: bool) -> It
 
 
 def observe(
-    campaign: Campaign, ledger: Ledger, progress: Progress | None = None, executor: Executor | None = None
+    campaign: Campaign,
+    ledger: Ledger,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+    covered: Covered | None = None,
 ) -> dict[str, Observation]:
-    """What the system says of every untouched case, each computed once and committed."""
-    progress, executor = progress or NoProgress(), executor or InProcess(campaign)
+    """The system's answers to all unchanged cases, each computed once and committed; `covered` gets what they cover."""
+    progress, executor, covered = progress or NoProgress(), executor or InProcess(campaign), covered or Covered(campaign)
     keys = _keys(campaign)
     if not keys:
-        raise InputError("0 cases: the source is empty")
+        raise InputError("the source has no cases; check its folder and settings")
     if len(set(keys)) < len(keys):
-        raise InputError(f"two cases are named '{Counter(keys).most_common(1)[0][0]}'; a source must name each once")
+        raise InputError(
+            f"the source lists the key '{Counter(keys).most_common(1)[0][0]}' more than once; keys must be unique"
+        )
     progress.begin("baseline", len(keys))
     baseline: dict[str, Observation] = {}
     for asked in chunks(keys, campaign.inference_batch * BATCHES_PER_COMMIT):
         batches = list(chunks(asked, campaign.inference_batch))
-        seen = ledger.observed(asked, partial(_observe, executor, batches))
+        ticks = _Ticks(progress)
+        seen = covered.observed(ledger, asked, partial(_observe, executor, batches, ticks))
         baseline.update((item.case, item) for item in seen)
-        progress.advance(len(asked), 0)
+        ticks.end(len(asked), 0)
     _refuse_useless(baseline)
     executor.begin(baseline)
     return baseline
 
 
-def _observe(executor: Executor, batches: Sequence[Sequence[str]]) -> list[Observation]:
-    return [item for batch in executor.observe(batches) for item in batch]
+def _observe(executor: Executor, batches: Sequence[Sequence[str]], ticks: _Ticks) -> list[Observation]:
+    return [item for batch in ticks.over(executor.observe(batches)) for item in batch]
 
 
 def _keys(campaign: Campaign) -> list[str]:
@@ -213,7 +245,7 @@ def _keys(campaign: Campaign) -> list[str]:
         raise InputError(f"the source cannot list its cases: {sentence(error)}") from error
     for key in keys:
         if not isinstance(key, str):
-            raise InputError(f"the source names a case {brief(key)}; a key must be a text")
+            raise InputError(f"the source has the key {brief(key)}; a key must be a string")
     return keys
 
 
@@ -223,31 +255,32 @@ def _refuse_useless(baseline: Mapping[str, Observation]) -> None:
         return
     if broken := [seen for seen in faults if seen.readable]:
         fault = printable(broken[0].fault, LONGEST_FAULT)
-        raise NothingAnswered(f"the system failed on all {len(broken)} cases; first, {broken[0].case}: {fault}")
-    raise NothingUsable(f"0 usable cases of {len(baseline)}; first, {faults[0].case}: {faults[0].fault}")
+        raise NothingAnswered(f"the system failed on all {len(broken)} cases; the first, {broken[0].case}: {fault}")
+    raise NothingUsable(f"none of the {len(baseline)} cases can be used; the first, {faults[0].case}: {faults[0].fault}")
 
 
-def _without_repeats(records: Sequence[Record], before: Container[str]) -> list[Record]:
-    """The records, with a change that was made before to the same case under the same rule skipped, not counted twice."""
+def _without_repeats(results: Sequence[Result], before: Container[str]) -> list[Result]:
+    """The results; a change already tried on the same case under the same rule is skipped, so that it counts once."""
     seen: set[str] = set()
-    return [_skip_repeat(record, before, seen) for record in records]
+    return [_skip_repeat(result, before, seen) for result in results]
 
 
-def _skip_repeat(record: Record, before: Container[str], seen: set[str]) -> Record:
-    if not _counts(record):
-        return record
-    if record.id in before or record.id in seen:
-        return replace(record, verdict=Verdict.skipped("the same change as in an earlier trial"))
-    seen.add(record.id)
-    return record
+def _skip_repeat(result: Result, before: Container[str], seen: set[str]) -> Result:
+    if not _counts(result):
+        return result
+    if result.id in before or result.id in seen:
+        verdict = Verdict.skipped("the same change as in an earlier trial")
+        return Result(replace(result.record, verdict=verdict, origin=None))
+    seen.add(result.id)
+    return result
 
 
-def _counts(record: Record) -> bool:
-    return record.change is not None and record.verdict.status is not Status.SKIPPED
+def _counts(result: Result) -> bool:
+    return result.has_change and result.outcome.status is not Status.SKIPPED
 
 
-def _evaluate(work: _Work, before: Container[str]) -> list[Record]:
-    return _without_repeats(list(work.records()), before)
+def _evaluate(work: _Work, before: Container[str], ticks: _Ticks) -> list[Result]:
+    return _without_repeats(list(work.results(ticks)), before)
 
 
 def _empty_summary(campaign: Campaign, evaluate: Evaluator, baseline: Mapping[str, Observation]) -> Summary:
@@ -260,4 +293,6 @@ def _empty_summary(campaign: Campaign, evaluate: Evaluator, baseline: Mapping[st
     tallies = {name: Tally() for name in evaluate.rules}
     failed = sum(bool(seen.fault) and seen.readable for seen in baseline.values())
     unusable = len(baseline) - len(usable)
-    return Summary(campaign.method, campaign.seed, len(usable), unusable, failed, Tally(), tallies, untouched)
+    counts = len(usable), unusable, failed, Tally(), tallies, untouched
+    sampled = not learns(campaign.search)
+    return Summary(campaign.method, campaign.seed, *counts, judged_by=campaign.rules, sampled=sampled)

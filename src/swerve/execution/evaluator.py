@@ -1,4 +1,4 @@
-"""Trials turned into records: cases read, changes made in threads, one forward pass per batch, verdicts in order."""
+"""Trials turned into records: changes drawn, then made in threads, one forward pass per batch, verdicts in order."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from swerve.core.campaign import Campaign, Observation, Record, Trial, calibrate
+from swerve.core.asset import assets_in
+from swerve.core.campaign import Campaign, Observation, Record, Trial, calibrate, has_gain_per_ask
 from swerve.core.case import Case
-from swerve.core.encode import encode_change, storable
+from swerve.core.encode import digest_of_large, encode_change, storable
 from swerve.core.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase
-from swerve.core.relation import Fault, Pair, Rule, Status, Verdict, judge_source
-from swerve.core.seeding import rng_for
+from swerve.core.gate import admission_by_all, needs_first_frame_only
+from swerve.core.origin import Attribution, LeastShift, Origin, rmse_of
+from swerve.core.relation import Fault, Pair, Rule, Status, Verdict, attribute, judge_source
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Group
-from swerve.execution.answers import FOREIGN, WRITTEN, Said, answer_and_measure, brief, sentence, share
+from swerve.execution.answers import FOREIGN, WRITTEN, MeasuredAnswer, answer_and_measure, brief, sentence, share_memory
 from swerve.execution.data_guard import refuse_changed_case
+from swerve.execution.proposals import SPOILT, Drawn, draw_changes, resolved
 
 T = TypeVar("T")
 R = TypeVar("R")
 TRANSFORM_THREADS = 2
-REMEMBERED = 4096  # verdicts on untouched cases kept at a time
+REMEMBERED = 4096  # cached verdicts on unchanged cases
 
 
 def observe_batch(campaign: Campaign, keys: Sequence[str]) -> list[Observation]:
-    """The observations of one batch, in order; the `fault` of a case says why it does not read or has no sound answer."""
+    """The observations of one batch, in order; `fault` is why a case cannot be read or has no valid answer."""
     read = [_read(campaign, key) for key in keys]
     cases = [item for item in read if isinstance(item, Case)]
     shas = [case.input_sha for case in cases]  # as read: a system may write into what it is shown
@@ -35,7 +38,9 @@ def observe_batch(campaign: Campaign, keys: Sequence[str]) -> list[Observation]:
     for case, (answer, _) in zip(cases, answers, strict=True):
         if answer is WRITTEN:
             _read_afresh(campaign, case.key, case)
-    observed = iter(map(_observation, cases, shas, answers))
+    observed: Iterator[Observation] = map(_observation, cases, shas, answers)
+    if has_gain_per_ask(campaign.search):  # a gain is that of the batch, whatever is wrong with the label beside it
+        observed = iter([replace(seen, gain=gain) for seen, (_, gain) in zip(observed, answers, strict=True)])
     return [next(observed) if isinstance(item, Case) else item for item in read]
 
 
@@ -43,7 +48,9 @@ def _read(campaign: Campaign, key: str) -> Case | Observation:
     try:
         case: object = campaign.source[key]
         if not isinstance(case, Case) or case.key != key:
-            raise UnreadableCase(f"the source gave {brief(getattr(case, 'key', case))} for it")
+            raise UnreadableCase(
+                f"the source returned {brief(getattr(case, 'key', case))} instead of the case with this key"
+            )
         return case
     except UnreadableCase as error:
         return Observation(key, "", fault=str(error), readable=False)
@@ -52,30 +59,31 @@ def _read(campaign: Campaign, key: str) -> Case | Observation:
 
 
 def read_case(campaign: Campaign, key: str, seen: Observation | None = None) -> Case:
-    """A case that the baseline has read before; it must read again, and be what was `seen` then."""
+    """A case of the baseline, read again; raises `InputError` if it cannot be read or is not what was `seen`."""
     again = _read(campaign, key)
     if not isinstance(again, Case):
-        raise InputError(f"{key} was read at the start of the campaign and cannot be read now: {again.fault}")
+        raise InputError(f"case {key} could be read at the start of the campaign, but cannot be read now: {again.fault}")
     if seen is not None:
         refuse_changed_case(campaign.source, again, seen)
     return again
 
 
-def _read_afresh(campaign: Campaign, key: str, shown: Case, seen: Observation | None = None) -> Case:
+def _read_afresh(campaign: Campaign, key: str, shown: Case, seen: Observation | None = None, why: str = WRITTEN.why) -> Case:
     """The case `key` as it was before it, or a follow-up of it, was written into."""
     again = read_case(campaign, key, seen)
-    if share(again, shown):  # every later answer would be to what was written
-        raise ModelError(f"{key}: {WRITTEN.why}; the source keeps its cases in memory, so this one is lost")
+    if share_memory(again, shown):  # every later answer would be to what was written
+        raise ModelError(f"case {key}: {why}; the original is lost, because the source keeps its cases in memory")
     return again
 
 
-def _observation(case: Case, sha: str, outcome: Said) -> Observation:
-    answer, gain = outcome
-    said, fault = (answer, "") if isinstance(answer, tuple) else ((), answer.why)
+def _observation(case: Case, sha: str, outcome: MeasuredAnswer) -> Observation:
+    given, gain = outcome
+    answer, fault = (given, "") if isinstance(given, tuple) else ((), given.why)
     wrong_label = next((why for why in (value.fault() for value in case.truth) if why), None)
     if wrong_label:
         return Observation(case.key, case.group, fault=f"label: {wrong_label}", input_sha=sha, readable=False)
-    return Observation(case.key, case.group, storable(case.truth), said, sha, fault, gain=gain)
+    small, large = storable(case.truth), digest_of_large(case.truth)
+    return Observation(case.key, case.group, small, answer, sha, fault, gain=gain, truth_sha=large)
 
 
 def _first_frames(case: Case) -> Case:
@@ -95,7 +103,7 @@ def _calibrated(rule: Rule, baseline: Sequence[Observation]) -> Rule:
 
 
 class Threads:
-    """A few threads that make changes; each takes a share of a batch, as a hand-over costs as much as a small change."""
+    """A few threads that apply changes; each gets a share of a batch, as a hand-over costs as much as a small change."""
 
     def __init__(self, count: int = TRANSFORM_THREADS) -> None:
         self._count = count
@@ -109,7 +117,7 @@ class Threads:
 
 
 class Evaluator:
-    """Turns trials into records: changes made in threads, one forward pass per batch, verdicts in order."""
+    """Turns trials into records: changes applied in threads, one forward pass per batch, verdicts in order."""
 
     def __init__(self, campaign: Campaign, baseline: Mapping[str, Observation], threads: int = TRANSFORM_THREADS) -> None:
         self.campaign = campaign
@@ -118,24 +126,32 @@ class Evaluator:
         self._threads = Threads(threads)
         self._last: tuple[str, Case] | None = None
         self._alone: dict[tuple[str, str], Verdict | None] = {}
+        rmse = rmse_of(baseline.values())
+        self._least = {rule.name: LeastShift(rule.least_shift, rmse) for rule in campaign.rules}
+        self._assets = assets_in(campaign).keys()
 
     def __call__(self, trials: Sequence[Trial], now: Mapping[str, Observation] | None = None) -> list[Record]:
         """The records of one batch of trials, in order; judged against what is observed `now`, or else the baseline."""
         cases, known = self._cases(trials), now or self.baseline
-        changed = self._threads.map(lambda trial: self._change(trial, cases[trial.case]), trials)
+        drawn = self._draw(trials, cases)
+        trials = [resolved(trial, change) for trial, change in zip(trials, drawn, strict=True)]
+        proposed = list(zip(trials, drawn, strict=True))
+        changed = self._threads.map(lambda item: self._change(item[0].rule, item[1], cases[item[0].case]), proposed)
         answers = self._answers(trials, changed, cases)
-        for place, said in enumerate(answers):
-            if said and said[0] is WRITTEN:
+        for place, answered in enumerate(answers):
+            if answered and answered[0] is WRITTEN:
                 changed[place] = self._change_again(trials[place], changed[place], cases)
         return [
-            self._record(trial, item, said or _known(known[trial.case]), cases[trial.case], known[trial.case].said)
+            self._record(trial, item, answered or _known(known[trial.case]), cases[trial.case], known[trial.case].answer)
             if isinstance(item, _Changed)
             else self._unchanged_record(trial, item)
-            for trial, item, said in zip(trials, changed, answers, strict=True)
+            for trial, item, answered in zip(trials, changed, answers, strict=True)
         ]
 
-    def _answers(self, trials: Sequence[Trial], changed: Sequence[_Change], cases: Mapping[str, Case]) -> list[Said | None]:
-        """What the system says of every follow-up, or None where it was not asked."""
+    def _answers(
+        self, trials: Sequence[Trial], changed: Sequence[_Change], cases: Mapping[str, Case]
+    ) -> list[MeasuredAnswer | None]:
+        """The system's answer to every follow-up, or None if it was not run on it."""
         # A follow-up equal to its source is not asked again: a batch of another size would move the last bits of the answer.
         asked = [
             isinstance(item, _Changed) and not _same(item, cases[t.case]) for t, item in zip(trials, changed, strict=True)
@@ -150,7 +166,7 @@ class Evaluator:
         self._last = None
         seen = self.baseline[trial.case]
         cases[trial.case] = again = _read_afresh(self.campaign, trial.case, item.followup, seen)
-        return _Changed(item.change, item.change(again))
+        return _Changed(item.change, replace(item.change(again), facts=item.followup.facts))
 
     def repeat(self, trial: Trial, seen: Observation) -> Record:
         """The record of a trial asked again, alone, judged against another observation of its source."""
@@ -160,10 +176,12 @@ class Evaluator:
 
     def unanswered(self, trial: Trial, verdict: Verdict) -> Record:
         """The record of a trial that ends every worker: its change is made, but the system is not asked."""
-        case = self._cases([trial])[trial.case]
-        item = self._change(trial, case)
+        cases = self._cases([trial])
+        (drawn,) = self._draw([trial], cases)
+        trial, case = resolved(trial, drawn), cases[trial.case]
+        item = self._change(trial.rule, drawn, case)
         if isinstance(item, _Changed):
-            return self._record(trial, item, (verdict, None), case, self.baseline[trial.case].said)
+            return self._record(trial, item, (verdict, None), case, self.baseline[trial.case].answer)
         return replace(self._unchanged_record(trial, item), verdict=verdict)
 
     def untouched(self, name: str, seen: Observation) -> Verdict | None:
@@ -183,23 +201,39 @@ class Evaluator:
         self._last = next(reversed(cases.items()))
         return cases
 
-    def _change(self, trial: Trial, case: Case) -> _Change:
-        change = trial.change
+    def _draw(self, trials: Sequence[Trial], cases: dict[str, Case]) -> list[Drawn]:
+        """The change of every trial; a case that drawing them has changed is read again."""
+        drawn = draw_changes(self.campaign, trials, cases)
+        for key in {trial.case for trial, change in zip(trials, drawn, strict=True) if change is SPOILT}:
+            self._last = None
+            cases[key] = _read_afresh(self.campaign, key, cases[key], self.baseline[key], SPOILT.why)
+        for trial, change in zip(trials, drawn, strict=True):
+            self._refuse_unnamed_asset(trial.rule, change)
+        return drawn
+
+    def _refuse_unnamed_asset(self, rule: str, change: Drawn) -> None:
+        """Refuse a change that reads a file which is not part of the campaign's identity."""
+        if asset := next((asset for sha, asset in assets_in(change).items() if sha not in self._assets), None):
+            raise InputError(
+                f"rule '{rule}' proposed a change that reads {asset.path}, which no part of the campaign names; "
+                "give its space a field with the asset"
+            )
+
+    def _change(self, rule: str, change: Drawn, case: Case) -> _Change:
+        if isinstance(change, Verdict):
+            return _NotChanged(None, change)
         try:
-            if change is None:
-                rng = rng_for(self.campaign.seed, trial.case, trial.rule, trial.draw)
-                change = self.rules[trial.rule].change.propose(case, rng, self.campaign.system)
-            if not isinstance(change, Transformation):
-                raise InputError(f"rule '{trial.rule}' proposed {brief(change)}, not a transformation")
-            if refused := self._refused_by_first_frame(change, case):
+            if refused := self._refused_by_first_frame(rule, change, case):
                 return refused
             followup: object = change(case)
             if not isinstance(followup, Case):
-                raise InputError(f"{type(change).__name__} made {brief(followup)} of {trial.case}, not a case")
+                raise InputError(f"{type(change).__name__} must return a case, got {brief(followup)} for {case.key}")
             encode_change(change)
-            if why := self.campaign.gate and self.campaign.gate.admit(case, followup):
-                return _NotChanged(change, Verdict.skipped(str(why)), followup.facts)
-            return _Changed(change, followup)
+            decision = admission_by_all(self.campaign.gates(self.rules[rule]), case, followup)
+            facts = {**followup.facts, **decision.facts}
+            if decision.why:
+                return _NotChanged(change, Verdict.skipped(decision.why), facts)
+            return _Changed(change, replace(followup, facts=facts) if decision.facts else followup)
         except NotApplicable as reason:
             return _NotChanged(change, Verdict.skipped(str(reason)))
         except SwerveError:
@@ -207,55 +241,65 @@ class Evaluator:
         except FOREIGN as error:  # the failure of a user's change is a result
             return _NotChanged(change, Verdict.error(sentence(error), Fault.CHANGE))
 
-    def _refused_by_first_frame(self, change: Transformation, case: Case) -> _NotChanged | None:
-        """What a gate that looks at first frames only says of them, before the rest of a long window is made."""
-        gate = self.campaign.gate
-        if gate is None or not getattr(gate, "first_frame", False) or (first := _first_frames(case)) is case:
+    def _refused_by_first_frame(self, rule: str, change: Transformation, case: Case) -> _NotChanged | None:
+        """The rejection by gates that need only the first frame, before the rest of a long window is changed."""
+        gates = [gate for gate in self.campaign.gates(self.rules[rule]) if needs_first_frame_only(gate)]
+        if not gates or (first := _first_frames(case)) is case:
             return None
         try:
             followup = change(first)
-            why = gate.admit(first, followup)
+            decision = admission_by_all(gates, first, followup)
         except FOREIGN:  # it may need the whole window, which comes next
             return None
-        return _NotChanged(change, Verdict.skipped(str(why)), followup.facts) if why else None
+        facts = {**followup.facts, **decision.facts}
+        return _NotChanged(change, Verdict.skipped(decision.why), facts) if decision.why else None
 
-    def _record(self, trial: Trial, item: _Changed, outcome: Said, case: Case, before: Answer) -> Record:
+    def _record(self, trial: Trial, item: _Changed, outcome: MeasuredAnswer, case: Case, before: Answer) -> Record:
         seen = self.baseline[trial.case]
-        answer, gain = outcome
-        said = answer if isinstance(answer, tuple) else ()
-        pair = Pair(case, item.followup, item.change, before, said)
-        verdict = checked(self.rules[trial.rule], pair) if isinstance(answer, tuple) else answer
+        given, gain = outcome
+        after = given if isinstance(given, tuple) else ()
+        pair = Pair(case, item.followup, item.change, before, after)
+        verdict = checked(self.rules[trial.rule], pair) if isinstance(given, tuple) else given
+        found = self._attribute(trial.rule, pair, verdict) if verdict.status is Status.VIOLATED else None
+        facts = {**item.followup.facts, **verdict.facts, **(found.facts if found else {})}
         return Record(
             trial,
-            # A journal line keeps the facts with the record's own: what a search is told must not depend on a resume.
+            # A journal line has one set of facts, so the verdict has none, as after a resume.
             replace(verdict, facts={}) if verdict.facts else verdict,
             item.change,
             before,
-            said,
+            after,
             storable(item.followup.truth),
-            introduced=_introduced(self.untouched(trial.rule, seen)),
+            origin=found.origin if found else None,
             gain=gain,
             source_sha=seen.input_sha,
             # Hashing costs as much as a small change; only what may have to be rebuilt and verified is hashed.
             input_sha="" if verdict.status is Status.HELD else item.followup.input_sha,
-            facts={**item.followup.facts, **verdict.facts} if verdict.facts else item.followup.facts,
+            facts=facts,
         )
 
+    def _attribute(self, rule: str, pair: Pair, verdict: Verdict) -> Attribution:
+        """Where a violation comes from; unknown if a relation of the user's own cannot tell."""
+        try:
+            return attribute(self.rules[rule].expect, pair, verdict, self._least[rule])
+        except FOREIGN:
+            return Attribution(Origin.UNKNOWN)
+
     def _unchanged_record(self, trial: Trial, item: _NotChanged) -> Record:
-        return Record(trial, item.verdict, item.change, self.baseline[trial.case].said, facts=item.facts)
+        return Record(trial, item.verdict, item.change, self.baseline[trial.case].answer, facts=item.facts)
 
 
-def _known(seen: Observation) -> Said:
-    return seen.said, seen.gain
+def _known(seen: Observation) -> MeasuredAnswer:
+    return seen.answer, seen.gain
 
 
 def _untouched_verdict(rule: Rule, seen: Observation) -> Verdict | None:
-    """The rule on the source alone: its answer judged against its truth, as a follow-up's is against the expected one."""
+    """The rule's verdict on the unchanged case, whose answer is compared with its label instead of the expected answer."""
     if not seen.truth and not callable(getattr(rule.expect, "untouched", None)):
         return None
     case = Case(seen.case, {}, seen.truth, seen.group)
     try:
-        verdict: object = judge_source(rule.expect, Pair(case, case, Unchanged(), seen.truth, seen.said))
+        verdict: object = judge_source(rule.expect, Pair(case, case, Unchanged(), seen.truth, seen.answer))
     except FOREIGN as error:  # a relation of the user's own
         return Verdict.error(sentence(error), Fault.RELATION)
     return verdict if isinstance(verdict, Verdict) else None
@@ -268,7 +312,7 @@ class _Changed:
 
 
 def _same(item: _Changed, case: Case) -> bool:
-    """Whether the follow-up holds the very values of its source."""
+    """Whether the follow-up has exactly the input objects of its source."""
     if item.followup.inputs.keys() != case.inputs.keys():
         return False
     return all(value is case.inputs[name] for name, value in item.followup.inputs.items())
@@ -297,12 +341,6 @@ def checked(rule: Rule, pair: Pair) -> Verdict:
     if verdict.margin is not None and not math.isfinite(verdict.margin):
         return Verdict.error(f"rule '{rule.name}' gave a margin of {verdict.margin}", Fault.RELATION)
     return verdict
-
-
-def _introduced(alone: Verdict | None) -> bool | None:
-    if alone is None or alone.status in (Status.SKIPPED, Status.ERROR):
-        return None
-    return alone.status is Status.HELD
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -1,13 +1,14 @@
-"""The best findings of a run as pictures: rebuilt from their seeds, checked by hash, kept losslessly.
+"""Saves the pictures of the best findings: rebuilt from their seeds, checked by hash, stored losslessly.
 
-A picture is named by what it shows: `findings/<first digits of the input's sha256>-<sensor>.png`. Findings that share a
-source or a follow-up share its picture, and the journal tells every finding's hashes. A sweep is kept as `.npy`, and the
-drivable region as `-region.json`, its rings as lists of x and y, so that the sweep can be drawn from above.
+A picture is named by its content: `findings/<first digits of the input's sha256>-<sensor>.png`. Findings with the same
+source or follow-up share its picture; the journal has the hashes of every finding. A sweep is saved as `.npy`, and the
+drivable region as `-region.json`, its rings as lists of x and y, so that the sweep can be drawn from above. If there
+is a camera too, the calibration is saved as `-calibration.json`, so that 3-D boxes can be drawn over the camera's picture.
 
-While the pictures are made, a white-box system is traced to tell ways of failing apart by what the changes did inside it:
-`findings/features.npy` holds the direction in which a change moved the system's last layer but one. That is the last but
-one of `layers()` that is a convolution, dense or recurrent, as its mean over passes and steps. Systems with fewer than two
-such layers, or that fail to be traced, have no such file.
+Meanwhile a white-box system is traced, so that findings can be grouped by what the changes did inside it:
+`findings/features.npy` contains the direction in which each change moved the penultimate layer. That is the last but one
+of `layers()` that is convolutional, dense or recurrent, averaged over passes and steps. Systems with fewer than two such
+layers, or that cannot be traced, have no such file.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from swerve.config.toml import build_change
 from swerve.core.campaign import Campaign
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, StoreError
+from swerve.core.region import region_of
 from swerve.core.system import WhiteBox
 from swerve.core.transformation import Transformation
-from swerve.core.values import Array, Group, Region, Value
+from swerve.core.values import Array, Calibration, Region, find
 from swerve.execution.answers import FOREIGN, without_truth
 from swerve.execution.data_guard import refuse_changed_input
 from swerve.execution.engine import NoProgress, Progress
 from swerve.execution.evaluator import read_case
-from swerve.store.artifacts import FEATURES, FINDINGS, KEPT, REGION, SHA_DIGITS
+from swerve.store.artifacts import CALIBRATION, FEATURES, FINDINGS, KEPT, REGION, SHA_DIGITS
 from swerve.store.files import clear_folder, npy_bytes, replace_folder, sensor_file, sync_folder, write_synced
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -45,8 +46,8 @@ R = TypeVar("R")
 PARTIAL = "findings.partial"
 TRACED = 64  # findings of each rule: a forward pass may cost far more than a picture
 LAYERS = ("convolution", "dense", "recurrent")
-AHEAD = 2  # pictures of each thread that wait for their turn
-LEAST = 1e-4  # of the layer's output before; a smaller move is rounding
+AHEAD = 2  # pictures per thread that are prepared in advance
+LEAST = 1e-4  # relative to the layer's output before the change; a smaller move is rounding
 
 
 def keep_pictures(
@@ -58,9 +59,9 @@ def keep_pictures(
     progress: Progress | None = None,
     threads: int = 1,
 ) -> None:
-    """Make `findings/` hold exactly the pictures of `best`; a reader sees the old folder or the new one.
+    """Fill `findings/` with exactly the pictures of `best`; a reader sees the old folder or the new one.
 
-    However many `threads` make them, the files are the same, and never more than a few pictures are in memory.
+    The files do not depend on the number of `threads`, and only a few pictures are in memory at a time.
     """
     progress = progress or NoProgress()
     progress.begin("pictures", len(best))
@@ -68,7 +69,7 @@ def keep_pictures(
     try:
         clear_folder(partial, KEPT)
         partial.mkdir(exist_ok=True)
-        inside = Inside(campaign, _findings_to_trace(best))
+        inside = FeatureTracer(campaign, _findings_to_trace(best))
         for source, followup in _in_order(_write_piece, _pieces(run, campaign, best, partial, trusted), threads):
             if followup:
                 inside.add(source, followup)
@@ -91,10 +92,10 @@ def _findings_to_trace(best: Collection[Finding]) -> frozenset[str]:
     return frozenset(chosen)
 
 
-class Inside:
-    """What changes did to the last layer but one of a white-box system, traced in batches in the order of `add`.
+class FeatureTracer:
+    """Traces how changes move the penultimate layer of a white-box system, in batches in the order of `add`.
 
-    If anything fails in the system, all of it is left out: a run must not stop for that, nor depend on where it failed.
+    If the system fails anywhere, nothing is written: the run must not stop, nor depend on where it failed.
     """
 
     def __init__(self, campaign: Campaign, wanted: Collection[str]) -> None:
@@ -136,34 +137,34 @@ class Inside:
     def _outputs(self, cases: Sequence[Case]) -> Sequence[Array]:
         """The output of the layer for each case."""
         assert isinstance(self._system, WhiteBox)
-        with warnings.catch_warnings(action="ignore"):  # of what coverage would leave out
-            self._layer = self._layer or last_but_one(self._system, cases[0])
+        with warnings.catch_warnings(action="ignore"):  # about layers that coverage would leave out
+            self._layer = self._layer or penultimate_layer(self._system, cases[0])
             seen = self._system.trace(cases, [self._layer]).layers[self._layer].mean
         units = seen.shape[-1]
         return list(np.asarray(seen, np.float64).reshape(len(cases), -1, units).mean(axis=1))
 
 
-def last_but_one(system: WhiteBox, case: Case) -> str:
-    """The layer before the last, of those that are a convolution, dense or recurrent; ValueError where there is none."""
+def penultimate_layer(system: WhiteBox, case: Case) -> str:
+    """The last but one of the convolutional, dense and recurrent layers; raises `ValueError` if there is none."""
     names = list(system.layers())
     seen = system.trace([case], names).layers
     known = [name for name in names if name in seen and seen[name].kind in LAYERS]
     if len(known) < 2:
-        raise ValueError("a system with fewer than two layers has none before its last")
+        raise ValueError("a system with fewer than two layers has no penultimate layer")
     return known[-2]
 
 
 def _direction(before: Array, after: Array) -> Array | None:
-    """From `before` to `after`, at length 1; None where that is rounding, or not finite."""
+    """The unit vector from `before` to `after`; None if the move is only rounding, or not finite."""
     moved = after - before
     length, least = float(np.linalg.norm(moved)), LEAST * float(np.linalg.norm(before))
-    # Half precision: the last bits, which another machine may move, are not kept.
+    # Half precision drops the last bits, which may differ between machines.
     return (moved / length).astype(np.float16) if np.isfinite(length) and length > least else None
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """What is to be kept of a finding: its source unless that is kept already, its follow-up unless its change is None."""
+    """The pictures to save of a finding: its source unless already saved, its follow-up unless `change` is None."""
 
     folder: Path
     finding: Finding
@@ -175,12 +176,12 @@ class _Piece:
 def _pieces(
     run: Run, campaign: Campaign, best: Collection[Finding], folder: Path, trusted: Collection[str | Path]
 ) -> Iterator[_Piece]:
-    """Every finding with what is not kept for an earlier one."""
-    base, trust, kept = run.base, run.trust(trusted), set[str]()
+    """Every finding with the pictures that no earlier finding has saved."""
+    builder, kept = run.builder(trusted=trusted), set[str]()
     for finding, source in _with_sources(best, campaign):
         source_kept = source.input_sha in kept
         kept.add(source.input_sha)
-        change = None if finding.input_sha in kept else build_change(finding.change, base, trust)
+        change = None if finding.input_sha in kept else builder.change(finding.change)
         kept.add(finding.input_sha)
         yield _Piece(folder, finding, source, source_kept, change)
 
@@ -228,30 +229,32 @@ def _rebuilt(finding: Finding, source: Case, change: Transformation) -> Case:
     followup = change(source)
     if followup.input_sha != finding.input_sha:
         raise StoreError(
-            f"finding {finding.id}: '{finding.words}' made another input than in the run; it is not deterministic"
+            f"finding {finding.id}: re-applying '{finding.words}' produced a different input: "
+            "the transformation is not deterministic"
         )
     return followup
 
 
 def files_of(case: Case) -> dict[str, bytes]:
-    """The files of a case, by name: `camera.png`, `lidar.npy`, `region.json`."""
-    made = ((sensor, sensor_file(value)) for sensor, value in case.inputs.items())
-    seen = {f"{_safe(sensor)}{file[0]}": file[1] for sensor, file in made if file is not None}
-    region = next(_regions((*case.inputs.values(), *case.truth)), None)
-    clouds = any(name.endswith(".npy") for name in seen)
-    return seen | ({REGION: _region_bytes(region)} if region is not None and clouds else {})
-
-
-def _regions(values: Iterable[Value]) -> Iterator[Region]:
-    for value in values:
-        if isinstance(value, Region):
-            yield value
-        elif isinstance(value, Group):
-            yield from _regions(value.values)
+    """The files of a case, by name: `camera.png`, `lidar.npy`, `region.json`, `calibration.json`."""
+    files = ((sensor, sensor_file(value)) for sensor, value in case.inputs.items())
+    named = {f"{_safe(sensor)}{file[0]}": file[1] for sensor, file in files if file is not None}
+    region, known = region_of(case), find(case.truth, Calibration.slot)
+    kinds = {Path(name).suffix for name in named}
+    if region is not None and ".npy" in kinds:
+        named[REGION] = _region_bytes(region)
+    if isinstance(known, Calibration) and kinds >= {".npy", ".png"}:
+        named[CALIBRATION] = _calibration_bytes(known)
+    return named
 
 
 def _region_bytes(region: Region) -> bytes:
     return json.dumps([ring.tolist() for ring in region.polygons]).encode()
+
+
+def _calibration_bytes(calibration: Calibration) -> bytes:
+    matrices = {name: matrix.tolist() for name, matrix in calibration.matrices.items()}
+    return json.dumps({"matrices": matrices, "size": calibration.size}).encode()
 
 
 def _write(folder: Path, sha: str, case: Case) -> None:

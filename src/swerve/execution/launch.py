@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swerve.analysis.groups import worth_keeping
+from swerve.analysis.exemplars import FoundSoFar, with_shrunk
 from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
 from swerve.config.toml import Loaded
+from swerve.core.asset import assets_in
 from swerve.core.campaign import Campaign, Observation
+from swerve.core.case import Source, columns_of
 from swerve.core.errors import InputError, ModelError
 from swerve.execution.check import examine
 from swerve.execution.data_guard import keep_file_list, name_changed_files
@@ -24,8 +26,9 @@ from swerve.execution.executors.cores import cores, refuse_crowd, settle_threads
 from swerve.execution.executors.in_process import Executor, InProcess
 from swerve.execution.executors.processes import Allowance, process_workers
 from swerve.execution.finding_pictures import keep_pictures
+from swerve.execution.shrink_budget import shrink_exemplars
 from swerve.execution.summary import Summary
-from swerve.store.artifacts import FINDINGS
+from swerve.store.artifacts import CASES, FINDINGS
 from swerve.store.files import json_bytes, write_whole
 from swerve.store.fingerprint import identity_of
 from swerve.store.folder import DifferentCampaign, Store
@@ -63,17 +66,18 @@ def open_run(
 def open_store(
     loaded: Loaded, folder: Path, *, trusted: Collection[str | Path] = (), repair: bool = False
 ) -> Iterator[Store]:
-    """The run folder of a campaign, open for writing; refused with the names of the files that differ, where data do."""
+    """The run folder of a campaign, open for writing; if the data differ, the error names the changed files."""
     campaign = loaded.campaign
     identity = identity_of(campaign, loaded.base, loaded.factory)
     try:
-        store = Store(folder, identity, loaded.base, trusted=trusted, repair=repair)
+        store = Store(*(folder, identity, loaded.base), assets=assets_in(campaign).values(), trusted=trusted, repair=repair)
     except DifferentCampaign as error:
         then = Run(folder).identity
         changed = name_changed_files(folder, campaign.source, error.changed, then, identity)
         raise DifferentCampaign(folder, changed) from error
     with store:
         keep_file_list(folder, campaign.source)
+        _keep_columns(folder, campaign.source)
         yield store
 
 
@@ -89,14 +93,16 @@ def run_into(
     on: str | None = None,
     repair: bool = False,
     pictures: bool = True,
+    shrink: Callable[[int], int] | None = None,
     tell: Callable[[str], object] = str,
 ) -> Summary:
     """Run or continue a campaign in `folder`; afterwards the folder is complete but for the report.
 
     Before the first trial the campaign is checked; one that cannot find anything is refused unless `force`.
     A damaged journal is refused unless `repair`, which cuts it back to its last good batch and says so through `tell`.
-    `pictures` of the worst findings are kept. The work is done by `workers` processes, each held to its `allowance`,
-    `on` a Ray cluster where one is named, or in this process.
+    `pictures` of the worst findings are kept. `shrink` tells, for a number of trials, how many more may be used to shrink
+    the finding that represents each group; by default none. The work is done by `workers` processes, each held to its
+    `allowance`, `on` a Ray cluster where one is named, or in this process.
     """
     refuse_crowd(workers, on)
     settle_threads()
@@ -108,18 +114,20 @@ def run_into(
             tell(str(store.repaired))
         try:
             executor = executor_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on)
-            summary = _run_trials(campaign, store, executor, progress, force)
+            so_far = FoundSoFar(store)
+            after = partial(_shrink, folder, so_far, shrink, trusted, progress) if shrink else None
+            summary = _run_trials(campaign, store, executor, progress, force, so_far, after)
             del executor
         except InputError as error:
             write_skipped(folder / TABLES, Run(folder).untouched())
             if isinstance(error, NothingUsable):
                 raise InputError(f"{error} (see {folder / TABLES / SKIPPED})") from error
             raise
-        except NothingAnswered as error:  # the journal has the failures: a longer time or more memory would not be tried
+        except NothingAnswered as error:  # the failures are in the journal, so more time or memory would have no effect
             raise ModelError(f"{error}; as recorded in {folder}: choose another --into to ask again") from error
-        finished = Run(folder)
+        summary.run = finished = store.view()
         if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
-            best = worth_keeping(finished)
+            best = with_shrunk(finished, so_far.worth_keeping(), so_far.groups())
             keep_pictures(finished, campaign, best, trusted=trusted, progress=progress, threads=min(workers, cores()))
         write_tables(finished, summary.as_dict())
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
@@ -134,11 +142,29 @@ def _run_trials(
     executor: contextlib.AbstractContextManager[Executor],
     progress: Progress | None,
     force: bool,
+    so_far: FoundSoFar,
+    after: Callable[[Executor, Summary], None] | None,
 ) -> Summary:
-    """Run all trials. The executor is closed after them, which frees the baseline that it holds."""
+    """Run all trials, and `after` them what needs the executor too. It is closed then, which frees its baseline."""
     with executor as busy:
-        inspect = partial(_inspect, campaign, store.folder, force, busy)
-        return run(campaign, store, progress=progress, inspect=inspect, executor=busy)
+        inspect = partial(_inspect, campaign, store, force, busy)
+        summary = run(campaign, store, progress=progress, inspect=inspect, executor=busy, so_far=so_far)
+        if after:
+            after(busy, summary)
+        return summary
+
+
+def _shrink(
+    folder: Path,
+    so_far: FoundSoFar,
+    budget: Callable[[int], int],
+    trusted: Collection[str | Path],
+    progress: Progress | None,
+    executor: Executor,
+    summary: Summary,
+) -> None:
+    most = budget(summary.overall.counts.total())
+    shrink_exemplars(Run(folder), so_far.groups(), executor, most, trusted=trusted, progress=progress)
 
 
 def executor_for(
@@ -153,20 +179,27 @@ def executor_for(
     """Worker processes, here or `on` Ray, if `workers` are wanted and can rebuild the campaign; otherwise this process."""
     rebuildable = Run(folder).identity["rebuildable"]
     if on and not rebuildable:
-        raise InputError("this campaign holds objects that no file can rebuild, so it runs in this process only, not on Ray")
+        raise InputError("this campaign has objects that cannot be rebuilt from a file, so it cannot run on Ray")
     if on:
         from swerve.execution.executors.ray import ray_workers
 
-        return ray_workers(
-            *(loaded.campaign, folder, loaded.base), address=on, workers=workers or 1, trusted=trusted, allowance=allowance
-        )
+        many = workers or 1
+        return ray_workers(loaded.campaign, folder, address=on, workers=many, trusted=trusted, allowance=allowance)
     if workers and rebuildable:
-        return process_workers(loaded.campaign, folder, loaded.base, workers=workers, trusted=trusted, allowance=allowance)
+        return process_workers(loaded.campaign, folder, workers=workers, trusted=trusted, allowance=allowance)
     return contextlib.nullcontext(InProcess(loaded.campaign))
 
 
-def _inspect(campaign: Campaign, folder: Path, force: bool, executor: Executor, baseline: Mapping[str, Observation]) -> None:
-    under_way = next(Run(folder).trials(), None) is not None
+def _keep_columns(folder: Path, source: Source) -> None:
+    """Write `cases.json`, what the data set says of each case besides its labels, if it says anything."""
+    if not (folder / CASES).exists():
+        found = {key: columns for key in source.keys() if (columns := columns_of(source, key))}
+        if found:
+            write_whole(folder / CASES, json_bytes(found))
+
+
+def _inspect(campaign: Campaign, store: Store, force: bool, executor: Executor, baseline: Mapping[str, Observation]) -> None:
+    folder, under_way = store.folder, store.under_way
     if under_way and (folder / HEALTH).exists():
         return
     health = examine(campaign, baseline, executor, folder)
@@ -178,7 +211,7 @@ def _inspect(campaign: Campaign, folder: Path, force: bool, executor: Executor, 
 
 @contextlib.contextmanager
 def less_garbage_collection() -> Iterator[None]:
-    """Keep the garbage collector off what exists already: walking torch's objects again and again costs a tenth of a run."""
+    """Exclude existing objects from garbage collection: scanning torch's objects again and again takes a tenth of a run."""
     gc.freeze()
     try:
         yield

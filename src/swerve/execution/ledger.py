@@ -1,14 +1,14 @@
-"""Where a run commits its results: the protocol, and a ledger in memory for campaigns whose trials no file keeps."""
+"""Where a run commits its results: the protocol, and a ledger in memory for campaigns without a run folder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from swerve.core.campaign import Observation, Outcome, Record, Trial
+from swerve.core.campaign import Gain, Observation, Record, Trial
 from swerve.core.relation import Status
 from swerve.core.transformation import Transformation
-from swerve.store.record_json import Finding, finding_of, record_row
+from swerve.store.record_json import Finding, Result, finding_of, record_row
 
 
 class Ledger(Protocol):
@@ -17,17 +17,17 @@ class Ledger(Protocol):
     def observed(self, keys: Sequence[str], compute: Callable[[], Sequence[Observation]]) -> Sequence[Observation]:
         """The committed observations of `keys`, or those of `compute`, committed now."""
 
-    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
-        """The committed records of `trials`, or those of `compute`, committed now."""
+    def gained(self, compute: Callable[[], Gain]) -> Gain:
+        """The committed gain of the next cases or trials together, or that of `compute`, committed now, before them."""
 
-    def outcomes(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
-        """How the committed `trials` ended, for a search that needs no more of them; None if they are still to be made."""
+    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Result]]) -> Sequence[Result]:
+        """The committed results of `trials`, or those of `compute`, committed now."""
 
-    def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
-        """The committed records of findings asked again, or those of `compute`, committed now."""
+    def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Result]]) -> Sequence[Result]:
+        """The committed results of repeated findings, or those of `compute`, committed now."""
 
     def findings(self) -> Iterator[Finding]:
-        """Every committed finding, whether it was asked again or not."""
+        """Every committed finding as it was first recorded."""
 
     def change_of(self, finding: Finding) -> Transformation:
         """The change of a finding."""
@@ -40,7 +40,7 @@ class Ledger(Protocol):
 class MemoryLedger:
     """A ledger that keeps its batches in a list; give the list to another to resume from it."""
 
-    def __init__(self, batches: Sequence[Sequence[Observation] | Sequence[Record]] = ()) -> None:
+    def __init__(self, batches: Sequence[Sequence[Observation] | Sequence[Record] | Sequence[Gain]] = ()) -> None:
         self.batches = list(batches)
         self.computed = 0
         self._next = 0
@@ -51,24 +51,22 @@ class MemoryLedger:
         del keys
         return self._once(compute)  # type: ignore[return-value]
 
-    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
-        """The committed records, or those of `compute`."""
-        del trials
-        return self._once(compute)  # type: ignore[return-value]
+    def gained(self, compute: Callable[[], Gain]) -> Gain:
+        """The committed gain, or that of `compute`."""
+        return self._once(lambda: [compute()])[0]  # type: ignore[return-value]
 
-    def outcomes(self, trials: Sequence[Trial]) -> Sequence[Outcome] | None:
-        """How the committed trials ended."""
+    def recorded(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Result]]) -> Sequence[Result]:
+        """The committed results, or those of `compute`."""
         del trials
-        if self._next == len(self.batches):
-            return None
-        self._next += 1
-        return [item.outcome for item in self.batches[self._next - 1] if isinstance(item, Record)]
+        records = self._once(lambda: [result.record for result in compute()])
+        return [Result(record) for record in records if isinstance(record, Record)]
 
-    def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Record]]) -> Sequence[Record]:
-        """The records of findings asked again, which no other ledger resumes from."""
+    def repeated(self, trials: Sequence[Trial], compute: Callable[[], Sequence[Result]]) -> Sequence[Result]:
+        """The results of repeated findings; another ledger cannot resume from them."""
         del trials
-        self.repeats.extend(records := compute())
-        return records
+        results = compute()
+        self.repeats.extend(result.record for result in results)
+        return results
 
     def findings(self) -> Iterator[Finding]:
         """Every finding."""

@@ -1,7 +1,7 @@
-"""One finding alone: rebuilt from the run folder, asked again, and compared with what was recorded.
+"""Replays one finding: rebuilt from the run folder, evaluated again, and compared with its record.
 
-`replay` asks in this process. `replay_guarded` asks in a worker process with limits on time and memory: a finding may also
-hang or crash the system.
+`replay` runs the system in this process, `replay_guarded` in a worker process with limits on time and memory, as a finding
+may hang or crash the system.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from swerve.config.toml import Builder, build_change, call_factory, describe
-from swerve.config.trust import Trust, named_in
+from swerve.config.toml import call_factory, describe
+from swerve.config.trust import Trust, required_trust
+from swerve.core.asset import assets_in
 from swerve.core.campaign import Campaign
 from swerve.core.encode import close, decode_values, encode
-from swerve.core.errors import ModelError, StoreError
+from swerve.core.errors import ModelError, StoreError, printable
 from swerve.core.relation import Fault, Pair, Status, Verdict
 from swerve.core.system import Answer
 from swerve.execution.answers import answer_all
@@ -24,17 +25,17 @@ from swerve.execution.evaluator import Evaluator, checked, read_case
 from swerve.execution.executors.processes import Allowance, Pace, WorkerProcess
 from swerve.execution.executors.worker_pool import rows_of
 from swerve.store.artifacts import shrunk_of
-from swerve.store.fingerprint import differences, identity_of
+from swerve.store.fingerprint import ASSETS, asset_differences, differences, identity_of
 from swerve.store.journal import Row
 from swerve.store.record_json import Finding, finding_of
-from swerve.store.view import CAMPAIGN, SHORTEST_ID, Run
+from swerve.store.view import CAMPAIGN, Run, UnknownFinding, one_of
 
-CASES = 2  # that a replay asks for: the source and its follow-up
+CASES = 2  # of a replay: the source and its follow-up
 
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """How a replay went: what the system says now, and every way in which it differs from what was recorded."""
+    """The result of a replay: the system's answers now, and all differences from the record."""
 
     finding: Finding
     verdict: Verdict
@@ -51,7 +52,7 @@ class ReplayResult:
 
 @dataclass(frozen=True)
 class ReplayAnswers:
-    """What a system says of a source and its follow-up when asked again; without hashes if it did not survive that."""
+    """A system's answers to a source and its follow-up in a replay; without hashes if the system crashed."""
 
     verdict: Verdict
     before: Answer = ()
@@ -61,12 +62,12 @@ class ReplayAnswers:
     def row(self) -> dict[str, Any]:
         """The answers as JSON, for the pipe of a worker."""
         verdict = self.verdict
-        ended = {"status": verdict.status, "margin": verdict.margin, "why": verdict.why, "error": verdict.kind}
-        return {**ended, "before": encode(self.before), "after": encode(self.after), "shas": self.shas}
+        judged = {"status": verdict.status, "margin": verdict.margin, "why": verdict.why, "error": verdict.kind}
+        return {**judged, "before": encode(self.before), "after": encode(self.after), "shas": self.shas}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> ReplayAnswers:
-        """The answers that a row holds."""
+        """The answers in a row."""
         kind = None if row["error"] is None else Fault(row["error"])
         verdict = Verdict(Status(row["status"]), row["margin"], row["why"], kind)
         first, second = row["shas"]
@@ -74,11 +75,11 @@ class ReplayAnswers:
 
 
 class ChangedSince(StoreError):
-    """A run whose weights, data or code have changed since; `changed` lists how they differ."""
+    """A run whose weights, data or code have changed since; `changed` lists the differences."""
 
     def __init__(self, folder: Path, changed: Sequence[str]) -> None:
         self.changed = tuple(changed)
-        super().__init__(f"{folder}: the campaign is not what it was when it ran; run it again into another folder")
+        super().__init__(f"{folder}: the campaign has changed since its run; run it again into another folder")
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def replay(
     target = find_target(run, prefix, shrunk=shrunk)
     trust = run.trust(trusted)
     if campaign is not None:  # the caller's own: what it names needs no further consent
-        trust = trust.joined(named_in(describe(campaign, run.base), run.base))
-    campaign = campaign or rebuild(run, trust)
+        trust = trust.union(required_trust(describe(campaign, run.base), run.base))
+    campaign = refuse_changed_assets(run, campaign) if campaign else rebuild(run, trust)
     answers = ask_target(run, evaluator_of(run, campaign), target, trust)
     return _compare(target, answers, changed_since(run, campaign))
 
@@ -145,7 +146,7 @@ def find_target(run: Run, prefix: str, *, shrunk: bool = False) -> ReplayTarget:
     """The finding whose id starts with `prefix`, or what it was `shrunk` to; an error where no finding has that id."""
     try:
         finding = finding_of(run.row(prefix))
-    except StoreError:
+    except UnknownFinding:
         if shrunk or (row := _error_in(run, prefix)) is None:
             raise
         return ReplayTarget(finding_of({**row, "margin": 0.0}), Status.ERROR, Fault(row["error"]))
@@ -154,10 +155,9 @@ def find_target(run: Run, prefix: str, *, shrunk: bool = False) -> ReplayTarget:
 
 def _error_in(run: Run, prefix: str) -> Row | None:
     """The one error whose id starts with `prefix`, if its change is known."""
-    if len(prefix) < SHORTEST_ID:
-        return None
-    rows = {row["id"]: row for row in run.trials() if row["id"].startswith(prefix) and row["error"] and row["change"]}
-    return next(iter(rows.values())) if len(rows) == 1 else None
+    able = (row for row in run.trials() if prefix and row["id"].startswith(prefix) and row["error"] and row["change"])
+    rows = {row["id"]: row for row in able}
+    return one_of(rows, prefix, run.folder) if rows else None
 
 
 def evaluator_of(run: Run, campaign: Campaign) -> Evaluator:
@@ -170,31 +170,42 @@ def ask_target(
 ) -> ReplayAnswers:
     """Ask the system for the source and the follow-up of a trial, each alone."""
     finding, campaign = target.finding, evaluate.campaign
+    refuse_strange(run, finding, evaluate.rules, evaluate.baseline)
     case = read_case(campaign, finding.case)
-    change = build_change(finding.change, run.base, run.trust(trusted))
+    change = run.builder(trusted=trusted).change(finding.change)
     followup = change(case)
     shas = case.input_sha, followup.input_sha  # as made: a system may write into what it is shown
     before, after = (answer_all(campaign.system, [item])[0] for item in (case, followup))
     broken = next((answer for answer in (before, after) if isinstance(answer, Verdict)), None)
-    said = [answer if isinstance(answer, tuple) else () for answer in (before, after)]
-    verdict = broken or checked(evaluate.rules[finding.rule], Pair(case, followup, change, said[0], said[1]))
-    return ReplayAnswers(verdict, said[0], said[1], shas)
+    first, second = (answer if isinstance(answer, tuple) else () for answer in (before, after))
+    verdict = broken or checked(evaluate.rules[finding.rule], Pair(case, followup, change, first, second))
+    return ReplayAnswers(verdict, first, second, shas)
+
+
+def refuse_strange(run: Run, finding: Finding, rules: Collection[str], cases: Collection[str]) -> None:
+    """Raise `StoreError` for a finding whose rule the campaign lacks, or whose case the journal lacks."""
+    for what, name, known in (("rule", finding.rule, rules), ("case", finding.case, cases)):
+        if name not in known:
+            raise StoreError(
+                f"{run.folder}: finding {finding.id} is about {what} '{printable(name, 60)}', which this run does not have; "
+                "its journal was changed, or belongs to another campaign"
+            )
 
 
 def changed_since(run: Run, campaign: Campaign) -> tuple[str, ...]:
-    """How the campaign differs from what the run began with."""
+    """The differences between the campaign and the one that the run started with."""
     then, now = run.identity, identity_of(campaign, run.base, run.identity["factory"])
     return tuple(name_changed_files(run.folder, campaign.source, differences(then, now), then, now))
 
 
 def refuse_changed(run: Run, campaign: Campaign) -> None:
-    """Raise `ChangedSince` unless the campaign is what the run began with."""
+    """Raise `ChangedSince` if the campaign is not the one that the run started with."""
     if changed := changed_since(run, campaign):
         raise ChangedSince(run.folder, changed)
 
 
 def _compare(target: ReplayTarget, now: ReplayAnswers, changed: tuple[str, ...]) -> ReplayResult:
-    """What was recorded beside what the system says now."""
+    """The record compared with the new answers."""
     finding = target.finding
     shown = (
         ()
@@ -211,22 +222,30 @@ def _compare(target: ReplayTarget, now: ReplayAnswers, changed: tuple[str, ...])
 
 
 def _smallest(run: Run, finding: Finding) -> Finding:
-    made = shrunk_of(run, finding.id)
-    if made is None:
-        raise StoreError(f"finding {finding.id} was never shrunk; do so with 'swerve shrink {run.folder} {finding.id}'")
-    return made.finding
+    shrunk = shrunk_of(run, finding.id)
+    if shrunk is None:
+        raise StoreError(f"finding {finding.id} is not shrunk yet; shrink it with 'swerve shrink {run.folder} {finding.id}'")
+    return shrunk.finding
 
 
 def rebuild(run: Run, trusted: Collection[str | Path] | Trust = ()) -> Campaign:
-    """The campaign of a run folder, from `campaign.json` alone."""
+    """The campaign of a run folder, from `campaign.json` alone; its assets must be those that the run began with."""
     if factory := run.identity["factory"]:
-        return call_factory(factory, run.trust(trusted))
+        return refuse_changed_assets(run, call_factory(factory, run.trust(trusted)))
     if not run.identity["rebuildable"]:
         raise StoreError(
-            f"{run.folder}: this campaign was made by a Python script and holds objects that no file can rebuild; "
+            f"{run.folder}: this campaign of a Python script has objects that cannot be rebuilt from a file; "
             "call swerve.replay(folder, id, campaign=...) from that script"
         )
-    return Builder(f"{CAMPAIGN}:", run.base, run.trust(trusted)).campaign(run.identity["campaign"])
+    return run.builder(f"{CAMPAIGN}:", trusted).campaign(run.identity["campaign"])
+
+
+def refuse_changed_assets(run: Run, campaign: Campaign) -> Campaign:
+    """`campaign`, unless a file that it reads is not the one that the run began with."""
+    now = {sha: str(asset) for sha, asset in assets_in(campaign).items()}
+    if line := next(asset_differences(run.identity.get(ASSETS, {}), now), None):
+        raise StoreError(f"{run.folder}: {line}; restore the file, or run again into another folder")
+    return campaign
 
 
 def _hash_differs(what: str, then: str, now: str) -> list[str]:

@@ -28,7 +28,7 @@ from swerve.execution.shrink import shrink
 from swerve.execution.summary import Summary
 from swerve.store.artifacts import shrunk_of
 from swerve.store.files import json_bytes, write_whole
-from swerve.store.folder import clear_run, locked
+from swerve.store.folder import clear_run, lock_folder
 from swerve.store.record_json import Finding
 from swerve.store.view import CAMPAIGN, Run
 
@@ -79,10 +79,12 @@ class WithBaseline(InProcess):
 
     def __init__(self, campaign: Campaign, seen: Mapping[str, Observation]) -> None:
         super().__init__(campaign)
-        self._seen = seen
+        self.seen = seen
 
     def observe(self, batches: Sequence[Sequence[str]]) -> Iterator[Sequence[Observation]]:
-        return ([self._seen[key] for key in batch] for batch in batches)
+        if self._evaluate:  # the baseline is complete, and a finding is repeated: its source is asked again
+            return super().observe(batches)
+        return ([self.seen[key] for key in batch] for batch in batches)
 
 
 @dataclass(frozen=True)
@@ -90,23 +92,23 @@ class RuleResult:
     """The outcome of a rule: its findings, worst first, and why it could not be judged, if so."""
 
     findings: list[Finding]
-    told: str  # the counts
+    summary: str  # the counts in words
     broken: str = ""  # the first error
     idle: str = ""  # why nothing could be judged
-    doubt: str = ""  # why it means little that the rule holds
+    doubt: str = ""  # why it proves little that the rule holds
 
 
 class RuleTests:
-    """What the tests of one campaign share: it is built once, and its system is asked for the untouched cases once."""
+    """The shared part of the tests of one campaign: the campaign is built once, and its baseline is measured once."""
 
-    def __init__(self, asked: RuleTestRequest, home: Path, into: Path) -> None:
-        self.asked, self._home, self._into = asked, home, into
-        self.trusted = asked.trusted(home)
+    def __init__(self, request: RuleTestRequest, home: Path, into: Path) -> None:
+        self.request, self._home, self._into = request, home, into
+        self.trusted = request.trusted(home)
 
     @cached_property
     def loaded(self) -> Loaded:
         """The campaign."""
-        return self.asked.load(self._home)
+        return self.request.load(self._home)
 
     def folder(self, rule: str) -> Path:
         """The run folder of one rule."""
@@ -117,18 +119,16 @@ class RuleTests:
         return replace(self.loaded.campaign, rules=(self.loaded.campaign.rule(rule),))
 
     def executor(self, rule: str) -> WithBaseline:
-        """The executor for one rule."""
+        """The executor for one rule; raises the error of the baseline, or `InputError` if the rule cannot find anything."""
         if isinstance(self._examined, SwerveError):
             raise self._examined
         seen, health = self._examined
         if health:
             _refuse_idle(health, rule)
-        executor = WithBaseline(self.alone(rule), seen)
-        executor.begin(seen)
-        return executor
+        return WithBaseline(self.alone(rule), seen)
 
     def doubt(self, rule: str) -> str:
-        """Why it means little that a rule holds, if so."""
+        """Why it proves little that a rule holds, if so."""
         health = None if isinstance(self._examined, SwerveError) else self._examined[1]
         concern = health.without_effect(rule) if health else None
         return concern.why if concern else ""
@@ -140,7 +140,7 @@ class RuleTests:
         here = InProcess(campaign)
         try:
             seen = observe(campaign, MemoryLedger(), executor=here)
-            health = None if self.asked.force else examine(campaign, seen, here)
+            health = None if self.request.force else examine(campaign, seen, here)
             if health:
                 _refuse_sick(health)
         except SwerveError as error:
@@ -162,18 +162,19 @@ class RuleTests:
         return RuleResult(findings, _counts(summary), _broken(summary, finished), _idle(summary, finished), self.doubt(rule))
 
     def smallest(self, rule: str, finding: Finding) -> str:
-        """The finding's change made as small as it still fails, in words; kept in the run folder."""
-        folder = self.folder(rule)
+        """The smallest change that still fails, in words; it is saved in the run folder."""
+        folder, executor = self.folder(rule), self.executor(rule)
+        executor.begin(executor.seen)
         try:
-            with locked(folder):
+            with lock_folder(folder):
                 run = Run(folder)
-                (made,) = shrink(run, [finding], self.executor(rule), same=same_fault(run), trusted=self.trusted)
+                (shrunk,) = shrink(run, [finding], executor, same=same_fault(run), trusted=self.trusted)
         except StoreError as error:  # the finding is not reproducible
             return str(error)
-        return f"{made.words}: {made.finding.why}"
+        return f"{shrunk.words}: {shrunk.finding.why}"
 
     def replayed(self, rule: str, prefix: str) -> RuleResult:
-        """One finding of the rule's last run again, as small as it was shrunk to."""
+        """One finding of the rule's last run, replayed in its shrunk form if there is one."""
         past = Run(self.folder(rule))
         small = shrunk_of(past, past.row(prefix)["id"]) is not None
         result = replay(past.folder, prefix, shrunk=small, campaign=self.alone(rule), trusted=self.trusted)
@@ -199,7 +200,7 @@ def _refuse_idle(health: Health, rule: str) -> None:
 def _clear(folder: Path) -> None:
     """Remove the run of an earlier test; the store refuses a folder with anything else in it."""
     if (folder / CAMPAIGN).is_file():
-        locked(folder).close()  # not while another process writes there
+        lock_folder(folder).close()  # not while another process writes there
         clear_run(folder)
 
 

@@ -1,22 +1,22 @@
-"""The smallest change that still fails: fewer steps, fewer parts, each number as near to doing nothing as it gets.
+"""Shrinks a finding to the smallest change that still fails: fewer steps, fewer parts, parameters close to neutral.
 
 `smallest` is a generator: it yields a change, is sent whether that still fails, and returns the smallest it found. So one
 finding can be shrunk alone, or many side by side in batches. It ends when a whole round finds nothing smaller, so shrinking
-the result gives the same again.
+the result again does not change it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from swerve.config.toml import build_change
-from swerve.config.trust import Trust
+from swerve.config.toml import Builder
 from swerve.core.campaign import Record, Trial
 from swerve.core.encode import encode_change
 from swerve.core.errors import InputError
@@ -24,7 +24,7 @@ from swerve.core.relation import Status
 from swerve.core.transformation import Chain, Param, Transformation, params_of
 from swerve.execution.engine import NoProgress, Progress
 from swerve.execution.executors.in_process import Executor
-from swerve.store.artifacts import SHRUNK, Shrunk, keep_shrunk
+from swerve.store.artifacts import SHRUNK, Shrunk, save_shrunk
 from swerve.store.files import json_bytes, make_folder
 from swerve.store.journal import Row
 from swerve.store.record_json import Finding, finding_of, record_row
@@ -83,14 +83,14 @@ def smallest(change: Transformation) -> Questions[Smallest]:
     def remembering(asking: Questions[T]) -> Questions[T]:
         """The same questions, none of them twice."""
         try:
-            asked = next(asking)
+            pending = next(asking)
             while True:
-                key = _key(asked)
+                key = _key(pending)
                 if key not in memory:
-                    memory[key] = yield asked
-                asked = asking.send(memory[key])
-        except StopIteration as ended:
-            result: T = ended.value
+                    memory[key] = yield pending
+                pending = asking.send(memory[key])
+        except StopIteration as finished:
+            result: T = finished.value
             return result
 
     while True:
@@ -187,7 +187,7 @@ def _bisected(change: Transformation, place: int, name: str, facts: Param) -> Qu
 
 
 def _simpler(change: Transformation) -> Questions[Transformation]:
-    """What a change itself knows to be simpler: one written by a user may know more than its parameters."""
+    """The first of the change's own simpler versions that fails; a user's change may define other than its parameters."""
     for easier in change.simpler():
         if (yield easier):
             return easier
@@ -226,39 +226,46 @@ def shrink(
     progress = progress or NoProgress()
     progress.begin(SHRUNK, len(findings))
     make_folder(run.folder / SHRUNK)
-    trust = run.trust(trusted)
+    builder = run.builder(trusted=trusted)
     for _, same_case in groupby(sorted(findings, key=lambda item: (item.case, item.id)), key=lambda item: item.case):
         together = list(same_case)
         _refuse_other_input(together[0], executor)
         for start in range(0, len(together), SIDE_BY_SIDE):
-            for shrunk, row in _side_by_side(together[start : start + SIDE_BY_SIDE], executor, run.base, same, trust):
-                keep_shrunk(run, shrunk, row or run.row(shrunk.of))
+            for shrunk, row in side_by_side(together[start : start + SIDE_BY_SIDE], executor, same, builder):
+                save_shrunk(run, shrunk, row or run.row(shrunk.of))
                 progress.advance(1, 0)
                 yield shrunk
 
 
 def _refuse_other_input(finding: Finding, executor: Executor) -> None:
-    """Refuse a case whose input has changed; one that cannot be read is reported by its trials."""
+    """Refuse a case whose input has changed; its trials report one that cannot be read."""
     ((seen,),) = executor.observe([[finding.case]])
     if seen.input_sha not in ("", finding.source_sha):
         then, now = finding.source_sha[:8], seen.input_sha[:8]
-        raise InputError(f"{finding.case}: changed since the run: sha {then} then, {now} now")
+        raise InputError(
+            f"case {finding.case}: the input has changed since the run (sha {then} then, {now} now); restore the data"
+        )
 
 
-def _side_by_side(
+def side_by_side(
     findings: Sequence[Finding],
     executor: Executor,
-    base: Path,
     same: Callable[[Finding, Finding], bool],
-    trust: Trust,
+    builder: Builder,
+    budget: float = math.inf,
 ) -> Iterator[tuple[Shrunk, Row | None]]:
-    under_way = [_Shrinking(finding, build_change(finding.change, base, trust), same) for finding in findings]
-    while waiting := [one for one in under_way if one.asked is not None]:
-        # One trial a batch: a verdict on the edge must be the one that a replay, alone, will give.
+    """Shrink findings at the same time; the row is that of the smallest change, None of a flaky finding.
+
+    Where `budget`, the most trials of all of them together, ends before it is known, a finding is left out.
+    """
+    under_way = [_Shrinking(finding, builder.change(finding.change), same) for finding in findings]
+    while (waiting := [one for one in under_way if one.pending is not None]) and budget >= len(waiting):
+        budget -= len(waiting)
+        # One trial per batch: a verdict at the edge must be the same as in a replay, which runs it alone.
         batches = executor.evaluate([[one.trial] for one in waiting])
-        for one, (record,) in zip(waiting, batches, strict=True):
-            one.send(record)
-    for one in under_way:
+        for one, (result,) in zip(waiting, batches, strict=True):
+            one.send(result.record)
+    for one in (one for one in under_way if one.pending is None):
         yield (one.result(), record_row(one.failing)) if one.found else (one.flaky(), None)
 
 
@@ -267,29 +274,29 @@ class _Shrinking:
 
     def __init__(self, finding: Finding, change: Transformation, same: Callable[[Finding, Finding], bool]) -> None:
         self._finding, self._same = finding, same
-        self._asking = self._whole(change)
+        self._search = self._shrink_or_flaky(change)
         self._again: list[bool] = []  # whether it failed, each time it was asked as it was
         self._last = ""
         self.found: Smallest | None = None
         self._records: dict[str, Record] = {}
         self._outcomes: dict[str, str] = {}
-        self.asked: Transformation | None = next(self._asking)
+        self.pending: Transformation | None = next(self._search)
 
     @property
     def trial(self) -> Trial:
-        return Trial(self._finding.case, self._finding.rule, 0, self.asked)
+        return Trial(self._finding.case, self._finding.rule, 0, self.pending)
 
     def send(self, record: Record) -> None:
         """Take the record of the change that was asked for."""
         fails = record.verdict.status is Status.VIOLATED and self._same_fault(record)
-        if self.asked is not None:
-            self._last = self._outcomes[_key(self.asked)] = OUTCOMES.get(record.verdict.status, UNJUDGED)
-        if fails and self.asked is not None:
-            self._records[_key(self.asked)] = record
+        if self.pending is not None:
+            self._last = self._outcomes[_key(self.pending)] = OUTCOMES.get(record.verdict.status, UNJUDGED)
+        if fails and self.pending is not None:
+            self._records[_key(self.pending)] = record
         try:
-            self.asked = self._asking.send(fails)
-        except StopIteration as ended:
-            self.asked, self.found = None, ended.value
+            self.pending = self._search.send(fails)
+        except StopIteration as finished:
+            self.pending, self.found = None, finished.value
 
     def _outcome(self, edge: Edge) -> str:
         return UNJUDGED if edge.beyond is None else self._outcomes[_key(edge.beyond)]
@@ -297,7 +304,7 @@ class _Shrinking:
     def _same_fault(self, record: Record) -> bool:
         return self._same(self._finding, finding_of(_plain(record_row(record))))
 
-    def _whole(self, change: Transformation) -> Questions[Smallest | None]:
+    def _shrink_or_flaky(self, change: Transformation) -> Questions[Smallest | None]:
         """The smallest change; None if the finding itself does not fail every time."""
         self._again.append((yield change))
         if self._again[0]:
@@ -309,7 +316,7 @@ class _Shrinking:
     def flaky(self) -> Shrunk:
         """A finding that did not fail again."""
         count = len(self._again)
-        edge = f"flaky: failed {sum(self._again)} of {count} times when asked again, the last time it {self._last}"
+        edge = f"flaky: failed {sum(self._again)} of {count} times when repeated, the last time it {self._last}"
         return Shrunk(self._finding, self._finding.id, (edge,), count, flaky=True)
 
     @property

@@ -6,18 +6,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from swerve.analysis.acceptance import Acceptance
+from swerve.analysis.numbers import RuleCounts
 from swerve.core.campaign import Outcome
-from swerve.core.relation import Fault, Status
+from swerve.core.origin import Origin
+from swerve.core.relation import Fault, Rule, Status
+from swerve.store.view import Run
 
 
 @dataclass
 class Tally:
-    """Counts of one rule, or of all: trials = held + violated + skipped + errors."""
+    """Counts of one rule, or of all: trials = held + violated + skipped + errors, and the origins add up to violated."""
 
     counts: Counter[Status] = field(default_factory=Counter)
     kinds: Counter[Fault] = field(default_factory=Counter)
-    introduced: int = 0
-    already_wrong: int = 0
+    origins: Counter[Origin] = field(default_factory=Counter)
     asked_again: int = 0  # findings, before they are reported
     flaky: int = 0  # of them, that did not fail again
 
@@ -27,8 +30,7 @@ class Tally:
         if outcome.kind:
             self.kinds[outcome.kind] += count
         if outcome.status is Status.VIOLATED:
-            self.introduced += count * (outcome.introduced is True)
-            self.already_wrong += count * (outcome.introduced is False)
+            self.origins[outcome.origin or Origin.UNKNOWN] += count
 
     def add_repeat(self, failed: bool) -> None:
         """Count a finding that was asked again, and whether it failed again."""
@@ -43,8 +45,7 @@ class Tally:
             "violated": self.counts[Status.VIOLATED],
             "skipped": self.counts[Status.SKIPPED],
             "errors": self.counts[Status.ERROR],
-            "introduced": self.introduced,
-            "already_wrong": self.already_wrong,
+            **{origin.key: self.origins[origin] for origin in Origin},
             "asked_again": self.asked_again,
             "flaky": self.flaky,
         }
@@ -63,12 +64,19 @@ class Summary:
     rules: dict[str, Tally]
     untouched: dict[str, Tally]
     coverage: dict[str, dict[str, int]] = field(default_factory=dict)
+    run: Run | None = field(default=None, compare=False, repr=False)  # the folder it is in, which has been read already
     layers: dict[str, int] = field(default_factory=dict)  # layers that coverage counts, with their numbers of neurons
+    linear_layers: dict[str, dict[str, int]] = field(default_factory=dict)  # those without an activation function
+    judged_by: tuple[Rule, ...] = ()  # rules with conditions of acceptance or requirements
+    sampled: bool = True
+    search: dict[str, Any] = field(default_factory=dict)  # what the search itself tells of its results
 
     def as_dict(self) -> dict[str, Any]:
         """The content of `summary.json`."""
+        accepted = {rule.name: self._acceptance(rule).as_dict() for rule in self.judged_by}
         rules = {
-            name: {**tally.as_dict(), "untouched": _untouched(self.untouched[name])} for name, tally in self.rules.items()
+            name: {**tally.as_dict(), "untouched": _untouched(self.untouched[name]), **accepted.get(name, {})}
+            for name, tally in self.rules.items()
         }
         head = {
             "method": self.method,
@@ -78,8 +86,15 @@ class Summary:
             "failed_cases": self.failed,
         }
         kinds = {kind.value: self.overall.kinds[kind] for kind in Fault if self.overall.kinds[kind]}
-        covered = {"coverage": self.coverage, **({"layers": self.layers} if self.layers else {})}
-        return {**head, **self.overall.as_dict(), "error_kinds": kinds, "rules": rules, **covered}
+        counted = {"layers": self.layers, "linear_layers": self.linear_layers}
+        covered = {"coverage": self.coverage, **{name: found for name, found in counted.items() if found}}
+        return {**head, **self.overall.as_dict(), "error_kinds": kinds, "rules": rules, **covered, **self.search}
+
+    def _acceptance(self, rule: Rule) -> Acceptance:
+        tally = self.rules[rule.name]
+        held, violated, skipped, errors = (tally.counts[status] for status in Status)
+        line = RuleCounts(rule.name, held, violated, skipped, errors, tally.origins, sampled=self.sampled)
+        return Acceptance(line, rule.conditions, rule.requirement)
 
 
 def _untouched(tally: Tally) -> dict[str, int]:

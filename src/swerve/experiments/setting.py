@@ -1,25 +1,17 @@
-"""The setting of an experiment: its folder, its size, and its workers."""
+"""The setting of an experiment: its folder, its size, its options and its workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from swerve.analysis.tables import TABLES
-from swerve.config.toml import ANYWHERE, Loaded
-from swerve.core.campaign import Campaign
+from swerve.config.toml import ANYWHERE
 from swerve.execution.engine import NoProgress, Progress
-from swerve.execution.launch import run_into
-from swerve.store.files import make_folder, write_csv
-from swerve.store.view import Run
 
 QUICK, USUAL, FULL = "quick", "usual", "full"
 RUNS, DATA = "runs", "data"
-
-
-def _quiet(line: str) -> None:
-    del line
 
 
 @dataclass(frozen=True)
@@ -31,28 +23,9 @@ class Setting:
     seed: int = 0
     workers: int = 0
     progress: Progress = field(default_factory=NoProgress, repr=False, compare=False)
-    say: Callable[[str], None] = field(default=_quiet, repr=False, compare=False)
+    say: Callable[[str], object] = field(default=str, repr=False, compare=False)  # the step that begins
     base: Path = ANYWHERE  # folder that the paths of a given system and source are relative to
     trusted: tuple[str | Path, ...] = ()
     force: bool = False  # run what `swerve check` refuses
-
-    def run(self, name: str, campaign: Campaign, *, workers: int | None = None, force: bool = True) -> Run:
-        """Run a campaign to its end in `runs/NAME`; unless `force`, `swerve check` may refuse it."""
-        self.say(name)
-        folder = self.into / RUNS / name
-        run_into(
-            Loaded(campaign, self.base),
-            folder,
-            progress=self.progress,
-            trusted=self.trusted,
-            force=force or self.force,
-            workers=self.workers if workers is None else workers,
-            pictures=False,
-        )
-        return Run(folder)
-
-    def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-        """Write `tables/NAME.csv` and return its path, relative to the experiment's folder."""
-        make_folder(self.into / TABLES)
-        write_csv(self.into / TABLES / f"{name}.csv", columns, rows)
-        return f"{TABLES}/{name}.csv"
+    size: Any = None  # that of the level, filled in by the runner
+    options: Mapping[str, Any] = field(default_factory=dict)  # of this experiment, filled in by the runner

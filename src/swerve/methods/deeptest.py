@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
+from swerve.core.arguments import OneOfNames, check_known
 from swerve.core.campaign import Campaign, Search
 from swerve.core.case import Source
-from swerve.core.errors import InputError, UnreadableCase, did_you_mean
-from swerve.core.relation import Correct, Equivariant, Gate, Relation, Rule
+from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.gate import Gate
+from swerve.core.relation import Correct, Equivariant, Relation, Rule
 from swerve.core.space import OneOf, Over, Space, Table
 from swerve.core.system import System, WhiteBox
 from swerve.core.values import Steering, find
@@ -20,8 +21,8 @@ from swerve.relations.gates import Legible, MaxFill
 from swerve.relations.steering import AngleWithin, SquaredError
 from swerve.search.greedy import CHANCE, CODE, EACH, Greedy
 from swerve.search.sweep import CASE, CHANGE, Sweep
-from swerve.sources.windows import frames_of
-from swerve.transformations.affine import Enlarge, Rotate, Scale, Shear, Translate
+from swerve.sources.windows import window_length
+from swerve.transformations.affine import Enlarge, Rotate, RotateAboutPixel, Scale, Shear, Translate
 from swerve.transformations.blur import blurs
 from swerve.transformations.photometric import Brighten, Contrast
 from swerve.transformations.weather import Fog, Rain
@@ -58,9 +59,11 @@ def table_4_of_2018() -> dict[str, Space]:
 
 
 def table_4_of_the_code() -> dict[str, Space]:
-    """The same as in the published code, which shears by minus the parameter."""  # B.1, item 25
+    """The same as in the published code, which shears by minus the parameter and rotates about the middle pixel."""
+    # B.1, item 25
     grid = [step for step in Over(Shear, x="grid", anchor="top-left").grid() if isinstance(step, Shear)]
-    return {**table_4_of_2018(), "shear": Table(tuple(replace(step, x=-step.x) for step in grid))}
+    shear = Table(tuple(replace(step, x=-step.x) for step in grid))
+    return {**table_4_of_2018(), "shear": shear, "rotation": Over(RotateAboutPixel, degrees="grid")}
 
 
 def published_ranges() -> dict[str, Space]:
@@ -69,7 +72,7 @@ def published_ranges() -> dict[str, Space]:
         "translation": Table(tuple(Translate(float(by), float(by)) for by in range(-50, 50))),
         "scale": Table(tuple(Enlarge(tenth / 10, tenth / 10) for tenth in range(5, 20))),
         "shear": Table(tuple(Shear(-tenth / 10, anchor="top-left") for tenth in range(-5, 5))),  # item 25
-        "rotation": Table(tuple(Rotate(float(degrees)) for degrees in range(-30, 30))),
+        "rotation": Table(tuple(RotateAboutPixel(float(degrees)) for degrees in range(-30, 30))),  # item 25
         "contrast": Table(tuple(Contrast(tenth / 10) for tenth in range(1, 20))),
         "brightness": Table(tuple(Brighten(float(beta)) for beta in range(-21, 21))),
         "blur": blurs(),
@@ -82,24 +85,19 @@ def weather() -> dict[str, Space]:
 
 
 # What the paper leaves open follows the profile: Swerve's own choice, the paper of 2018, or the published code.
-TABLE_OF: Mapping[str, Callable[[], dict[str, Space]]] = MappingProxyType(
-    {PLAIN: table_4, PRINTED: table_4_of_2018, PUBLISHED: table_4_of_the_code}
-)
-PAIRS_OF: Mapping[str, Callable[[], dict[str, Space]]] = MappingProxyType(
-    {PLAIN: table_4, PRINTED: table_4_of_2018, PUBLISHED: published_ranges}
-)
-COUNTING_OF: Mapping[str, str] = MappingProxyType({PLAIN: "default", PRINTED: "deeptest-2018", PUBLISHED: "deeptest-2018"})
-GREEDY_OF: Mapping[str, Greedy] = MappingProxyType(
-    {PLAIN: Greedy(), PRINTED: Greedy(), PUBLISHED: Greedy(reading=CODE, seeds=EACH)}
-)
-
+Changes = Callable[[], dict[str, Space]]
+TABLE_OF: Mapping[str, Changes] = {PLAIN: table_4, PRINTED: table_4_of_2018, PUBLISHED: table_4_of_the_code}
+PAIRS_OF: Mapping[str, Changes] = {**TABLE_OF, PUBLISHED: published_ranges}
+COUNTING_OF: Mapping[str, str] = {PLAIN: "default", PRINTED: "deeptest-2018", PUBLISHED: "deeptest-2018"}
+GREEDY_OF: Mapping[str, Greedy] = {PLAIN: Greedy(), PRINTED: Greedy(), PUBLISHED: Greedy(reading=CODE, seeds=EACH)}
 
 # Keys that only some campaigns use, with the searches or oracles that use them.
 GREEDY_SEARCHES = (GUIDED, RANDOM)
-SEARCHES_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {**dict.fromkeys(("changes", "coverage"), (CUMULATIVE,)), **dict.fromkeys(GREEDY, GREEDY_SEARCHES), "chance": (RANDOM,)}
-)
-ORACLES_OF: Mapping[str, tuple[str, ...]] = MappingProxyType({"factor": (LABEL,), "mse": (LABEL,), "within": (OWN,)})
+SEARCHES_OF: Mapping[str, tuple[str, ...]] = {
+    **{"changes": (CUMULATIVE,), "coverage": (CUMULATIVE,), "chance": (RANDOM,)},
+    **dict.fromkeys(GREEDY, GREEDY_SEARCHES),
+}
+ORACLES_OF: Mapping[str, tuple[str, ...]] = {"factor": (LABEL,), "mse": (LABEL,), "within": (OWN,)}
 
 
 def deeptest(
@@ -107,12 +105,12 @@ def deeptest(
     system: System,
     *,
     changes: str | None = None,
-    search: str = CUMULATIVE,
+    search: Annotated[str, OneOfNames(CUMULATIVE, *GREEDY_SEARCHES)] = CUMULATIVE,
     against: str = "",
     factor: float | None = None,
     mse: float | None = None,
     within: float | None = None,
-    profile: str = PLAIN,
+    profile: Annotated[str, OneOfNames(*TABLE_OF)] = PLAIN,
     tries: int | None = None,
     budget: int | None = None,
     images: int | None = None,
@@ -121,6 +119,7 @@ def deeptest(
     width: int | None = None,
     chance: float | None = None,
     threshold: float = 0.2,
+    linear: bool = True,
     coverage: bool | None = None,
     seed: int = 0,
     inference_batch: int = 16,
@@ -140,22 +139,21 @@ def deeptest(
         tries, budget, images, depth, reset, width: of the guided and the random search, as in `greedy`.
         chance: the probability of success in the random search.
         threshold: of neuron coverage.
+        linear: whether layers without an activation function count, whose neurons may be active on every input.
         coverage: whether a cumulative search measures the coverage of a white-box system; by default yes.
     """
     # against: D-28
-    if profile not in TABLE_OF:
-        raise InputError(f"profile '{profile}' is not known; {did_you_mean(profile, TABLE_OF)}")
-    if search not in (CUMULATIVE, *GREEDY_SEARCHES):
-        raise InputError(f"search '{search}' is not known; {did_you_mean(search, (CUMULATIVE, *GREEDY_SEARCHES))}")
+    check_known("profile", profile, TABLE_OF)
+    check_known("search", search, (CUMULATIVE, *GREEDY_SEARCHES))
     greedy = {"tries": tries, "budget": budget, "images": images, "depth": depth, "reset": reset, "width": width}
     _refuse_unused("search", {"changes": changes, "coverage": coverage, **greedy, "chance": chance}, (search,), SEARCHES_OF)
     label = SquaredError(LAMBDA if factor is None else factor, mse)
     oracles = _oracles(source, against, label, AngleWithin(WITHIN if within is None else within))
     _refuse_unused("against", {"factor": factor, "mse": mse, "within": within}, tuple(oracles), ORACLES_OF)
-    meter = Meter((NC(threshold),), counting=COUNTING_OF[profile])
+    meter = Meter((NC(threshold),), counting=COUNTING_OF[profile], linear=linear)
     if search == CUMULATIVE:
         spaces = _chosen(TABLE_OF[profile](), changes or SIMPLE)
-        how: Search = Sweep(per_case=1, by=CHANGE if _has_windows(source) else CASE)
+        how: Search = Sweep(per_case=1, by=CHANGE if window_length(source) > 1 else CASE)
         measured = meter if coverage is not False and isinstance(system, WhiteBox) else None
     else:
         if len(oracles) > 1:
@@ -187,7 +185,9 @@ def _refuse_unused(
 def _greedy(profile: str, options: Mapping[str, Any], chance: float | None, search: str) -> Greedy:
     given = {name: value for name, value in options.items() if value is not None}
     if profile == PUBLISHED and "reset" in given:
-        raise InputError("profile 'deeptest-code' does not take reset: it gives an image all its tries again")
+        raise InputError(
+            "'reset' cannot be combined with profile 'deeptest-code', which always gives an image all its tries again"
+        )
     if search == RANDOM:
         given |= {"follow": CHANCE, "chance": chance or 0.0}
     return replace(GREEDY_OF[profile], **given)
@@ -195,16 +195,14 @@ def _greedy(profile: str, options: Mapping[str, Any], chance: float | None, sear
 
 def _chosen(table: dict[str, Space], changes: str) -> dict[str, Space]:
     chosen = {SIMPLE: table, WEATHER: weather(), ALL: {**table, **weather()}}
-    if changes not in chosen:
-        raise InputError(f"changes '{changes}' is not known; {did_you_mean(changes, chosen)}")
+    check_known("value of 'changes':", changes, chosen)
     return chosen[changes]
 
 
 def _oracles(source: Source, against: str, label: SquaredError, own: AngleWithin) -> dict[str, Relation]:
     oracles: dict[str, Relation] = {LABEL: Correct(label), OWN: Equivariant(own)}
     name = against or (LABEL if _labelled(source) else OWN)
-    if name not in (*oracles, BOTH):
-        raise InputError(f"against '{name}' is not known; {did_you_mean(name, (*oracles, BOTH))}")
+    check_known("value of 'against':", name, (*oracles, BOTH))
     return oracles if name == BOTH else {name: oracles[name]}
 
 
@@ -222,8 +220,3 @@ def _labelled(source: Source) -> bool:
         except UnreadableCase:
             continue
     return False
-
-
-def _has_windows(source: Source) -> bool:
-    keys = source.keys()
-    return bool(keys) and len(frames_of(source, keys[0])) > 1

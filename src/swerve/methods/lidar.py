@@ -9,11 +9,12 @@ every obstacle in A' that it detects in A.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from swerve.core.arguments import OneOfNames, check_known
 from swerve.core.campaign import Campaign, Search
 from swerve.core.case import Source
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError
 from swerve.core.relation import Relation, Rule
 from swerve.core.space import Over
 from swerve.core.system import System
@@ -21,7 +22,7 @@ from swerve.relations.sets import NoFewer, Superset
 from swerve.search.series import Series
 from swerve.search.sweep import Sweep
 from swerve.sources.subset import Subset
-from swerve.transformations.scatter import AddPoints
+from swerve.transformations.scatter import AREAS, AddPoints
 
 NAME = "lidar"
 SERIES = (10, 100, 1000)  # LM-5
@@ -36,8 +37,8 @@ def lidar(
     n: int | tuple[int, ...] = SERIES,
     check: str = SUBSET,
     near: float | None = None,
-    area: str = "box",
-    series: str = PAIRED,
+    area: Annotated[str, OneOfNames(*AREAS)] = "box",
+    series: Annotated[str, OneOfNames(PAIRED, INDEPENDENT)] = PAIRED,
     frames: int = 0,
     search: Search | None = None,
     overlap: float = 0.5,
@@ -62,8 +63,7 @@ def lidar(
     relation = _relation(check, overlap, within)
     names = {number: ("" if search is None else "up to ") + rule_name(number, near) for number in _numbers(n)}
     rules = tuple(Rule(name, _scattered(number, near, area), relation) for number, name in names.items())
-    if series not in (PAIRED, INDEPENDENT):
-        raise InputError(f"series '{series}' is not known; {did_you_mean(series, (PAIRED, INDEPENDENT))}")
+    check_known("value of 'series':", series, (PAIRED, INDEPENDENT))
     if search is not None and series == INDEPENDENT:
         raise InputError("series = 'independent' cannot be combined with a search, which chooses its own frames")
     paired = Subset(source, frames, seed) if frames and series == PAIRED else source
@@ -79,8 +79,7 @@ def rule_name(n: int, near: float | None = None) -> str:
 def _relation(check: str, overlap: float, within: float) -> Relation:
     subset, count = Superset(overlap=overlap, within=within), NoFewer(overlap=overlap, within=within)
     every: Mapping[str, Relation] = {SUBSET: subset, COUNT: count, BOTH: subset & count}
-    if check not in every:
-        raise InputError(f"check '{check}' is not known; {did_you_mean(check, every)}")
+    check_known("value of 'check':", check, every)
     return every[check]
 
 
@@ -88,7 +87,7 @@ def _numbers(n: int | Sequence[int]) -> Sequence[int]:
     numbers = [n] if isinstance(n, int) else list(n)
     whole = all(isinstance(number, int) and not isinstance(number, bool) and number > 0 for number in numbers)
     if not numbers or not whole or len(set(numbers)) < len(numbers):
-        raise InputError(f"n must be a number of points above 0, or a list of different ones, got {n!r}")
+        raise InputError(f"'n' must be a number of points above 0, or a list of different ones, got {n!r}")
     return numbers
 
 

@@ -9,21 +9,29 @@ then distinguished from errors on unchanged ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from swerve.core.arguments import check_number
+from swerve.core.arguments import OneOfNames, check_number
 from swerve.core.case import Fact
+from swerve.core.origin import Attribution, Course, LeastShift
 from swerve.core.relation import Algebra, Correct, Equivariant, Pair, Status, Verdict
 from swerve.core.transformation import Chain, Transformation
 from swerve.core.values import Array, Boxes2D, Value, find
 from swerve.relations.matching import Differences, Same, above_score, box_overlaps, differences, match, same_kinds
+from swerve.relations.object_origins import attribute_objects, extra_origins, object_origins
 
 REFERENCES = ("truth", "answer")
 SAME, ANY = KINDS = ("same", "any")  # whether boxes must be of the same kind to be one object
+
+
+def check_kinds(kinds: str) -> None:
+    """Raise `ValueError` unless `kinds` is 'same' or 'any'."""
+    if kinds not in KINDS:
+        raise ValueError(f"'kinds' must be '{SAME}' or '{ANY}', got {kinds!r}")
 
 
 class Flaw(StrEnum):
@@ -70,12 +78,11 @@ class BoxesAlike:
     overlap: float = 0.5
     near: float = 0.1
     least_score: float = 0.0
-    kinds: str = SAME
+    kinds: Annotated[str, OneOfNames(*KINDS)] = SAME
     slot: ClassVar[str] = Boxes2D.slot
 
     def __post_init__(self) -> None:
-        if self.kinds not in KINDS:
-            raise ValueError(f"kinds must be '{SAME}' or '{ANY}', got {self.kinds!r}")
+        check_kinds(self.kinds)
         self.same()  # checks its limits
         check_number("least_score", self.least_score, 0, 1)
 
@@ -95,10 +102,24 @@ class BoxesAlike:
             expected, detected, differences(expected, detected, self.same()), _placed_rows(expected, placed, self.overlap)
         )
 
+    def origin(self, course: Course) -> Attribution:
+        """Where the errors come from: introduced if any object that was found before is not found now."""
+        now = self.errors(course.expected, course.after)
+        then = self.errors(_required_as(self._check_boxes(course.reference), now.expected), course.before)
+        rows, columns = self._kept(course.expected), self._kept(course.after)
+        return attribute_objects(
+            {rows[row]: origin for row, origin in object_origins(then, now)},
+            {columns[column]: origin for column, origin in extra_origins(then, now, course.change, self.same()).items()},
+        )
+
+    def _kept(self, value: Value) -> list[int]:
+        """The places of the boxes that are not ignored for their score."""
+        return [int(place) for place in np.flatnonzero(np.asarray(getattr(value, "scores", ())) >= self.least_score)]
+
     def _check_boxes(self, value: Value) -> Boxes2D:
         boxes = above_score(value, self.least_score) if isinstance(value, Boxes2D) else value
         if not isinstance(boxes, Boxes2D):
-            raise TypeError(f"boxes are compared with boxes, got {type(value).__name__}")
+            raise TypeError(f"this relation compares boxes (Boxes2D or Boxes3D), got {type(value).__name__}")
         return boxes
 
 
@@ -190,17 +211,25 @@ class PlacedBoxes(Algebra):
 
     # TG-4, D-32
     compare: BoxesAlike = field(default_factory=BoxesAlike)
-    reference: str = "truth"
+    reference: Annotated[str, OneOfNames("truth", "answer")] = "truth"
 
     def __post_init__(self) -> None:
         if self.reference not in REFERENCES:
-            raise ValueError(f"reference must be one of {', '.join(REFERENCES)}, got {self.reference!r}")
+            raise ValueError(f"'reference' must be one of {', '.join(REFERENCES)}, got {self.reference!r}")
 
     def check(self, pair: Pair) -> Verdict:
-        plain = (Correct if self.reference == "truth" else Equivariant)(self.compare).check(pair)
+        plain = self._plain().check(pair)
         if plain.status not in (Status.HELD, Status.VIOLATED):
             return plain
         return self.errors(pair).verdict()
+
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Where the errors come from, object by object; those on an object that the change added are introduced."""
+        return self._plain().origin(pair, least)
+
+    def _plain(self) -> Correct | Equivariant:
+        """The comparison without regard to what was placed."""
+        return (Correct if self.reference == "truth" else Equivariant)(self.compare)
 
     def errors(self, pair: Pair) -> BoxErrors:
         """What is wrong, box by box, for tables and sentences."""
@@ -221,6 +250,14 @@ def right_boxes(overlap: float = 0.5, least_score: float = 0.0, kinds: str = SAM
     """The boxes equal the labels, mapped by the change."""
     # D-21: the default reference
     return Correct(BoxesAlike(overlap, min(0.1, overlap), least_score, kinds))
+
+
+def _required_as(untouched: Boxes2D, changed: Boxes2D) -> Boxes2D:
+    """The untouched objects, with those required that are so after the change, so that their errors can be compared."""
+    count = len(untouched.kinds)
+    if len(changed.kinds) < count:
+        return untouched
+    return replace(untouched, care=np.asarray(untouched.care) | np.asarray(changed.care)[:count])
 
 
 def _placed_by_chain(chain: Chain) -> Boxes2D | None:

@@ -1,4 +1,4 @@
-"""Gates refuse follow-ups in which the road cannot be recognised."""
+"""Gates refuse follow-ups in which the road cannot be recognised, or whose label moved."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ class MaxFill:
         del source
         fill = float(followup.facts.get("fill", 0.0))
         return f"{fill:.1%} of the image is border fill, more than {self.share:.1%}" if fill > self.share else None
+
+
+@dataclass(frozen=True)
+class LabelKept:
+    """Refuses a follow-up whose steering label moved by more than `degrees`, as an edit of the scene can do."""
+
+    degrees: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("degrees", self.degrees, 0)
+
+    def admit(self, source: Case, followup: Case) -> str | None:
+        """A reason to refuse `followup`, or None; without a recorded move it has none."""
+        del source
+        moved = float(followup.facts.get("label_moved", 0.0))
+        return f"the label moved by {moved:.2f}°, more than {self.degrees:g}°" if moved > self.degrees else None
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ be matched, and it is never missed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from swerve.core.arguments import check_number
 from swerve.core.values import Array, Boxes2D, Boxes3D
 
 Boxes = Boxes2D | Boxes3D
+B = TypeVar("B", Boxes2D, Boxes3D)
 Pairs = tuple[tuple[int, int], ...]
 SLACK = 1e-9  # metres: rounding error of a corner's position
 
@@ -120,10 +121,10 @@ class Same:
         check_number("overlap", self.overlap, 0, 1, above=True)
         check_number("near", self.near, 0, 1, above=True)
         if self.near > self.overlap:
-            raise ValueError(f"near must be at most overlap ({self.overlap:g}), got {self.near:g}")
+            raise ValueError(f"'near' must be at most 'overlap' ({self.overlap:g}), got {self.near:g}")
         check_number("within", self.within, 0, above=True)
         if not isinstance(self.small, tuple | list):
-            raise TypeError(f"small must be a list of kinds, got {self.small!r}")
+            raise TypeError(f"'small' must be a list of kinds, got {self.small!r}")
         object.__setattr__(self, "small", tuple(str(kind) for kind in self.small))
 
     def likeness(self, expected: Boxes, seen: Boxes) -> Likeness:
@@ -190,17 +191,17 @@ def differences(expected: Boxes, seen: Boxes, same: Same) -> Differences:
     )
 
 
-def above_score(boxes: Boxes, least_score: float) -> Boxes:
+def above_score(boxes: B, least_score: float) -> B:
     """The boxes whose score is at least `least_score`."""
     kept = np.asarray(boxes.scores) >= least_score
-    if kept.all():
-        return boxes
-    kinds = tuple(kind for kind, keep in zip(boxes.kinds, kept, strict=True) if keep)
-    scores, care = np.asarray(boxes.scores)[kept], np.asarray(boxes.care)[kept]
-    if isinstance(boxes, Boxes2D):
-        hidden = None if boxes.hidden is None else boxes.hidden[kept]
-        return Boxes2D(boxes.xyxy[kept], kinds, scores, boxes.size, care, hidden)
-    return Boxes3D(boxes.xyzlwhy[kept], kinds, scores, care)
+    return boxes if kept.all() else take(boxes, np.flatnonzero(kept))
+
+
+def take(boxes: B, places: Array) -> B:
+    """The boxes at `places`."""
+    arrays = {item.name: getattr(boxes, item.name) for item in fields(boxes)}
+    some: dict[str, Any] = {name: part[places] for name, part in arrays.items() if isinstance(part, np.ndarray)}
+    return replace(boxes, kinds=tuple(boxes.kinds[place] for place in places), **some)
 
 
 @dataclass

@@ -8,7 +8,7 @@ Pure functions over two sets of boxes, used by relations for one pair and by tab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from swerve.core.region import outside
-from swerve.core.values import Array, Boxes3D, Region, Value
+from swerve.core.values import Array, Boxes3D, Region, Value, find
 from swerve.relations.matching import Boxes, Differences, Pairs, Same, box_shares, differences, match, same_kinds
 
 SMALL = ("pedestrian", "cyclist")
@@ -97,6 +97,13 @@ def in_region(boxes: Boxes3D, region: Region | None) -> Boxes3D:
     return replace(boxes, care=np.asarray(boxes.care) & ~outside(region, boxes.xyzlwhy[:, :2]))
 
 
+def boxes_of(answer: Sequence[Value]) -> Boxes3D:
+    """The obstacles of an answer that has some."""
+    found = find(answer, Boxes3D.slot)
+    assert isinstance(found, Boxes3D)
+    return found
+
+
 def stand_on(truth: Boxes3D, detected: Boxes3D) -> Array:
     """Which centres of `detected` lie on or within `BESIDE` of which footprint; a row per label.
 
@@ -121,7 +128,7 @@ def _type_changes(before: Boxes, after: Boxes, between: Differences, same: Same)
     if not between.missed or not between.ghosts:
         return ()
     rows, columns = np.array(between.missed), np.array(between.ghosts)
-    likeness, kinds = same.likeness(before, after), same_kinds(before, after)
+    likeness, kinds = same.likeness(before, after), same_kinds(before, after) | same.any_kind
     some = np.ix_(rows, columns)
     pairs = match(likeness.affinity[some], (likeness.near & ~kinds)[some]).pairs
     return tuple((int(rows[row]), int(columns[column])) for row, column in pairs)

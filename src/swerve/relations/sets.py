@@ -6,13 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
+from swerve.core.arguments import OneOfNames
 from swerve.core.case import Fact
+from swerve.core.origin import Attribution, LeastShift, Origin, place_facts
 from swerve.core.region import region_of
 from swerve.core.relation import Algebra, Pair, Status, Verdict
 from swerve.core.values import Boxes2D, Boxes3D, Region, Value, find
+from swerve.relations.boxes import ANY, KINDS, SAME, check_kinds
 from swerve.relations.matching import Boxes, Same
 from swerve.relations.obstacles import ALL, SMALL, ObstacleCount, changes, count_obstacles, in_region
 
@@ -27,14 +31,14 @@ REPORTED = (*MISSING, "gained")  # LM-7's four kinds
 class _Sets(Algebra):
     """A relation between two sets of boxes, and when two boxes are the same object."""
 
-    slot: str = Boxes3D.slot
+    slot: Annotated[str, OneOfNames(*SLOTS)] = Boxes3D.slot
     overlap: float = 0.5
     within: float = 1.0
     small: tuple[str, ...] = SMALL
 
     def __post_init__(self) -> None:
         if self.slot not in SLOTS:
-            raise ValueError(f"slot must be '{Boxes2D.slot}' or '{Boxes3D.slot}', got {self.slot!r}")
+            raise ValueError(f"'slot' must be '{Boxes2D.slot}' or '{Boxes3D.slot}', got {self.slot!r}")
         self.same()  # checks its limits
         object.__setattr__(self, "small", tuple(self.small))
 
@@ -55,6 +59,15 @@ class _Sets(Algebra):
     def untouched(self, alone: Pair) -> None:
         """No verdict: a loss takes two answers."""
         del alone
+
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Introduced: every missing object was detected before the change."""
+        del least
+        expected, seen = (_demanded(find(answer, self.slot), pair) for answer in (pair.expected, pair.after))
+        assert expected is not None
+        assert seen is not None
+        missing = [row for rows in changes(expected, seen, self.same()).rows().values() for row in rows]
+        return Attribution(Origin.INTRODUCED, place_facts(dict.fromkeys(missing, Origin.INTRODUCED), "rows"))
 
     def _facts(self, expected: Boxes, seen: Boxes) -> dict[str, Fact]:
         """The facts of every check on the pair, whichever of them judges it, so that their rates can be compared."""
@@ -96,9 +109,18 @@ class Superset(_Sets):
     missing objects. Gained objects are counted but allowed. The facts count objects that are lost, of another type, moved or
     gained, and lost objects that `vanished`: their place is empty, so they were not merged into a neighbour. Each count is
     also given per type, as `lost.car`; `lost_rows`, `type_changed_rows` and `moved_rows` are indices of expected objects.
+    With `kinds = "any"` kinds are not compared, for changes that add objects which the system names differently.
     """
 
     # LM-7, D-17, LM-1
+    kinds: Annotated[str, OneOfNames(*KINDS)] = SAME
+
+    def __post_init__(self) -> None:
+        check_kinds(self.kinds)
+        super().__post_init__()
+
+    def same(self) -> Same:
+        return replace(super().same(), any_kind=self.kinds == ANY)
 
     def _judge(self, expected: Boxes, seen: Boxes) -> Verdict:
         became = changes(expected, seen, self.same())
@@ -119,7 +141,8 @@ def missing_rows(
 ) -> dict[str, tuple[int, ...]]:
     """The rows of expected boxes that were lost, changed type or moved: from the verdict's facts, or as `Superset` finds."""
     if all(name in facts for name in MISSING):
-        rows = {name: str(facts.get(rows_fact(name), "")).split() for name in MISSING}
+        # Rows beside a count of 0 are another relation's, where `&` or `|` merged the facts of two.
+        rows = {name: str(facts.get(rows_fact(name), "")).split() if facts[name] else [] for name in MISSING}
         known = {str(row): row for row in range(len(expected.kinds))}
         return {name: tuple(known[row] for row in written if row in known) for name, written in rows.items()}
     return changes(in_region(expected, region), in_region(seen, region)).rows()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from swerve.core.arguments import check_number
 from swerve.core.encode import CLOSE
 from swerve.core.errors import InputError
+from swerve.core.origin import Attribution, LeastShift, origin_by_shift
 from swerve.core.relation import Algebra, Correct, Equivariant, Pair, Verdict
 from swerve.core.values import Signal, Steering, Value, find
 
@@ -63,7 +64,9 @@ class SquaredError:
             raise InputError("lambda-mse needs steering labels, and no answered case has one; use same-angle instead")
         mse = math.fsum(error * error for error in errors) / len(errors)
         if mse == 0:
-            raise InputError("lambda-mse cannot judge: the system is exactly right on every case, so its MSE is 0")
+            raise InputError(
+                "lambda-mse cannot judge: the system is exactly right on every case, so its MSE is 0; use same-angle instead"
+            )
         return SquaredError(self.factor, mse)
 
     def compare(self, expected: Value, actual: Value) -> Verdict:
@@ -101,6 +104,28 @@ class SignalWithin:
 
 
 @dataclass(frozen=True)
+class DecisionAlike:
+    """Two signals of one name lie on the same side of `threshold`: both brake, or neither does."""
+
+    # TA-10
+    name: str
+    threshold: float = 0.5
+    slot: ClassVar[str] = Signal.slot
+
+    def __post_init__(self) -> None:
+        check_number("threshold", self.threshold)
+
+    def compare(self, expected: Value, actual: Value) -> Verdict:
+        assert isinstance(expected, Signal)
+        assert isinstance(actual, Signal)
+        before, after = expected.value, actual.value
+        why = f"{self.name} {before:g} became {after:g} (decided at {self.threshold:g})"
+        differs = (before >= self.threshold) != (after >= self.threshold)
+        distance = abs(after - self.threshold) if math.isfinite(before) else before
+        return Verdict.below(distance, 0.0, why) if differs else Verdict.at_most(-distance, 0.0, why)
+
+
+@dataclass(frozen=True)
 class Decrease(Algebra):
     """A signal must decrease by at least `by`, such as the speed in fog."""
 
@@ -121,6 +146,11 @@ class Decrease(Algebra):
         """No verdict: a decrease takes two cases."""
         del alone
 
+    def origin(self, pair: Pair, least: LeastShift) -> Attribution:
+        """Introduced by the change that requires the decrease; marginal if it is short of the limit by the least shift."""
+        short, shift = self.check(pair).margin or 0.0, least.of(Signal.slot, self.name)
+        return Attribution(origin_by_shift(held=True, moved=short, grown=short, least=shift))
+
 
 def same_angle(within: float = 5.0) -> Equivariant:
     """The steering angle stays within `within` degrees of the system's own answer on the source."""
@@ -133,6 +163,11 @@ def lambda_mse(factor: float = 5.0) -> Correct:
     return Correct(SquaredError(factor))
 
 
+def same_decision(name: str, threshold: float = 0.5) -> Equivariant:
+    """A signal such as `brake` or `collision` stays on its side of `threshold`, that of the answer on the source."""
+    return Equivariant(DecisionAlike(name, threshold))
+
+
 def _degrees(value: Value) -> float:
     assert isinstance(value, Steering)
     return value.degrees
@@ -141,7 +176,7 @@ def _degrees(value: Value) -> float:
 def _label_error(seen: Observation) -> float | None:
     if seen.fault:
         return None
-    label, after = find(seen.truth, Steering.slot), find(seen.said, Steering.slot)
+    label, after = find(seen.truth, Steering.slot), find(seen.answer, Steering.slot)
     if label is None or after is None:
         return None
     return _degrees(after) - _degrees(label)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 LARGEST, LEAST = 1e100, 1e-100  # differences of larger numbers overflow; smaller ones are drawn as zero
@@ -33,6 +33,11 @@ class AxisScale:
         """The position of `number`, to a tenth of a pixel."""
         low, high, at = (math.log10(one) if self.log else one for one in (self.low, self.high, number))
         return round(self.start + (self.end - self.start) * ((at - low) / (high - low)), 1)
+
+    def remarks(self) -> Iterator[str]:
+        """That the axis leaves out 0, because all numbers are far from it."""
+        if not (self.log or self.low <= 0 <= self.high):
+            yield "The axis does not start at 0."
 
     def label(self, number: float) -> str:
         """`number` as text with two digits more than the ticks have; whole numbers as they are."""

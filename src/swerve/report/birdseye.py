@@ -182,10 +182,10 @@ def before_after(
     view: GroundView | None = None,
     pictured: Case | None = None,
 ) -> Array:
-    """A case and its follow-up side by side, as `AnsweredPair` draws them; left of them the camera's frame, if any.
+    """A case and its follow-up side by side, as `AnsweredPair` draws them; the camera's image is shown left of them.
 
-    `pictured` is the case with its camera where `case` has none. What is missing is dashed in the frame too, if there is a
-    calibration; a frame that shows none of it is left out.
+    If `case` has no camera, `pictured` is the same case with it. With a calibration, the missing boxes are dashed in the
+    image too; an image in which none of them is visible is left out.
     """
     sides = ((case, before), (followup, after))
     source, changed = (AnsweredSweep(next(clouds_of(one)).xyzi, boxes, region_of(one)) for one, boxes in sides)

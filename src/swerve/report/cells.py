@@ -28,15 +28,78 @@ def plain(text: str, *, style: str = "", longest: int | None = None) -> Text:
     return Text(printable(text, longest), style=style, overflow="fold")
 
 
+def filled(parts: Iterable[Text], width: int, *, indent: str = "") -> Text:
+    """Parts two spaces apart, in as few lines as `width` needs; none is broken, and further lines begin with `indent`."""
+    lines: list[list[Text]] = [[]]
+    for part in parts:
+        used = len(indent) + sum(one.cell_len + 2 for one in lines[-1])
+        if lines[-1] and used + part.cell_len > width:
+            lines.append([])
+        lines[-1].append(part)
+    return Text(f"\n{indent}").join(Text("  ").join(line) for line in lines)
+
+
 def aligned(rows: Sequence[Sequence[str]], styles: Sequence[str], *, numeric: Sequence[bool] = (), gap: str = " ") -> Text:
     """Rows in columns, those of numbers to the right (by default all but the first), as wide as their cells need.
 
     Nothing is cut: a number cut short would be another number.
     """
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    widths = _widths(rows)
     right = numeric or [False, *[True] * (len(widths) - 1)]
     styled = zip(rows, [*styles, *[""] * len(rows)], strict=False)
     return Text("\n").join(Text(gap.join(_padded(row, widths, right)).rstrip(), style=style) for row, style in styled)
+
+
+def fitted(
+    rows: Sequence[Sequence[str]],
+    styles: Sequence[str],
+    *,
+    width: int,
+    numeric: Sequence[bool] = (),
+    gap: str = " ",
+    parts: Sequence[Sequence[int]] = (),
+    keys: int = 1,
+) -> Text:
+    """Rows in columns like `aligned`; if they are wider than `width`, in parts one below the other.
+
+    Every part begins with the first `keys` columns, or with the first if these take more than half of the width. `parts` are
+    the numbers of the other columns in each; by default as many as fit.
+    """
+    right = numeric or [False, *[True] * (len(rows[0]) - 1)]
+    if sum(_widths(rows)) + len(gap) * (len(right) - 1) <= width:
+        return aligned(rows, styles, numeric=right, gap=gap)
+    narrow = [[shortened(first, width // 2), *rest] for first, *rest in rows]
+    widths, tables = _widths(narrow), []
+    first = list(range(keys if sum(widths[:keys]) <= width // 2 else 1))
+    for columns in ([*first, *part] for part in parts or _as_many_as_fit(widths, width, len(gap), len(first))):
+        some = [[row[column] for column in columns] for row in narrow]
+        tables.append(aligned(some, styles, numeric=[right[column] for column in columns], gap=gap))
+    return Text("\n\n").join(tables)
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+
+
+def _as_many_as_fit(widths: Sequence[int], width: int, gap: int, keys: int) -> list[list[int]]:
+    parts: list[list[int]] = [[]]
+    start = used = sum(widths[:keys]) + gap * (keys - 1)
+    for column, needed in enumerate(widths[keys:], keys):
+        if parts[-1] and used + gap + needed > width:
+            parts.append([])
+            used = start
+        parts[-1].append(column)
+        used += gap + needed
+    return parts
+
+
+def shortened(text: str, longest: int) -> str:
+    """`text` in at most `longest` columns, without its middle: names often differ in their ends."""
+    if cell_len(text) <= longest:
+        return text
+    head = (longest - 1) // 2
+    tail = longest - 1 - head
+    return f"{text[:head]}…{text[-tail:]}"
 
 
 def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Self
 
 from markupsafe import Markup
 
-from swerve.analysis.statistics import BoxPlot, wilson
+from swerve.analysis.statistics import BoxPlot, box_plot, wilson
 from swerve.report.axis import AxisScale, drawable, fitted, spell_number
 from swerve.report.canvas import (
     BESIDE,
@@ -73,12 +73,13 @@ class Bar:
 
 
 def box_plots(
-    series: Mapping[str, BoxPlot | None], *, axis: str = "", percent: bool = False, printed: Mapping[str, float] = NONE
+    series: Mapping[str, Sequence[float]], *, axis: str = "", percent: bool = False, printed: Mapping[str, float] = NONE
 ) -> Markup:
-    """A row per name: quartiles, median and whiskers; `printed` marks the paper's medians."""
+    """A row per name with the quartiles, median and whiskers of its numbers; `printed` marks the paper's medians."""
     if unknown := sorted({*printed} - {*series}):
         raise ValueError(f"printed names {unknown[0]!r}, which is no box plot; there are: {', '.join(series) or 'none'}")
-    boxes = {name: box if box and _whole(box) else None for name, box in series.items()}
+    plots = {name: box_plot(numbers) for name, numbers in series.items()}
+    boxes = {name: box if box and _whole(box) else None for name, box in plots.items()}
     papers = {name: number for name, given in printed.items() if (number := drawable(given)) is not None}
     known = [box for box in boxes.values() if box]
     if not known:
@@ -94,6 +95,7 @@ def box_plots(
     keys = [key("printed in the paper", mark(PRINTED, 11, 6))] if papers else []
     about = f"box plots of {axis or 'numbers'}: {', '.join(boxes)}"
     asides = [
+        *scale.remarks(),
         *_box_remarks(known, len(series) - len(known)),
         *left_out(len(printed) - len(papers), len(printed), "printed numbers"),
     ]

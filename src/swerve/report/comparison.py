@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from swerve.analysis.compare import HELD, Counts, Paired, RunComparison, findings_among, persisting
 from swerve.core.errors import printable
-from swerve.report.cells import aligned, plain
+from swerve.report.cells import filled, fitted, plain, shortened
 from swerve.report.words import replay_line
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -29,12 +29,12 @@ DEPENDENT = "Trials of one case are not independent, so the true p is larger."
 def print_comparison(found: RunComparison, console: Console, most: int, failure: str = "") -> None:
     """Print the table of rules, the conclusion, the worst findings of only one run, and the reason for failing."""
     for name, run in (("before", found.before), ("after", found.after)):
-        console.print(_plain(f"{name:7} {run.folder}  weights {_weights(run)[:12]}"), soft_wrap=True)
-    for warning in _few(_warnings(found)):
+        console.print(_plain(f"{name:7} {run.folder}  weights {weights_of(run)[:12]}"), soft_wrap=True)
+    for warning in few(warnings(found)):
         console.print(_plain(f"note: {warning}", style="yellow"), soft_wrap=True)
-    console.print(_table(found), soft_wrap=True)
-    for sentence in _sentences(found):
-        console.print(_plain(sentence, style="bold"), soft_wrap=True)
+    console.print(_table(found, console.width), soft_wrap=True)
+    for sentence in sentences(found):
+        console.print(_plain(sentence, style="bold"), soft_wrap=not console.is_terminal)
     if found.overall.mcnemar.p is not None:
         console.print(Text(DEPENDENT, style="dim"), soft_wrap=True)
     _print_listed(found, console, most)
@@ -55,38 +55,42 @@ def _print_listed(found: RunComparison, console: Console, most: int) -> None:
             console.print()
             console.print(Text(f"{name}: {len(ids):,}{f', the worst {most:,} of them' if len(ids) > most else ''}"))
             for finding in findings_among(run, ids, most):
-                console.print(_describe_finding(finding, run, statuses.get(finding.id, "")), soft_wrap=True)
+                console.print(_describe_finding(finding, run, statuses.get(finding.id, ""), console.width), soft_wrap=True)
 
 
-def _describe_finding(finding: Finding, run: Run, status: str) -> Text:
+def _describe_finding(finding: Finding, run: Run, status: str, width: int) -> Text:
     """A finding in three lines, the last of which replays it."""
     head = [_plain(f"{finding.rule}: {finding.words}", style="red"), _plain(finding.case)]
     elsewhere = f", {status} in the other run" if status else ""
     lines = (
-        Text("  ").join([*head, Text(f"margin {finding.margin:+.3g}, {finding.origin}{elsewhere}")]),
+        filled([*head, Text(f"margin {finding.margin:+.3g}, {finding.origin.words}{elsewhere}")], width, indent="  "),
         Text("  ") + _plain(finding.why),
         Text("  ") + _plain(replay_line(run, finding.id), style="cyan", longest=None),
     )
     return Text("\n").join(lines)
 
 
-def _weights(run: Run) -> str:
+def weights_of(run: Run) -> str:
+    """The fingerprint of the system that a run tested."""
     return str(run.identity["fingerprints"].get("system", "unknown"))
 
 
-def _warnings(found: RunComparison) -> Iterator[str]:
-    if _weights(found.before) == _weights(found.after):
+def warnings(found: RunComparison) -> Iterator[str]:
+    """What to know before the numbers are believed, such as how the campaigns differ."""
+    if weights_of(found.before) == weights_of(found.after):
         yield "both runs have the same weights"
     yield from found.warnings
 
 
-def _few(warnings: Iterator[str]) -> list[str]:
-    every = list(warnings)
+def few(every: Iterable[str]) -> list[str]:
+    """The first warnings, and how many more there are."""
+    every = list(every)
     more = len(every) - WARNINGS
     return [*every[:WARNINGS], *([f"and {more:,} more differences"] if more > 0 else [])]
 
 
-def _sentences(found: RunComparison) -> Iterator[str]:
+def sentences(found: RunComparison) -> Iterator[str]:
+    """The result in a few sentences."""
     whole = found.overall
     test = (
         f"McNemar's exact test p = {whole.mcnemar.p:.2g}" if whole.mcnemar.p is not None else "no trial changed its verdict"
@@ -103,16 +107,18 @@ def _sentences(found: RunComparison) -> Iterator[str]:
             yield f"{what}: {count:,} ({', '.join(f'{n:,} {way}' for way, n in sorted(ways.items()))})."
 
 
-def _table(found: RunComparison) -> Text:
+def _table(found: RunComparison, width: int) -> Text:
     lines = (*found.rules, found.overall) if len(found.rules) > 1 else found.rules
-    return aligned([*HEADS, *map(_cells, lines)], ["dim"] * len(HEADS) + [""] * len(found.rules) + ["bold"])
+    styles = ["dim"] * len(HEADS) + [""] * len(found.rules) + ["bold"]
+    parts = range(1, 6), range(6, 11)
+    return fitted([*HEADS, *map(_cells, lines)], styles, width=width, parts=parts)
 
 
 def _cells(line: Paired) -> tuple[str, ...]:
     rates = (*_rate(line.before), *_rate(line.after))
     counts = [f"{count:,}" for count in (line.new, line.fixed, line.persisting, line.dropped)]
     p = "–" if line.mcnemar.p is None else f"{line.mcnemar.p:.2g}"
-    return (printable(line.name, NARROW), f"{line.judged:,}", *rates, *counts, p)
+    return (shortened(printable(line.name), NARROW), f"{line.judged:,}", *rates, *counts, p)
 
 
 def _rate(counts: Counts) -> tuple[str, str]:
@@ -139,7 +145,7 @@ def as_json(found: RunComparison, *, failure: str = "", most: int | None = None)
         **_numbers(found.overall),
         "worse": list(found.worse),
         "failure": failure,
-        "warnings": list(_warnings(found)),
+        "warnings": list(warnings(found)),
         "rules": {line.name: _rule(line) for line in found.rules},
         "new": _listed(found.after, found.new, most),
         "fixed": _listed(found.before, found.fixed, most),
@@ -150,7 +156,7 @@ def as_json(found: RunComparison, *, failure: str = "", most: int | None = None)
 
 
 def _side(run: Run, counts: Counts) -> dict[str, Any]:
-    return {"folder": str(run.folder), "weights": _weights(run), **_counts(counts)}
+    return {"folder": str(run.folder), "weights": weights_of(run), **_counts(counts)}
 
 
 def _counts(counts: Counts) -> dict[str, Any]:
@@ -174,5 +180,5 @@ def _listed(run: Run, ids: Collection[str], most: int | None) -> list[dict[str, 
 
 
 def _item(finding: Finding, run: Run) -> dict[str, Any]:
-    facts = {name: getattr(finding, name) for name in ("id", "rule", "case", "margin", "introduced", "why")}
+    facts = {name: getattr(finding, name) for name in ("id", "rule", "case", "margin", "origin", "why")}
     return {**facts, "change": finding.words, "parameters": dict(finding.change), "replay": replay_line(run, finding.id)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -19,9 +19,8 @@ from rich.text import Text
 
 from swerve.core.errors import InputError, printable
 from swerve.core.values import Array
-from swerve.report.cells import Cell, aligned, format_column, is_numeric, plain
-from swerve.report.numbers import PAGE
-from swerve.report.templating import render_page
+from swerve.report.cells import Cell, fitted, format_column, is_numeric, plain
+from swerve.report.templating import PAGE, render_page
 from swerve.store.files import make_folder, png_bytes, write_whole
 
 LONG = 24  # rows beyond which a table scrolls
@@ -31,6 +30,7 @@ PICTURES = "pictures"
 QUALITY = 90  # of a JPEG thumbnail
 DIGITS = 16
 OURS = re.compile(rf"[0-9a-f]{{{DIGITS}}}\.(png|jpg)")
+PRINTED = "printed "  # starts the names of columns with the paper's numbers
 WIDEST_NAME = 40  # characters of a cell in the terminal
 
 
@@ -63,9 +63,11 @@ class TablePanel:
 
     @property
     def heads(self) -> list[tuple[str, bool, bool]]:
-        """Per column: its name, whether it holds numbers, and whether they are the paper's."""
+        """Per column: its title, whether it holds numbers, and whether they are the paper's, which the title leaves out."""
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.columns)
-        return [(name, is_numeric(cells), name in self.printed) for name, cells in zip(self.columns, columns, strict=True)]
+        titles = (name.removeprefix(PRINTED) if name in self.printed else name for name in self.columns)
+        kinds = zip(titles, columns, self.columns, strict=True)
+        return [(title, is_numeric(cells), name in self.printed) for title, cells, name in kinds]
 
     @property
     def texts(self) -> list[tuple[str, ...]]:
@@ -141,22 +143,24 @@ class Page:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_page(page: Page, folder: Path) -> Path:
-    """Write `report/index.html` and its pictures into `folder`; returns its path."""
-    path = folder / PAGE
-    make_folder(path.parent / PICTURES, parents=True)
+def write_page(page: Page, folder: Path, *, name: str = PAGE, pictures: str = PICTURES) -> Path:
+    """Write a page, by default `report/index.html`, into `folder`, its pictures beside it; returns its path."""
+    path = folder / name
+    beside = path.parent / pictures
+    make_folder(beside, parents=True)
     panels = [part for section in page.sections for part in section.parts if isinstance(part, PicturePanel)]
-    shown = {id(panel): [_write_picture(*item, folder, panel.wide) for item in panel.items] for panel in panels}
-    write_whole(path, _render(page, shown).encode(errors="backslashreplace"))
-    _remove_stale(path.parent / PICTURES, {one.file for row in shown.values() for one in row})
+    shown = {id(panel): [_write_picture(*item, folder, beside, panel.wide) for item in panel.items] for panel in panels}
+    write_whole(path, _render(page, shown, pictures).encode(errors="backslashreplace"))
+    _remove_stale(beside, {one.file for row in shown.values() for one in row})
     return path
 
 
-def _render(page: Page, shown: Mapping[int, list[PagePicture]]) -> str:
+def _render(page: Page, shown: Mapping[int, list[PagePicture]], pictures: str) -> str:
     return render_page(
         "experiment.html",
         styles=("style.css", "experiment.css"),
         page=page,
+        folder=pictures,
         sections=[(section, _blocks(section, shown)) for section in page.sections],
         long=LONG,
         short=SHORT,
@@ -185,8 +189,8 @@ def _remove_stale(folder: Path, wanted: Collection[str]) -> None:
             file.unlink()
 
 
-def _write_picture(caption: str, picture: Array | bytes | str, folder: Path, wide: int) -> PagePicture:
-    """Write a picture beside the page of `folder`; one that is already in the folder is only referred to."""
+def _write_picture(caption: str, picture: Array | bytes | str, folder: Path, beside: Path, wide: int) -> PagePicture:
+    """Write a picture into the folder `beside` a page; one that is already in the page's `folder` is only referred to."""
     if isinstance(picture, str):
         return PagePicture(caption, path=picture if (folder / picture).is_file() else "")
     content, pixels = _content(caption, picture)
@@ -195,7 +199,7 @@ def _write_picture(caption: str, picture: Array | bytes | str, folder: Path, wid
         content, (across, high) = _thumbnail(pixels, wide), (wide, max(round(high * wide / across), 1))
     suffix = "png" if content.startswith(b"\x89PNG") else "jpg"
     name = f"{hashlib.sha256(content).hexdigest()[:DIGITS]}.{suffix}"
-    write_whole((folder / PAGE).parent / PICTURES / name, content)
+    write_whole(beside / name, content)
     return PagePicture(caption, file=name, size=(across, high))
 
 
@@ -232,12 +236,19 @@ def print_page(page: Page, console: Console) -> None:
             console.print(plain(section.answer), soft_wrap=True)
         for sheet in (part for part in section.parts if isinstance(part, TablePanel) and part.main):
             console.print()
-            console.print(_table(sheet), soft_wrap=True)
+            console.print(_table(sheet, console.width), soft_wrap=True)
 
 
-def _table(sheet: TablePanel) -> Text:
+def _key_columns(rows: Sequence[Sequence[Cell]]) -> int:
+    """How many of the first columns it takes to tell the rows apart."""
+    most = len(rows[0]) if rows else 1
+    return next((count for count in range(1, most) if len({tuple(row[:count]) for row in rows}) == len(rows)), 1)
+
+
+def _table(sheet: TablePanel, width: int) -> Text:
     named = [f"{name} (paper)" if printed else name for name, _, printed in sheet.heads]
     rows = [[printable(cell, WIDEST_NAME) for cell in row] for row in (named, *sheet.texts)]
     styles = ["dim", *[""] * (len(rows) - 2), "bold" if sheet.total else ""]
-    table = aligned(rows, styles, numeric=[is_number for _, is_number, _ in sheet.heads], gap="  ")
+    numeric = [is_number for _, is_number, _ in sheet.heads]
+    table = fitted(rows, styles, width=width, numeric=numeric, gap="  ", keys=_key_columns(sheet.rows))
     return Text("\n").join([plain(sheet.title, style="underline"), table])

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from swerve.config.toml import Builder, build_change
+from swerve.config.toml import Builder
 from swerve.core.case import Case, Source
 from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, UnreadableCase
+from swerve.core.values import Calibration
 from swerve.execution.executors.cores import settle_threads
 from swerve.execution.replay import rebuild
 from swerve.sources.export import export
-from swerve.store.record_json import Finding
+from swerve.store.record_json import Finding, record_of
 from swerve.store.view import CAMPAIGN, Run
 
-SIDE = "findings"
+SIDE, CAMERA = "findings", "camera"
 
 
 def rebuild_inputs(
@@ -24,11 +26,11 @@ def rebuild_inputs(
 ) -> Iterator[tuple[Finding, Case, Case]]:
     """Each finding with its source and follow-up; consecutive findings of one case read it once."""
     settle_threads()
-    cases, trust, source = _cases(run, trusted), run.trust(trusted), None
+    cases, builder, source = _cases(run, trusted), run.builder(trusted=trusted), None
     for finding in findings:
         if source is None or source.key != finding.case:
             source = _read(cases, finding.case)
-        followup = build_change(finding.change, run.base, trust)(source)
+        followup = builder.change(finding.change)(source)
         if (source.input_sha, followup.input_sha) != (finding.source_sha, finding.input_sha):
             raise StoreError(
                 f"finding {finding.id}: the rebuilt input differs from the recorded one; the data or the change was modified"
@@ -39,6 +41,25 @@ def rebuild_inputs(
 def write_followups(run: Run, folder: Path, form: str, trusted: Collection[str | Path] = ()) -> int:
     """Write the follow-up of every finding with its mapped label to a new folder in format `form`; returns their number."""
     return export({SIDE: _labelled(run, trusted)}, folder, form)[SIDE]
+
+
+def pictured(source: Source, case: Case) -> Case:
+    """The case with the camera image, if its source has one."""
+    with_camera = getattr(source, "pictured", None)
+    found: Case = with_camera(case.key) if callable(with_camera) else case
+    return found
+
+
+def labelled_followup(source: Source, row: Mapping[str, Any], builder: Builder) -> Case:
+    """The follow-up of a journal row with its mapped labels, and the camera image and calibration of its source."""
+    record, case = record_of(dict(row), builder), source[row["case"]]
+    assert record.change
+    made, seen = record.change(case), pictured(source, case)
+    ties = [value for value in seen.truth if isinstance(value, Calibration)]
+    truth = (*(value for value in made.truth if not isinstance(value, Calibration)), *ties)
+    inputs = {**made.inputs, **{name: value for name, value in seen.inputs.items() if name == CAMERA}}
+    facts = {"rule": record.trial.rule, "change": record.change.words()}
+    return Case(f"{case.key}~{record.id}", inputs, truth, case.group, case.key, facts)
 
 
 def _labelled(run: Run, trusted: Collection[str | Path]) -> Iterator[Case]:
@@ -52,7 +73,7 @@ def _cases(run: Run, trusted: Collection[str | Path]) -> Source:
     described = run.identity["campaign"].get("source")
     if run.identity["factory"] or is_live(described):
         return rebuild(run, trusted).source
-    source: Source = Builder(f"{CAMPAIGN}: source", run.base, run.trust(trusted)).component(described, Source)
+    source: Source = run.builder(f"{CAMPAIGN}: source", trusted).component(described, Source)
     return source
 
 

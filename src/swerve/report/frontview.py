@@ -1,8 +1,8 @@
-"""The camera's frame with the edges of 3-D boxes dashed on it, where a calibration relates the two."""
+"""3-D boxes in the camera's frame, where a calibration relates the two: their edges, and a frame with them dashed on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
 import cv2
@@ -14,6 +14,7 @@ from swerve.sources.kitti_writer import boxes_to_camera, camera_of
 from swerve.transformations.photometric import images_of
 
 Colour = tuple[int, int, int]
+Lines = list[tuple[Array, Array]]  # start and end, each a column and a row
 DASH = 6  # pixels
 NEAREST = 0.1  # metres in front of the camera
 LONGEST = 4000.0  # pixels beyond the frame to which an edge is drawn
@@ -44,28 +45,28 @@ def outlined(case: Case, marked: Sequence[tuple[Boxes3D, Colour]], high: int) ->
     Without boxes, or a calibration that says where they are, it is the frame alone.
     """
     frame, known = frame_of(case, high), find(case.truth, Calibration.slot)
-    if frame is None or not isinstance(known, Calibration) or not marked:
+    if frame is None or not isinstance(known, Calibration) or not marked or camera_of(known) is None:
         return frame
-    if (matrix := camera_of(known)) is None:
-        return frame
-    scale = high / next(images_of(case)).pixels.shape[0]
+    size = next(images_of(case)).size
+    scale = high / size[1]
     seen = False
     for boxes, colour in marked:
-        for row in boxes.xyzlwhy:
-            for start, end in _lines(row, boxes_to_camera(known), matrix, scale, frame.shape[:2]):
-                dash(frame, start, end, colour)
-                seen = True
+        for start, end in (line for _, lines in box_edges(boxes, known, size) for line in lines):
+            dash(frame, start * scale, end * scale, colour)
+            seen = True
     return frame if seen else None
 
 
-def _lines(row: Array, turn: Array, camera: Array, scale: float, shape: tuple[int, ...]) -> list[tuple[Array, Array]]:
-    """The edges of a box in pixels of the frame; none if its centre is not in view."""
-    middle, *corners = np.vstack([row[:3], _corners(row)]) @ turn[:3, :3].T + turn[:3, 3]
-    column, line = _pixel(middle, camera) * scale if middle[2] > NEAREST else (-1.0, -1.0)
-    if not (0 <= column < shape[1] and 0 <= line < shape[0]):
-        return []
-    edges = (_ahead(corners[one], corners[other]) for one, other in EDGES)
-    return [(_pixel(start, camera) * scale, _pixel(end, camera) * scale) for start, end in filter(None, edges)]
+def box_edges(boxes: Boxes3D, calibration: Calibration, size: tuple[int, int]) -> Iterator[tuple[int, Lines]]:
+    """Per box whose centre is in view, its row and its edges in pixels of a camera picture of `size`."""
+    camera, turn = camera_of(calibration), boxes_to_camera(calibration)
+    for row, numbers in enumerate(boxes.xyzlwhy if camera is not None else ()):
+        assert camera is not None
+        middle, *corners = np.vstack([numbers[:3], _corners(numbers)]) @ turn[:3, :3].T + turn[:3, 3]
+        column, line = _pixel(middle, camera) if middle[2] > NEAREST else (-1.0, -1.0)
+        if 0 <= column < size[0] and 0 <= line < size[1]:
+            edges = (_ahead(corners[one], corners[other]) for one, other in EDGES)
+            yield row, [(_pixel(start, camera), _pixel(end, camera)) for start, end in filter(None, edges)]
 
 
 def _ahead(start: Array, end: Array) -> tuple[Array, Array] | None:

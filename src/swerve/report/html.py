@@ -1,37 +1,45 @@
-"""The HTML report of a run, from its folder alone: numbers, severity curves, groups and a gallery of findings."""
+"""The HTML report of a run, from its folder alone: verdict, rules, charts, operating domain and a gallery of findings."""
 
 from __future__ import annotations
 
 import shlex
-import struct
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from swerve.analysis.groups import FindingGroup, groups, smallest_words, sorter
-from swerve.analysis.set_checks import set_checks
-from swerve.analysis.severity import curves
+from swerve.analysis.exemplars import shrunk_finding
+from swerve.analysis.numbers import RuleCounts, condition_of
+from swerve.analysis.operating_domain import NOT_TRIED, DomainRow, status_of, term_words
+from swerve.analysis.overview import Overview, overview_of
+from swerve.analysis.robustness import Robustness, family_of
+from swerve.analysis.severity import Curve
+from swerve.analysis.strength import strength
+from swerve.analysis.verdict import Standing, standing, verdict
 from swerve.core.encode import decode_values
+from swerve.core.errors import StoreError
+from swerve.core.origin import Origin
 from swerve.core.system import Answer
 from swerve.report.birdseye import ADDED, COLOURS, MARKS, NIGHT, OTHER, SHADE
-from swerve.report.numbers import PAGE, Numbers, RuleCounts, condition_of, numbers_of, reached_of
-from swerve.report.severity_charts import severity_charts
-from swerve.report.sweep_pictures import PICTURES, Album, read_sweeps
-from swerve.report.templating import render_page
-from swerve.report.words import answer_words, expectation, in_words, steering_turn, title_of
-from swerve.store.artifacts import FINDINGS, SHA_DIGITS, features_of
-from swerve.store.files import make_folder, write_whole
-from swerve.store.record_json import BASELINE, Finding
-from swerve.store.view import KEPT_PER_RULE, Run
+from swerve.report.conditions_page import has_conditions, write_conditions_page
+from swerve.report.finding_cards import Gallery, gallery_of
+from swerve.report.gallery_links import filter_text, gallery_link, slice_link
+from swerve.report.overlay import KINDS, legend
+from swerve.report.quality_marks import quality_marks
+from swerve.report.rate_charts import rate_charts, series_name
+from swerve.report.sweep_pictures import Album
+from swerve.report.templating import PAGE, render_page
+from swerve.report.words import expectation, files_named, in_words, title_of
+from swerve.store.artifacts import SHRINKING
+from swerve.store.files import make_folder, read_json, write_whole
+from swerve.store.record_json import BASELINE
+from swerve.store.view import Run
 
 REASONS_SHOWN = 20
-MOST_CARDS = 1800  # about 2 kB each, which keeps the page under 5 MB (R12)
 GROUPS_OPEN, GROUPS_SHOWN = 12, 60  # at first, and after a click; tables/groups.csv lists all
-PICTURE = ".png"
 SHORT = 12  # characters of a fingerprint
+SMALLEST = 3  # shrunk changes that the first screen names
 
 
 def write_report(run: Run) -> Path:
@@ -41,36 +49,52 @@ def write_report(run: Run) -> Path:
     page = render(run, album).encode(errors="backslashreplace")
     album.close()
     write_whole(path, page)
+    write_conditions_page(run)
     return path
 
 
 def render(run: Run, album: Album) -> str:
     """The page of `run`; its bird's-eye pictures are drawn into `album`."""
-    numbers = numbers_of(run)
-    untouched = {line.name: line.untouched for line in numbers.rules if line.untouched}
-    found = groups(run, features_of(run))
-    per_rule, chosen = _chosen(run, len(numbers.rules))
-    cards = list(_cards(run, numbers, found, [*chosen, *_others(found[:GROUPS_SHOWN], chosen)], album))
+    overview = overview_of(run)
+    numbers, found = overview.numbers, overview.groups
+    gallery = gallery_of(run, overview, album, found[:GROUPS_SHOWN])
+    cards = gallery.cards
     return render_page(
         "page.html",
-        styles=("style.css",),
-        script="script.js",
+        styles=("style.css", "viewer.css", "print.css"),
+        scripts=("viewer.js", "script.js"),
+        link=gallery_link,
+        slice_link=slice_link,
         numbers=numbers,
         lines=(*numbers.rules, numbers.overall),
+        origins=tuple(Origin),
         run=_describe_run(run),
         stack=_stack(numbers.overall),
-        charts=severity_charts(curves(run.trials, untouched, run.identity.get("parameters", {}))),
-        checks=set_checks(run),
+        charts=rate_charts(overview.curves, overview.conditions),
+        verdict=(*verdict(numbers, overview.curves), *_smallest(run, overview)),
+        shrinking=_shrinking(run),
+        telling=gallery.telling,
+        tiles=_tiles(numbers.rules, overview.curves),
+        robustness=overview.robustness,
+        quality=_quality(overview.robustness),
+        domain=_domain(overview.domain),
+        slices={name: cells for name, cells in overview.cases.slices().items() if any(one.judged for one in cells)},
+        facets=_facets(overview, gallery),
+        checks=overview.checks,
         condition=condition_of(run),
-        reached=reached_of(run) if numbers.finished else None,
+        reached=overview.reached if numbers.finished else None,
+        conditions=has_conditions(run),
         cards=cards,
-        groups=_group_cards(found[:GROUPS_SHOWN], cards),
+        groups=gallery.groups,
+        shown=sum(len(card.findings) for card in cards),
         groups_open=GROUPS_OPEN,
         colours=_colours(),
         marks={name.replace("_", " "): _hex(colour) for name, colour in MARKS.items()},
         night=_hex(NIGHT),
+        kinds=KINDS,
+        shapes=legend(side.overlay for card in cards for picture in card.pictures for side in picture.sides),
         all_groups=len(found),
-        kept=per_rule,
+        kept=gallery.per_rule,
         reasons=numbers.reasons[:REASONS_SHOWN],
         more_reasons=numbers.reasons[REASONS_SHOWN:],
     )
@@ -85,13 +109,23 @@ def _describe_run(run: Run) -> dict[str, Any]:
         "source": in_words(campaign.get("source")),
         "search": in_words(campaign.get("search")),
         "gate": in_words(campaign.get("gate")),
-        "expects": {rule["name"]: expectation(rule.get("expect")) for rule in campaign.get("rule", ())},
+        "files": {"model": files_named(campaign.get("system")), "data": files_named(campaign.get("source"))},
+        "expects": {rule["name"]: _expects(rule) for rule in campaign.get("rule", ())},
         "fingerprints": {name: str(sha)[:SHORT] for name, sha in identity.get("fingerprints", {}).items()},
         "versions": {"swerve": identity.get("swerve", "?"), **identity.get("libraries", {})},
         "target": identity.get("factory") or "CAMPAIGN",
         "rebuildable": identity.get("rebuildable", False),
         "folder": shlex.quote(str(run.folder)),
     }
+
+
+def _expects(rule: Mapping[str, Any]) -> str:
+    """What a rule expects, its own gate and least shift, its requirements and the conditions under which it fails."""
+    gate = [f"gate {in_words(rule['gate'])}"] if rule.get("gate") else []
+    shift = [f"least shift {rule['least_shift']:g}"] if rule.get("least_shift") is not None else []
+    tested = [f"tests {', '.join(rule['requirement'])}"] if rule.get("requirement") else []
+    fails = [f"fails if {' or '.join(rule['fail_if'])}"] if rule.get("fail_if") else []
+    return "; ".join([expectation(rule.get("expect")), *gate, *shift, *tested, *fails])
 
 
 def _stack(line: RuleCounts) -> list[tuple[str, float, float]]:
@@ -105,90 +139,112 @@ def _stack(line: RuleCounts) -> list[tuple[str, float, float]]:
     return parts
 
 
+def _smallest(run: Run, overview: Overview) -> Iterator[str]:
+    """The sentence that names the smallest failing change of each kind, where some were shrunk."""
+    found: dict[str, tuple[float, str]] = {}
+    for group in overview.groups:
+        if one := shrunk_finding(run, group.mildest):
+            how = strength(one.change), one.words
+            found[family_of(one.rule)] = min(found.get(family_of(one.rule), how), how)
+    if mildest := [words for _, words in sorted(found.values())[:SMALLEST]]:
+        yield f"The smallest failing changes found: {'; '.join(mildest)}."
+
+
+def _shrinking(run: Run) -> str:
+    """What was shrunk at the end of the run, and within which budget."""
+    try:
+        told = read_json(run.folder / SHRINKING)
+        groups = f"{told['shrunk']:,} of {told['groups']:,} kinds of failure were shrunk to their smallest failing change"
+        return f"{groups}, with {told['used']:,} of at most {told['budget']:,} further trials."
+    except (StoreError, KeyError, TypeError, ValueError):  # a derived file
+        return ""
+
+
 @dataclass(frozen=True)
-class Picture:
-    """The addresses of source and follow-up, and their size; no follow-up if it shows the same as the source."""
+class TileLine:
+    """A rule on its family's tile: what distinguishes it, its counts, and its limit in a few words."""
 
-    source: str
-    followup: str
-    size: tuple[int, int]
-    from_above: bool = False
+    name: str
+    line: RuleCounts
+    limit: str
 
 
 @dataclass(frozen=True)
-class Card:
-    """One finding in the gallery."""
+class Tile:
+    """A family of rules at a glance, as its worst rule stands."""
 
-    finding: Finding
-    rule: int
-    group: int
-    pictures: tuple[Picture, ...]
-    missing: bool  # whether no file of this input was kept
-    label: Answer  # of the source
-    turns: Mapping[str, str]
-    smallest: str  # the shrunk change in words
+    family: str
+    lines: tuple[TileLine, ...]
 
     @property
-    def answers(self) -> dict[str, str]:
-        """Answers and labels as text."""
-        return {name: answer_words(answer) for name, answer in _answers(self.finding, self.label).items()}
+    def standing(self) -> Standing:
+        """The worst of its rules'."""
+        return min((standing(one.line) for one in self.lines), key=list(Standing).index)
 
 
-@dataclass(frozen=True)
-class GroupCard:
-    """One group on the page: its worst finding, and how many of its findings are in the gallery."""
-
-    group: FindingGroup
-    worst: Card
-    shown: int
-
-
-def _group_cards(found: Iterable[FindingGroup], cards: Iterable[Card]) -> list[GroupCard]:
-    by_id = {card.finding.id: card for card in cards}
-    shown = Counter(card.group for card in by_id.values())
-    return [GroupCard(group, by_id[group.exemplar.id], shown[group.number]) for group in found]
+def _tiles(lines: Iterable[RuleCounts], curves: Iterable[Curve]) -> list[Tile]:
+    limits = {curve.rule: curve.brief for curve in curves}
+    found: dict[str, list[TileLine]] = {}
+    for line in lines:
+        family = family_of(line.name)
+        limit = limits.get(line.name, "")
+        found.setdefault(family, []).append(TileLine(series_name(line.name, family), line, limit))
+    return [Tile(family, tuple(same)) for family, same in found.items()]
 
 
-def _chosen(run: Run, rules: int) -> tuple[int, list[Finding]]:
-    """The findings of the gallery and their number per rule, which is lower if there would be too many in all."""
-    best = run.best()
-    if len(best) <= MOST_CARDS:
-        return KEPT_PER_RULE, best
-    per_rule = max(1, MOST_CARDS // rules)
-    return per_rule, run.best(per_rule)[:MOST_CARDS]
+def _quality(found: Robustness | None) -> list[dict[str, Any]]:
+    """The rows of the table of quality: every family with its scores drawn, and its rules if it has several."""
+    if found is None:
+        return []
+    names = [family_of(rule.name) for rule in found.rules]
+    highest = max((one.high or one.value or 0.0) for kept in found.families for one in (kept.before, kept.after))
+    rows = []
+    for kept in found.families:
+        members = [rule for rule, family in zip(found.rules, names, strict=True) if family == kept.name]
+        rows.append({"kept": kept, "drawn": quality_marks(kept, highest), "rules": [rule.name for rule in members]})
+    return rows
 
 
-def _others(found: Iterable[FindingGroup], chosen: Iterable[Finding]) -> Iterator[Finding]:
-    """The worst finding of each group, unless it is among `chosen`."""
-    known = {finding.id for finding in chosen}
-    return (group.exemplar for group in found if group.exemplar.id not in known)
+def _domain(rows: Sequence[DomainRow]) -> dict[str, Any]:
+    """The matrix of conditions and of what the labels say, with the status of each cell."""
+    columns: dict[str, list[str]] = {}
+    for row in rows:
+        for name, cells in row.cells.items():
+            known = columns.setdefault(name, [])
+            known += [one.value for one in cells if one.value not in known]
+    values = [(name, value) for name, known in columns.items() for value in known]
+    tried = [row for row in rows if row.judged]
+    drawn: list[dict[str, Any]] = [{"row": row, "cells": list(_domain_cells(row, values))} for row in rows]
+    return {
+        "rows": rows,
+        "groups": [(name, list(same)) for name, same in groupby(drawn, lambda one: one["row"].attribute.words)],
+        "columns": {name: len(known) for name, known in columns.items()},
+        "values": [value for _, value in values],
+        "tried": len(tried),
+        "broke": sum(row.violated > 0 for row in tried),
+        "missing": sum(row.status == NOT_TRIED for row in rows),
+    }
 
 
-def _cards(
-    run: Run, numbers: Numbers, found: Sequence[FindingGroup], chosen: Sequence[Finding], album: Album
-) -> Iterator[Card]:
-    order = {line.name: index for index, line in enumerate(numbers.rules)}
-    labels = labels_of(run, {finding.case for finding in chosen})
-    kept = _kept(run.folder / FINDINGS)
-    group_of = sorter(run, found)
-    for finding in chosen:
-        label = labels.get(finding.case, ())
-        answers = _answers(finding, label)
-        yield Card(
-            finding,
-            order[finding.rule],
-            group_of(finding).number,
-            tuple(_pictures(finding, kept, album)),
-            finding.input_sha[:SHA_DIGITS] not in kept,
-            label,
-            {name: steering_turn(answer) for name, answer in answers.items()},
-            smallest_words(run, finding),
-        )
+def _domain_cells(row: DomainRow, values: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any] | None]:
+    """A cell for every value of every column; None where nothing was tried."""
+    known = {(one.column, one.value): one for cells in row.cells.values() for one in cells}
+    for name, value in values:
+        one = known.get((name, value))
+        status = status_of(one.violated, one.judged) if one else ""
+        yield {"of": one, "status": status} if one and status else None
 
 
-def _answers(finding: Finding, label: Answer) -> dict[str, Answer]:
-    """What was predicted and labelled, before and after the change."""
-    return {"before": finding.before, "after": finding.after, "label": label, "truth": finding.truth}
+def _facets(overview: Overview, gallery: Gallery) -> dict[str, Any]:
+    """What the page's script filters by: the names behind the numbers on cards."""
+    terms = {term for card in gallery.cards for one in card.findings for term in one.terms}
+    return {
+        "rules": [filter_text(line.name) for line in overview.numbers.rules],
+        "terms": {term: term_words(term) for term in sorted(terms)},
+        "columns": [
+            [filter_text(name), [filter_text(one.value) for one in cells]] for name, cells in overview.cases.slices().items()
+        ],
+    }
 
 
 def labels_of(run: Run, cases: set[str]) -> dict[str, Answer]:
@@ -202,32 +258,6 @@ def labels_of(run: Run, cases: set[str]) -> dict[str, Answer]:
     return found
 
 
-def _kept(folder: Path) -> dict[str, dict[str, Path]]:
-    """The kept files by the first digits of their input's hash, then by sensor."""
-    found: dict[str, dict[str, Path]] = {}
-    for file in sorted(folder.iterdir()) if folder.is_dir() else []:
-        sha, _, sensor = file.stem.partition("-")
-        found.setdefault(sha, {})[sensor] = file
-    return found
-
-
-def _pictures(finding: Finding, kept: Mapping[str, Mapping[str, Path]], album: Album) -> Iterator[Picture]:
-    """The pictures of every input that both sides have: bird's-eye views first; an unchanged camera frame only once."""
-    source, followup = (kept.get(sha[:SHA_DIGITS], {}) for sha in (finding.source_sha, finding.input_sha))
-    above = list(album.add(finding, *(read_sweeps(album.run, side) for side in (source, followup))))
-    for near, far, size in above:
-        yield Picture(f"{PICTURES}/{near}", f"{PICTURES}/{far}", size, from_above=True)
-    for sensor in sorted(source.keys() & followup.keys()):
-        pair = source[sensor], followup[sensor]
-        if all(file.suffix == PICTURE for file in pair):
-            near, far = (f"../{FINDINGS}/{quote(file.name)}" for file in pair)
-            yield Picture(near, "" if above and _alike(*pair) else far, _png_size(pair[0]))
-
-
-def _alike(one: Path, other: Path) -> bool:
-    return one.stat().st_size == other.stat().st_size and one.read_bytes() == other.read_bytes()
-
-
 def _hex(colour: tuple[int, int, int]) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
@@ -236,11 +266,3 @@ def _colours() -> dict[str, str]:
     """The legend of a bird's-eye picture."""
     meanings = {**COLOURS, "any other kind": OTHER, "added points": ADDED, "region": SHADE}
     return {name: _hex(colour) for name, colour in meanings.items() if name != "unknown"}
-
-
-def _png_size(path: Path) -> tuple[int, int]:
-    """Width and height from the header of a PNG; with them the page does not move while pictures load."""
-    with path.open("rb") as file:
-        head = file.read(24).ljust(24, b"\1")
-    width, height = struct.unpack(">II", head[16:])
-    return width, height

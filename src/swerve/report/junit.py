@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
+from swerve.analysis.acceptance import Acceptance, acceptances
+from swerve.analysis.numbers import numbers_of
+from swerve.core.origin import Origin
 from swerve.core.relation import Status
-from swerve.report.numbers import numbers_of
 from swerve.report.sharing import Sharing
 from swerve.store.files import whole_file
 from swerve.store.journal import Row
@@ -26,6 +28,7 @@ SHOWN = 3  # findings of a test case
 LONGEST = 300
 UNUSABLE = "unusable cases"
 UNFINISHED = "unfinished campaign"
+ACCEPTED = "fail_if"  # the name of the test case that decides a rule with conditions
 FAILURE, ERROR, SKIPPED, PASSED = "failure", "error", "skipped", "passed"
 
 
@@ -37,10 +40,13 @@ class _CaseOutcome:
     violated: int = 0
     skipped: int = 0
     errors: int = 0
-    worst: list[tuple[float, str, str, str, bool | None]] = field(default_factory=list)
+    origins: Counter[Origin] = field(default_factory=Counter)
+    worst: list[tuple[float, str, str, str, str]] = field(default_factory=list)
     why: str = ""
     kind: str = ""
     again: str = ""  # the id of that error, if it can be replayed
+    decision: str = ""  # of a rule with conditions, in words, if this is the test case that decides it
+    tolerated: bool = False  # whether its findings do not fail the rule
 
     def add(self, row: Row) -> None:
         status = row["status"]
@@ -48,7 +54,8 @@ class _CaseOutcome:
             self.held += 1
         elif status == Status.VIOLATED.value:
             self.violated += 1
-            self._keep((row["margin"], row["id"], row["words"], row["why"], row["introduced"]))
+            self.origins[Origin(row["origin"])] += 1
+            self._keep((row["margin"], row["id"], row["words"], row["why"], row["origin"]))
         elif status == Status.ERROR.value:
             self.errors += 1
             if not self.kind:
@@ -57,13 +64,20 @@ class _CaseOutcome:
             self.skipped += 1
             self.why = self.why or row["why"]
 
-    def _keep(self, finding: tuple[float, str, str, str, bool | None]) -> None:
+    def _keep(self, finding: tuple[float, str, str, str, str]) -> None:
         (heapq.heappush if len(self.worst) < SHOWN else heapq.heappushpop)(self.worst, finding)
 
     @property
     def outcome(self) -> str:
-        """The outcome of the test case: the most severe one."""
-        counts = ((FAILURE, self.violated), (ERROR, self.errors), (PASSED, self.held), (SKIPPED, self.skipped))
+        """The outcome of the test case: the most severe one; findings that are tolerated neither fail nor pass."""
+        failures, tolerated = (0, self.violated) if self.tolerated else (self.violated, 0)
+        counts = (
+            (FAILURE, failures),
+            (ERROR, self.errors),
+            (SKIPPED, tolerated),
+            (PASSED, self.held),
+            (SKIPPED, self.skipped),
+        )
         return next(outcome for outcome, count in counts if count)
 
 
@@ -79,8 +93,12 @@ def write_junit(sharing: Sharing, path: Path) -> None:
 def _page(sharing: Sharing) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>'
     when = datetime.fromtimestamp(_written(sharing.run), UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    for number, (name, cases) in enumerate(_suites(sharing.run).items()):
+    numbers = numbers_of(sharing.run)
+    rules = acceptances(sharing.run.identity["campaign"], numbers.rules)
+    for number, (name, cases) in enumerate(_suites(sharing.run, numbers.unfinished, rules).items()):
+        tested = rules[name].requirement if name in rules else ()
         yield _opening(sharing.line(name).strip() or "unnamed rule", number, cases, when)
+        yield _properties(cases, [sharing.line(one) for one in tested])
         yield from (_text(_case(name, case, tally, sharing)) for case, tally in cases.items())
         yield "<system-out/><system-err/>\n</testsuite>"
     yield "</testsuites>"
@@ -92,7 +110,7 @@ def _written(run: Run) -> float:
     return path.stat().st_mtime if path.exists() else 0.0
 
 
-def _suites(run: Run) -> Suites:
+def _suites(run: Run, unfinished: str, rules: Mapping[str, Acceptance]) -> Suites:
     """The cases of every rule, then the unusable ones; an unfinished run comes first, as an error, so it never passes."""
     suites: Suites = {str(rule["name"]): {} for rule in run.identity["campaign"].get("rule", ())}
     unusable: dict[str, _CaseOutcome] = {}
@@ -102,12 +120,22 @@ def _suites(run: Run) -> Suites:
         elif row["fault"]:
             failed = row["readable"]
             unusable[row["case"]] = _CaseOutcome(errors=failed, skipped=not failed, why=row["fault"], kind="model error")
-    stopped = (
-        {UNFINISHED: {UNFINISHED: _CaseOutcome(errors=1, why=why, kind=UNFINISHED)}}
-        if (why := numbers_of(run).unfinished)
-        else {}
-    )
+    for rule in (one for one in rules.values() if one.conditions):
+        _decide(suites[rule.line.name], rule)
+    outcome = _CaseOutcome(errors=1, why=unfinished, kind=UNFINISHED)
+    stopped = {UNFINISHED: {UNFINISHED: outcome}} if unfinished else {}
     return {**stopped, **suites, **({UNUSABLE: unusable} if unusable else {})}
+
+
+def _decide(cases: dict[str, _CaseOutcome], rule: Acceptance) -> None:
+    """Add the test case that decides a rule with conditions, and tolerate its findings if none is met."""
+    for tally in cases.values():
+        tally.tolerated = rule.tolerated
+    texts = ", ".join(one.text for one in rule.conditions)
+    failed, known = int(rule.failed), int(rule.decided)
+    outcome = _CaseOutcome(held=known * (1 - failed), violated=known * failed, errors=1 - known, kind="undecided")
+    outcome.why = outcome.decision = rule.words
+    cases[f"{ACCEPTED}: {texts}"] = outcome
 
 
 def _opening(name: str, number: int, cases: Mapping[str, _CaseOutcome], when: str) -> str:
@@ -116,7 +144,16 @@ def _opening(name: str, number: int, cases: Mapping[str, _CaseOutcome], when: st
     # Trials have no durations and hosts are not disclosed (R57), but both schemas require the attributes.
     rest = {"time": "0", "timestamp": when, "hostname": "localhost", "package": "swerve", "id": number}
     words = " ".join(f"{key}={quoteattr(str(item))}" for key, item in {"name": name, **totals, **rest}.items())
-    return f"<testsuite {words}>\n<properties/>"
+    return f"<testsuite {words}>"
+
+
+def _properties(cases: Mapping[str, _CaseOutcome], requirements: Sequence[str]) -> str:
+    """The requirements that a suite tests, and its findings by origin where there are any."""
+    origins = sum((tally.origins for tally in cases.values()), Counter[Origin]())
+    tested = [("requirement", one) for one in requirements]
+    counts = [(origin.key, str(origins[origin])) for origin in Origin] if origins else []
+    lines = (f"<property name={quoteattr(name)} value={quoteattr(item)}/>" for name, item in (*tested, *counts))
+    return f"<properties>{''.join(lines)}</properties>" if tested or counts else "<properties/>"
 
 
 def _case(rule: str, case: str, tally: _CaseOutcome, sharing: Sharing) -> ElementTree.Element:
@@ -130,19 +167,24 @@ def _case(rule: str, case: str, tally: _CaseOutcome, sharing: Sharing) -> Elemen
         again = [f"  {sharing.replay(tally.again)}"] if tally.again else []
         ElementTree.SubElement(element, ERROR, attributes).text = "\n".join([*again, _rest(tally)])
     elif tally.outcome == SKIPPED:
-        ElementTree.SubElement(element, SKIPPED, {"message": sharing.line(tally.why, LONGEST)})
+        why = f"tolerated by fail_if: {_headline(tally)}" if tally.violated else tally.why
+        ElementTree.SubElement(element, SKIPPED, {"message": sharing.line(why, LONGEST)})
     return element
 
 
 def _headline(tally: _CaseOutcome) -> str:
+    if tally.decision:
+        return tally.decision
     margin, _, words, why, _ = max(tally.worst)
     return f"{tally.violated} of {tally.held + tally.violated} judged trials violated; worst: {words}, {margin:+.3g}: {why}"
 
 
 def _describe(tally: _CaseOutcome, sharing: Sharing) -> Iterator[str]:
-    for margin, finding, words, why, introduced in sorted(tally.worst, reverse=True):
-        origin = {True: ", introduced", False: ", already wrong", None: ""}[introduced]
-        yield sharing.line(f"{words}: margin {margin:+.3g}{origin}: {why}")
+    if tally.decision:
+        yield sharing.line(tally.decision)
+        return
+    for margin, finding, words, why, origin in sorted(tally.worst, reverse=True):
+        yield sharing.line(f"{words}: margin {margin:+.3g}, {Origin(origin).words}: {why}")
         yield f"  {sharing.replay(finding)}"
     if more := tally.violated - len(tally.worst):
         yield f"and {more:,} more findings"

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swerve.analysis.groups import smallest_words
+from swerve.analysis.exemplars import smallest_words
+from swerve.config.limits import FILE
 from swerve.core.errors import EnvironmentFault, StoreError, SwerveError
 from swerve.execution.finding_pictures import files_of
 from swerve.report.followups import rebuild_inputs
@@ -81,7 +82,7 @@ def _kept(run: Run, finding: Finding) -> Files:
     for sha in (finding.source_sha, finding.input_sha):
         paths = pictures_of(run, sha).values() if re.fullmatch(r"[0-9a-f]{64}", sha) else ()
         inside = [path for path in paths if path.resolve().is_relative_to(root) and path.is_file()]
-        sides.append({path.name.partition("-")[2]: path.read_bytes() for path in inside})
+        sides.append({path.name.partition("-")[2]: path.read_bytes() for path in inside if path.stat().st_size <= FILE})
     return _named(finding, sides) if all(sides) else {}
 
 
@@ -129,7 +130,7 @@ def _table(finding: Finding, sharing: Sharing) -> Iterator[str]:
         "case": finding.case,
         "change": finding.words,
         **({"smallest change": small["words"]} if (small := _smallest(finding, sharing).get("smallest")) else {}),
-        "verdict": f"{outcome}, margin {finding.margin:+.3g}, {finding.origin}: {finding.why}",
+        "verdict": f"{outcome}, margin {finding.margin:+.3g}, {finding.origin.words}: {finding.why}",
         **{
             f"answer on {name}" if name != "label" else name: answer_words(answer)
             for name, answer in answers.items()

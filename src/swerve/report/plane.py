@@ -70,8 +70,8 @@ def lines(
     )
     about = f"lines of {y or 'numbers'} by {x or 'numbers'}: {', '.join(series)}"
     axes = [*left_axis(plane.up, plane.across.start, y), *bottom_axis(plane.across, HEIGHT, x, names)]
-    asides = left_out(lost, len(given), "numbers", or_else="below the logarithmic axis" if log_x else "")
-    return figure([*axes, *parts], HEIGHT + FOOT + below(names), about, keys, asides)
+    lost_ones = left_out(lost, len(given), "numbers", or_else="below the logarithmic axis" if log_x else "")
+    return figure([*axes, *parts], HEIGHT + FOOT + below(names), about, keys, [*plane.up.remarks(), *lost_ones])
 
 
 def points(xs: Sequence[float], ys: Sequence[float], *, x: str = "", y: str = "", kinds: Sequence[str] = ()) -> Markup:

@@ -21,7 +21,7 @@ from swerve.store.files import write_csv
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
-COLUMNS = ("id", "rule", "case", "change", "parameters", "margin", "why", "introduced", "replay")
+COLUMNS = ("id", "rule", "case", "change", "parameters", "margin", "why", "origin", "facts", "replay")
 HOME, USER, HOST = "~", "USER", "HOST"
 # Common names identify nobody, and often occur as ordinary words.
 EVERYBODY = frozenset(
@@ -108,6 +108,6 @@ def _rows(sharing: Sharing) -> Iterator[tuple[Any, ...]]:
 
 def _row(finding: Finding, sharing: Sharing) -> tuple[Any, ...]:
     texts = (sharing.line(text) for text in (finding.rule, finding.case, finding.words))
-    parameters = json.dumps(sharing.data(finding.change))
-    ending = (finding.margin, sharing.line(finding.why), finding.origin, sharing.replay(finding.id))
+    parameters, facts = (json.dumps(sharing.data(dict(part))) for part in (finding.change, finding.facts))
+    ending = (finding.margin, sharing.line(finding.why), finding.origin.value, facts, sharing.replay(finding.id))
     return (finding.id, *texts, parameters, *ending)

@@ -18,10 +18,11 @@ from swerve.config.trust import Trust
 from swerve.core.errors import EnvironmentFault
 from swerve.core.names import all_names
 from swerve.core.system import Answer
+from swerve.core.transformation import Transformation
 from swerve.core.values import Array, Boxes2D, Boxes3D, PointCloud, Region, find
 from swerve.report.birdseye import AnsweredPair, AnsweredSweep
-from swerve.report.numbers import PAGE
-from swerve.store.artifacts import REGION
+from swerve.report.templating import PAGE
+from swerve.store.artifacts import CALIBRATION, REGION
 from swerve.store.files import clear_folder, make_folder, png_bytes, replace_folder
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -30,7 +31,16 @@ PICTURES = "pictures"
 SWEEP = ".npy"
 LARGEST = 64 * 2**20  # bytes of the largest sweep that is drawn
 NO_BOXES = Boxes3D(np.zeros((0, 7)), ())
-TORN = (OSError, ValueError, TypeError, IndexError, KeyError, EOFError, MemoryError)  # raised by damaged files
+TORN = (
+    OSError,
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    EOFError,
+    MemoryError,
+    RecursionError,
+)  # raised by damaged files
 _ID = re.compile(r"[0-9a-f]{8,64}")
 DRAWN = re.compile(rf"{_ID.pattern}-.+-(source|followup)\.png")
 Files = Mapping[str, bytes]  # by name, as in `swerve.execution.finding_pictures.files_of`
@@ -63,15 +73,25 @@ def _facts(finding: Finding) -> Mapping[str, Any]:
 
 
 def expected_of(finding: Finding) -> Boxes3D | None:
-    """The answer on the source as the change maps it, which the follow-up should get; None if it is unknown.
-
-    Only changes with a registered short name are built: reading a run must not execute its author's code.
-    """
-    before = _boxes(finding.before)
-    if before is None or not all(use in all_names() for use in _uses(finding.change)):
+    """The answer on the source as the change maps it, which the follow-up should get; None if it is unknown."""
+    before, change = _boxes(finding.before), change_of(finding)
+    if before is None or change is None:
         return None
     try:
-        return build_change(finding.change, trust=Trust(foreign=True)).map(before)
+        return change.map(before)
+    except Exception:  # a change of an installed package may raise anything
+        return None
+
+
+def change_of(finding: Finding) -> Transformation | None:
+    """The change of a finding, if it can be built from registered short names alone.
+
+    Reading a run must not execute its author's code.
+    """
+    if not is_registered(finding.change):
+        return None
+    try:
+        return build_change(finding.change, Trust(foreign=True))
     except Exception:  # a change of an installed package may raise anything
         return None
 
@@ -83,9 +103,9 @@ def drawn_of(run: Run, finding: Finding) -> list[Path]:
 
 
 def read_sweeps(run: Run, files: Mapping[str, Path]) -> dict[str, bytes]:
-    """The sweeps and region among the files of one input; links that leave the run folder are not followed."""
+    """The sweeps, region and calibration among an input's files; links that leave the run folder are not followed."""
     root = run.folder.resolve()
-    wanted = (path for path in files.values() if path.suffix == SWEEP or path.name.endswith(f"-{REGION}"))
+    wanted = (path for path in files.values() if path.name.endswith((SWEEP, f"-{REGION}", f"-{CALIBRATION}")))
     inside = (path for path in wanted if path.resolve().is_relative_to(root) and path.is_file())
     return {path.name.partition("-")[2]: path.read_bytes() for path in inside if path.stat().st_size <= LARGEST}
 
@@ -102,14 +122,14 @@ class Album:
         """Their folder."""
         return (self.run.folder / PAGE).parent / PICTURES
 
-    def add(self, finding: Finding, source: Files, followup: Files) -> Iterator[tuple[str, str, tuple[int, int]]]:
-        """Draw the sweeps of `finding`; yields the names of source and follow-up, and their size."""
+    def add(self, finding: Finding, source: Files, followup: Files) -> Iterator[tuple[str, str, str, tuple[int, int]]]:
+        """Draw the sweeps of `finding`; yields each sensor, the names of source and follow-up, and their size."""
         for one in drawn(finding, source, followup) if _ID.fullmatch(finding.id) else ():
             pair = {f"{finding.id}-{one.sensor}-{side}.png": getattr(one, side) for side in ("source", "followup")}
             for name, pixels in pair.items():
                 self._write(name, png_bytes(pixels))
             near, far = pair
-            yield near, far, (one.source.shape[1], one.source.shape[0])
+            yield one.sensor, near, far, (one.source.shape[1], one.source.shape[0])
 
     def close(self) -> None:
         """Replace the previous pictures by those drawn."""
@@ -142,13 +162,18 @@ def _boxes(answer: Answer) -> Boxes3D | None:
     return boxes if isinstance(boxes, Boxes3D) and boxes.fault() is None else None
 
 
-def _uses(change: Any) -> Iterator[str]:
-    """Every class that an encoded change names."""
-    if isinstance(change, Mapping):
-        yield from (str(item) for name, item in change.items() if name == "use")
-        yield from (use for item in change.values() for use in _uses(item))
-    elif isinstance(change, list | tuple):
-        yield from (use for item in change for use in _uses(item))
+def is_registered(described: Any) -> bool:
+    """Whether an encoded change or relation names only parts with a short name."""
+    return set(_uses(described)) <= all_names().keys()
+
+
+def _uses(described: Any) -> Iterator[str]:
+    """Every class that an encoded part names."""
+    if isinstance(described, Mapping):
+        yield from (str(item) for name, item in described.items() if name == "use")
+        yield from (use for item in described.values() for use in _uses(item))
+    elif isinstance(described, list | tuple):
+        yield from (use for item in described for use in _uses(item))
 
 
 def _cloud(data: bytes) -> Array | None:

@@ -14,14 +14,15 @@ from urllib.parse import quote
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+PAGE = "report/index.html"  # of a run folder
 LONGEST = 300  # characters of a text that a user or a data set gave
 # C0 controls cannot be written in HTML, so their Unicode pictures replace them. Newline and tab can, and stay.
 CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 
 
-def render_page(template: str, *, styles: tuple[str, ...], script: str = "", **context: Any) -> str:
-    """The page of `template` with the named styles and script of the templates' folders."""
-    inline = {"style": _asset(*styles), "script": _asset(script) if script else Markup("")}
+def render_page(template: str, *, styles: tuple[str, ...], scripts: tuple[str, ...] = (), **context: Any) -> str:
+    """The page of `template` with the named styles and scripts of the templates' folders."""
+    inline = {"style": _asset(*styles), "script": _asset(*scripts)}
     hashes = {f"{name}_hash": _csp_hash(text) for name, text in inline.items()}
     return _environment().get_template(template).render(**inline, **hashes, **context)
 
@@ -42,7 +43,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
-    environment.filters.update(clip=clip, percent=_percent, count=_count, signed=_signed, address=_address)
+    environment.filters.update(clip=clip, percent=_percent, count=_count, signed=_signed, share=_share, address=_address)
     return environment
 
 
@@ -72,6 +73,10 @@ def _count(number: int) -> str:
 
 def _signed(number: float) -> str:
     return f"{number:+,.1f}" if abs(number) >= 10 else f"{number:+#.2g}"
+
+
+def _share(number: float) -> str:
+    return f"{number:,.1f}" if abs(number) >= 10 else f"{number:.2f}"
 
 
 def _address(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from swerve.core.campaign import CUSTOM
@@ -14,14 +15,35 @@ from swerve.store.view import Run
 
 SHOWN = 3  # answers of a group
 LISTED = 8  # items of a list argument
+NAMING = ("model", "weights", "structure", "folder", "path")  # arguments that say more about a component than its kind
 
 
 def title_of(campaign: Mapping[str, Any]) -> str:
     """The method's name; for a user's own campaign, which system it tests on which source."""
     if campaign.get("method", CUSTOM) != CUSTOM:
         return str(campaign["method"])
-    system, source = (in_words(campaign.get(part)).partition(",")[0] for part in ("system", "source"))
-    return f"{system} on {source}"
+    return f"{_short_name(campaign.get('system'))} on {_short_name(campaign.get('source'))}"
+
+
+def _short_name(part: object) -> str:
+    """A component's name: its model file or data folder if it has one, and that of what it wraps."""
+    if isinstance(part, Mapping):
+        if isinstance(inner := part.get("source"), Mapping):
+            return _short_name(inner)
+        for key in NAMING:
+            if isinstance(path := part.get(key), str) and PurePath(path).name:
+                return PurePath(path).name
+    return in_words(part).partition(",")[0]
+
+
+def files_named(part: object) -> list[str]:
+    """The files and folders that a component names, and those of what it wraps."""
+    if isinstance(part, list):
+        return [name for item in part for name in files_named(item)]
+    if not isinstance(part, Mapping):
+        return []
+    own = [path for key in NAMING if isinstance(path := part.get(key), str) and path]
+    return [*own, *(name for item in part.values() for name in files_named(item))]
 
 
 def replay_line(run: Run, finding: str, *options: str) -> str:
@@ -42,6 +64,13 @@ def expectation(relation: object) -> str:
     """A relation's description in words: `within 10° of the answer on the source`; an unknown one like any component."""
     if not isinstance(relation, Mapping):
         return in_words(relation)
+    try:
+        return _in_known_words(relation) or in_words(relation)
+    except (KeyError, TypeError, ValueError):  # of another version of Swerve, or damaged
+        return in_words(relation)
+
+
+def _in_known_words(relation: Mapping[str, Any]) -> str | None:
     if (joint := {"both": " and ", "either": " or "}.get(str(relation.get("use")))) and relation.get("relations"):
         return joint.join(map(expectation, relation["relations"]))
     if words := _set_words(relation):
@@ -49,7 +78,7 @@ def expectation(relation: object) -> str:
     compare = relation.get("compare")
     limit = _limit(compare) if isinstance(compare, Mapping) else None
     reference = {"equivariant": "the answer on the source", "correct": "the label"}.get(str(relation.get("use")))
-    return f"{limit} {reference}" if limit and reference else in_words(relation)
+    return f"{limit} {reference}" if limit and reference else None
 
 
 def _set_words(relation: Mapping[str, Any]) -> str | None:
@@ -70,6 +99,9 @@ def _limit(compare: Mapping[str, Any]) -> str | None:
         return f"within {compare['within']:g}° of" if compare["within"] else "exactly"
     if compare.get("use") == "squared-error":
         return f"squared error at most {compare['factor']:g} × MSE against"
+    if compare.get("use") == "boxes-alike":
+        least = f", scores of {compare['least_score']:g} or more" if compare.get("least_score") else ""
+        return f"the same boxes (an IoU of {compare['overlap']:g} or more{least}) as"
     if compare.get("use") == "signal-within":
         return f"{compare['name']} within {compare['within']:g} of"
     return None
@@ -87,10 +119,12 @@ def _arguments(part: Mapping[str, Any]) -> Iterator[str]:
             more = ", …" if len(item) > LISTED else ""
             yield f"{name} {', '.join(map(_number, item[:LISTED]))}{more}"
         elif name != "use" and isinstance(item, str | int | float):
-            yield f"{name} {_number(item)}"
+            yield _number(item) if item == name else f"{name} {_number(item)}"
 
 
 def _number(item: object) -> str:
+    if isinstance(item, str) and not any(map(str.isalnum, item)):
+        return repr(item)  # a separator would look like punctuation
     return f"{item:g}" if isinstance(item, float) else str(item)
 
 

@@ -12,7 +12,9 @@ from swerve.core.case import Case
 from swerve.core.values import Array, Image
 from swerve.sources.export import export
 from swerve.store.files import png_bytes, write_whole
+from swerve.world.light_source import LightWorld
 from swerve.world.scene import LABELLED
+from swerve.world.signal_heads import STATES
 from swerve.world.source import World
 
 NEEDED = {
@@ -22,6 +24,7 @@ NEEDED = {
     "voc": ("boxes2d",),
     "kitti": ("boxes2d", "boxes3d", "calibration"),
 }
+LIGHTS_NEED = {"coco": ("boxes2d", "masks"), **dict.fromkeys(("yolo", "voc", "bosch", "lisa"), ("boxes2d",))}
 SHEET = "contact.png"
 ON_SHEET, ACROSS, WIDE = 24, 4, 320
 
@@ -40,17 +43,19 @@ def _spaced(parts: Sequence[Array], join: Callable[[list[Array]], Array], gap: t
     return join([one for part in parts for one in (part, space)][:-1])
 
 
-def write_world(world: World, folder: Path, form: str) -> dict[str, int]:
+def write_world(world: World | LightWorld, folder: Path, form: str) -> dict[str, int]:
     """Write every frame of `world` in format `form` to a new folder, with `contact.png`; returns the counts."""
     few: list[Array] = []
-    counts = export({world.split: _sampled(world, few)}, folder, form, kinds=LABELLED)
+    counts = export(
+        {world.split: _sampled(world, few)}, folder, form, kinds=STATES if isinstance(world, LightWorld) else LABELLED
+    )
     rows = [few[start : start + ACROSS] for start in range(0, len(few), ACROSS)]
     rows[-1] += [few[0] * 0] * (len(rows[0]) - len(rows[-1]))
     write_whole(folder / SHEET, png_bytes(contact_sheet(rows)))
     return counts
 
 
-def _sampled(world: World, few: list[Array]) -> Iterator[Case]:
+def _sampled(world: World | LightWorld, few: list[Array]) -> Iterator[Case]:
     import cv2
 
     keys = world.keys()

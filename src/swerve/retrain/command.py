@@ -35,7 +35,7 @@ def arguments_of(command: str, places: Mapping[str, object]) -> list[str]:
     except ValueError as error:
         raise InputError(f"the command cannot be parsed ({error}): {command}") from error
     if not words:
-        raise InputError("the command is empty")
+        raise InputError("the training command (--command) is empty")
 
     def place(found: re.Match[str]) -> str:
         if found[1] not in places:

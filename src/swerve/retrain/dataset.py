@@ -15,17 +15,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from swerve.config.toml import build_change
 from swerve.core.campaign import Campaign
 from swerve.core.case import Case, Source, group_of
 from swerve.core.encode import encode_change
 from swerve.core.errors import InputError, NotApplicable, UnreadableCase
+from swerve.core.gate import admission_by_all
 from swerve.core.relation import Rule
 from swerve.core.seeding import digest_of, rng_for
 from swerve.core.transformation import Transformation
 from swerve.execution.engine import NoProgress, Progress
 from swerve.retrain.split import TEST, TRAIN, VAL, Split
-from swerve.sources.windows import frames_of
+from swerve.sources.windows import WrappedSource, frames_of
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
@@ -91,9 +91,9 @@ class Examples:
         self.split.refuse_origin(case, self.side)
         if example.change is None:
             return case
-        made = example.change(case)
-        facts = {**made.facts, "change": example.change.words(), "rule": example.rule}
-        return replace(made, key=name, group=self.group(name), parent=case.parent or case.key, facts=facts)
+        followup = example.change(case)
+        facts = {**followup.facts, "change": example.change.words(), "rule": example.rule}
+        return replace(followup, key=name, group=self.group(name), parent=case.parent or case.key, facts=facts)
 
     def fingerprint(self) -> str:
         return digest_of("examples", self.source.fingerprint(), self.side, self.keys())
@@ -109,10 +109,9 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Further:
+class Further(WrappedSource):
     """Further training data; anything that the split has on another side than train is refused, by its key or when read."""
 
-    source: Source
     split: Split = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -120,17 +119,6 @@ class Further:
             self.split.refuse(_further(key), key, TRAIN)
             self.split.refuse_frames(_further(key), frames_of(self.source, key), TRAIN)
             self._refuse_drive(key, group_of(self.source, key))
-
-    def keys(self) -> Sequence[str]:
-        return self.source.keys()
-
-    def group(self, key: str) -> str:
-        """The drive of a key."""
-        return group_of(self.source, key)
-
-    def holds(self, key: str) -> Sequence[str]:
-        """The frames of a case."""
-        return frames_of(self.source, key)
 
     def __getitem__(self, key: str) -> Case:
         case = self.source[key]
@@ -169,7 +157,7 @@ class Joined:
     def __post_init__(self) -> None:
         counts = Counter(key for source in self.sources for key in source.keys())
         if twice := [key for key, count in counts.items() if count > 1]:
-            raise InputError(f"'{twice[0]}' is in two of the joined sources")
+            raise InputError(f"case '{twice[0]}' is in two of the joined sources; keys must be unique")
 
     def keys(self) -> Sequence[str]:
         return list(self._owners)
@@ -204,8 +192,8 @@ class Followups(Protocol):
 class DrawnFollowups:
     """Follow-ups proposed by rules, for the first cases in an order that depends on keys and seed.
 
-    Each is made once to check that it can be. If not, or if the campaign's gate rejects it, the next in that order takes
-    its place, so a set with a gate and one without have as many follow-ups in common as possible.
+    Each is made once to check that it can be. If not, or if a gate of the campaign or the rule rejects it, the next in that
+    order takes its place, so a set with a gate and one without have as many follow-ups in common as possible.
     """
 
     # TG-25
@@ -238,8 +226,7 @@ class DrawnFollowups:
         try:
             case = self.campaign.source[key]
             change = rule.change.propose(case, rng_for(self.seed, "retrain", key, rule.name, draw), self.campaign.system)
-            followup, gate = change(case), self.campaign.gate
-            rejected = None if gate is None else gate.admit(case, followup)
+            rejected = admission_by_all(self.campaign.gates(rule), case, change(case)).why
         except (NotApplicable, UnreadableCase):
             return None
         return None if rejected else Example(key, change, rule.name)
@@ -267,13 +254,13 @@ class FoundFollowups:
                 kept.setdefault(digest_of(self.seed, "mix", item.case, item.change), item)
             if len(kept) > 2 * wanted:  # bounds the memory: a run may have a million findings
                 kept = dict(heapq.nsmallest(wanted, kept.items()))
-        base, trust, chosen = self.run.base, self.run.trust(self.trusted), [kept[rank] for rank in sorted(kept)[:wanted]]
-        return tuple(Example(item.case, build_change(item.change, base, trust), item.rule) for item in chosen)
+        builder, chosen = self.run.builder(trusted=self.trusted), [kept[rank] for rank in sorted(kept)[:wanted]]
+        return tuple(Example(item.case, builder.change(item.change), item.rule) for item in chosen)
 
 
 def _wanted(keys: Sequence[str], mix: float) -> int:
     if not (math.isfinite(mix) and mix >= 0):
-        raise InputError(f"the mix must be a number of at least 0 (follow-ups for each case), got {mix!r}")
+        raise InputError(f"'mix' must be a number of at least 0 (follow-ups per training case), got {mix!r}")
     return round(mix * len(keys))
 
 
@@ -299,7 +286,7 @@ class Prepared:
 
     def tested(self) -> dict[str, Source]:
         """The sets that are measured before and after, by name, originals first."""
-        return {"original": self.test, **{f"synthetic, {name}": made for name, made in self.synthetic.items()}}
+        return {"original": self.test, **{f"synthetic, {name}": examples for name, examples in self.synthetic.items()}}
 
 
 def prepare(
@@ -317,14 +304,14 @@ def prepare(
     """
     # DT-38
     source, keys = campaign.source, {side: split.keys(side) for side in (TRAIN, VAL, TEST)}
-    made = {side: followups.of(keys[side], mix) for side in (TRAIN, VAL)}
+    changed = {side: followups.of(keys[side], mix) for side in (TRAIN, VAL)}
     plain = {side: tuple(map(Example, keys[side])) for side in keys}
     ways = by_rule(campaign) if held is None else held
     synthetic = {name: way.of(keys[TEST], 1.0) for name, way in ways.items()}
     return Prepared(
         split,
-        Examples(source, (*(plain[TRAIN] if base is None else ()), *made[TRAIN]), split, TRAIN),
-        Examples(source, (*plain[VAL], *made[VAL]), split, VAL),
+        Examples(source, (*(plain[TRAIN] if base is None else ()), *changed[TRAIN]), split, TRAIN),
+        Examples(source, (*plain[VAL], *changed[VAL]), split, VAL),
         Examples(source, plain[TEST], split, TEST),
         {name: Examples(source, items, split, TEST) for name, items in synthetic.items() if items},
         base,

@@ -9,6 +9,7 @@ follow-ups.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,10 @@ from types import MappingProxyType
 import numpy as np
 
 from swerve.core.case import Case, Source, group_of
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError, unknown
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array
+from swerve.sources.subset import Subset
 from swerve.sources.windows import frames_of
 
 TRAIN, VAL, TEST, GUARD = "train", "val", "test", "guard"
@@ -63,13 +65,15 @@ class Split:
         if where != side:
             drive = self.groups.get(name)
             of = f" (drive '{drive}')" if drive else ""
-            raise InputError(f"{what} cannot enter the {side} set: '{name}'{of} is on the {where} side of the split")
+            raise InputError(f"{what} cannot enter the {side} set: '{name}'{of} is in the {where} set of the split")
 
     def refuse_frames(self, what: str, frames: Sequence[str], side: str) -> None:
         """Refuse a case that contains a frame of another side's cases."""
         for frame in frames:
             if (where := self.frames.get(frame, side)) != side:
-                raise InputError(f"{what} cannot enter the {side} set: it contains '{frame}' of the {where} side")
+                raise InputError(
+                    f"{what} cannot enter the {side} set: it contains frame '{frame}', which is in the {where} set"
+                )
 
     def refuse_origin(self, case: Case, side: str) -> None:
         """Refuse a case whose own parent or drive is on another side."""
@@ -82,7 +86,7 @@ class Split:
         sides = self.drives.get(drive, {side})
         if side not in sides or (whole and sides != {side}):
             others = ", ".join(sorted(sides - {side}))
-            raise InputError(f"{what} belongs to drive '{drive}', which the split has on the {others} side")
+            raise InputError(f"{what} belongs to drive '{drive}', which has cases in the {others} set")
 
     def counts(self) -> dict[str, int]:
         """How many keys each side has."""
@@ -110,7 +114,7 @@ class Cut:
 
     def __post_init__(self) -> None:
         if self.way is not None and self.way not in WAYS:
-            raise InputError(f"there is no split by '{self.way}'; {did_you_mean(self.way, WAYS)}")
+            raise InputError(unknown("way to split", self.way, WAYS))
         if not (0 < self.test < 1 and 0 <= self.val < 1 and self.test + self.val < 1):
             raise InputError(
                 "the test share must be above 0, the val share at least 0, and both together below 1, "
@@ -118,7 +122,7 @@ class Cut:
             )
         if self.blocks < 2 or self.gap < 0:
             raise InputError(
-                f"blocks must be at least 2 and the gap at least 0 frames, got {self.blocks} blocks and a gap of {self.gap}"
+                f"'blocks' must be at least 2 and 'gap' at least 0 frames, got {self.blocks} blocks and a gap of {self.gap}"
             )
 
     def split(self, groups: Mapping[str, str], *, frames: Frames = lambda key: (key,)) -> Split:
@@ -156,7 +160,7 @@ class Cut:
         if len(left) < len(shares):
             one = "blocks" if way == BLOCKS else "drives" if way == GROUPS else "cases"
             hint = "; split by blocks instead" if way == GROUPS else ""
-            raise InputError(f"{len(left)} {one} cannot be split into {len(shares)} sides{hint}")
+            raise InputError(f"{len(left)} {one} cannot be split into {len(shares)} sets{hint}")
         dealt = dict.fromkeys(left, TRAIN)
         total = sum(sizes.values())
         for still, side in zip(range(len(shares) - 1, 0, -1), shares, strict=False):
@@ -170,7 +174,7 @@ class Cut:
         for side, share in self._shares.items():
             if abs(counts[side] / total - share) > FAR * share:
                 got = f"{counts[side]:,} of {total:,} cases: {counts[side] / total:.0%}"
-                yield f"the {side} side has {got}, instead of {share:.0%}"
+                yield f"the {side} set has {got}, instead of {share:.0%}"
 
     def _check(self, found: Split) -> None:
         counts = found.counts()
@@ -188,6 +192,23 @@ def split_source(source: Source, cut: Cut | None = None) -> Split:
         raise InputError(f"the source lists '{twice[0]}' twice; keys must be unique")
     groups = {key: group_of(source, key) for key in keys}
     return (cut or Cut()).split(groups, frames=lambda key: frames_of(source, key))
+
+
+def split_of(sides: Mapping[str, Source]) -> Split:
+    """The split whose sides are sources of their own; a drive in two of them is refused."""
+    groups = {key: group_of(source, key) for source in sides.values() for key in source.keys()}
+    split = Split(GROUPS, {key: side for side, source in sides.items() for key in source.keys()}, groups)
+    for key, side in split.sides.items():
+        split.refuse_drive(f"'{key}'", groups[key], side, whole=True)
+    return split
+
+
+def fitting_gap(source: Source) -> int:
+    """Unused cases beside a block: three seconds of the full drive, but at most a third of a block."""
+    keys = source.keys()
+    whole = len(source.source.keys()) if isinstance(source, Subset) else len(keys)
+    shortest = min(Counter(group_of(source, key) for key in keys).values())
+    return min(math.ceil(Cut.gap * len(keys) / whole), shortest // (3 * Cut.blocks))
 
 
 def _drives(groups: Mapping[str, str]) -> dict[str, list[str]]:

@@ -101,7 +101,7 @@ class _Collected:
             name = reviewer_name(row.get("reviewer") or self.reviewer or "")
             one = self._judgement(name, row)
             if self.judgements.setdefault(name, {}).setdefault(one.finding, one) != one:
-                raise InputError(f"'{name}' gives finding {one.finding} two different marks")
+                raise InputError(f"reviewer '{name}' gives finding {one.finding} two different marks")
         except InputError as error:
             self.faults.append(f"line {line}: {error}")
 

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 
 from swerve.core.errors import EnvironmentFault, InputError, StoreError
 from swerve.core.seeding import digest_of
-from swerve.store.files import make_folder, sync_folder
-from swerve.store.journal import Row, seal, unseal
+from swerve.store.files import make_folder, open_plain, sync_folder
+from swerve.store.journal import Row, encode_line, verified_row
 
 FOLDER, SUFFIX = "review", ".jsonl"
 FORMAT = 1
@@ -120,7 +120,7 @@ class MarkFile:
             with _locked(self.path) as file:
                 start = _seek_end(file)
                 head: list[Row] = [] if start else [{"kind": "reviewer", "format": FORMAT, "name": self.reviewer}]
-                file.write(b"".join(map(seal, (*head, *rows))))
+                file.write(b"".join(map(encode_line, (*head, *rows))))
                 file.flush()
                 os.fsync(file.fileno())
             sync_folder(self.path.parent)
@@ -146,9 +146,9 @@ def _file_name(reviewer: str) -> str:
 
 def _locked(path: Path) -> BinaryIO:
     """The file open for reading and writing, under a lock that ends with the process."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    return os.fdopen(handle, "r+b")
+    file = open_plain(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
 
 
 def _seek_end(file: BinaryIO) -> int:
@@ -220,7 +220,7 @@ def _lines(path: Path) -> list[bytes]:
 
 def _unsealed(line: bytes) -> dict[str, Any] | None:
     try:
-        return unseal(line)
+        return verified_row(line)
     except (ValueError, RecursionError):  # a correct checksum of something that is not JSON
         return None
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,18 +13,19 @@ from markupsafe import Markup
 
 from swerve.core.seeding import digest_of
 from swerve.core.system import Answer
-from swerve.core.values import Boxes2D, find
+from swerve.report.finding_overlays import FindingOverlays
 from swerve.report.html import labels_of
+from swerve.report.overlay import KINDS
 from swerve.report.templating import CONTROLS, clip, render_page
-from swerve.report.words import answer_words, expectation, steering_turn, title_of
+from swerve.report.words import answer_words, expectation, title_of
 from swerve.review.marks import LONGEST_COMMENT, LONGEST_NAME, OF_FINDINGS, Judgement, Judgements
-from swerve.review.pictures import FindingPictures, ReviewPictures
+from swerve.review.pictures import FindingPictures, ReviewPictures, Shot, data_address
 from swerve.review.queue import is_held
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
 LONGEST = 400  # characters of a text that a user or a data set gave
-MOST_BOXES = 100
+SIDES = ("source", "followup")
 # Inside a script element nothing may look like markup; JSON has its own escapes for these.
 _MARKUP = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
@@ -48,13 +47,14 @@ def render(run: Run, desk: Desk) -> str:
     data = page_data(run, desk)
     return render_page(
         "review.html",
-        styles=("style.css", "review.css"),
-        script="review.js",
+        styles=("style.css", "viewer.css", "review.css"),
+        scripts=("viewer.js", "review.js"),
         data=_embedded(data),
         title=data["title"],
         reviewer=desk.reviewer,
         offline=desk.pictures is not None,
         marks=OF_FINDINGS,
+        kinds=KINDS,
         rules=list(dict.fromkeys(finding.rule for finding in desk.findings)),
         longest_comment=LONGEST_COMMENT,
         longest_name=LONGEST_NAME,
@@ -75,7 +75,7 @@ def page_data(run: Run, desk: Desk) -> dict[str, Any]:
         "items": [_item(one, expects.get(one.rule, ""), labels.get(one.case, ())) for one in desk.findings],
         "marks": {one.finding: judgement_json(one) for one in desk.own.values()},
         "others": dict(_visible_others(desk)),
-        "pictures": dict(_embedded_pictures(desk)),
+        "pictures": dict(_embedded_pictures(desk, Drawings(run, labels))),
     }
 
 
@@ -105,29 +105,31 @@ def _item(finding: Finding, expected: str, label: Answer) -> dict[str, Any]:
         "id": finding.id,
         **{name: _clip(text) for name, text in texts.items()},
         "key": finding.rule,  # not cut, for the filter
-        "origin": "held" if is_held(finding) else finding.origin,
+        "origin": "held" if is_held(finding) else finding.origin.words,
         "held": is_held(finding),
         "said": {name: _clip(answer_words(answer)) for name, answer in answers.items()},
-        "turns": {name: steering_turn(answer) for name, answer in answers.items()},
-        "boxes": {name: _boxes(answer) for name, answer in answers.items()},
     }
-
-
-def _boxes(answer: Answer) -> list[list[float]]:
-    """The finite boxes of an answer in pixels, highest score first."""
-    boxes = find(answer, Boxes2D.slot)
-    if not isinstance(boxes, Boxes2D) or boxes.scores is None:
-        return []
-    order = (-boxes.scores).argsort(kind="stable")
-    drawn = ([round(float(edge), 1) for edge in boxes.xyxy[index]] for index in order)
-    return [box for box in drawn if all(map(math.isfinite, box))][:MOST_BOXES]
 
 
 def _clip(text: str) -> str:
     return clip(text.translate(CONTROLS), LONGEST)
 
 
-def _embedded_pictures(desk: Desk) -> Iterator[tuple[str, dict[str, Any]]]:
+class Drawings:
+    """What is drawn over the pictures of findings; `labels` are those of their cases."""
+
+    def __init__(self, run: Run, labels: Mapping[str, Answer]) -> None:
+        self._overlays, self._labels = FindingOverlays(run), labels
+
+    def of(self, finding: Finding, shot: Shot) -> dict[str, str]:
+        """The drawings over source and follow-up of a camera's shot, as SVG."""
+        if shot.behind is None:
+            return {}
+        drawn = self._overlays.of(finding, self._labels.get(finding.case, ()), *shot.behind)
+        return {side: str(one.svg) for side, one in zip(SIDES, drawn, strict=True)}
+
+
+def _embedded_pictures(desk: Desk, drawings: Drawings) -> Iterator[tuple[str, dict[str, Any]]]:
     """The pictures by finding, embedded in the page, each content once under its hash."""
     if desk.pictures is None:
         return
@@ -136,14 +138,14 @@ def _embedded_pictures(desk: Desk) -> Iterator[tuple[str, dict[str, Any]]]:
         shown = replace(
             desk.pictures.of(finding), reason=""
         )  # the page may be sent elsewhere, and the reason may name local files
-        yield finding.id, pictures_json(shown, partial(_add_content, contents, shown))
+        yield finding.id, pictures_json(finding, shown, partial(_add_content, contents, shown), drawings)
     yield "", contents
 
 
 def _add_content(contents: dict[str, str], shown: FindingPictures, shot: int, side: str) -> str:
     data = shot_bytes(shown, shot, side)
     name = hashlib.sha256(data).hexdigest()[:16]
-    contents.setdefault(name, "data:image/png;base64," + base64.b64encode(data).decode())
+    contents.setdefault(name, data_address(data))
     return name
 
 
@@ -152,10 +154,16 @@ def shot_bytes(shown: FindingPictures, shot: int, side: str) -> bytes:
     return shown.shots[shot].source if side == "source" else shown.shots[shot].followup
 
 
-def pictures_json(shown: FindingPictures, address: Callable[[int, str], str]) -> dict[str, Any]:
+def pictures_json(
+    finding: Finding, shown: FindingPictures, address: Callable[[int, str], str], drawings: Drawings
+) -> dict[str, Any]:
     """The pictures as JSON for the page: `address(shot, side)` is where each one is."""
     shots = [
-        {"sensor": shot.sensor, "source": address(index, "source"), "followup": address(index, "followup")}
+        {
+            "sensor": shot.sensor,
+            **{side: address(index, side) for side in SIDES},
+            "drawn": drawings.of(finding, shot),
+        }
         for index, shot in enumerate(shown.shots)
     ]
     return {"shots": shots, "why": f"{shown.why} {shown.reason}".strip()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import threading
 from collections import OrderedDict
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from swerve.config.toml import Builder, build_change
 from swerve.config.trust import Trust
 from swerve.core.case import Source
 from swerve.core.encode import is_live
@@ -19,8 +19,11 @@ from swerve.core.values import Boxes2D, Boxes3D, find
 from swerve.execution.executors.cores import settle_threads
 from swerve.execution.finding_pictures import files_of
 from swerve.execution.replay import rebuild
+from swerve.report.card_pictures import size_of
+from swerve.report.finding_overlays import Backdrop, read_calibration
+from swerve.report.overlay import Raster
 from swerve.report.sweep_pictures import drawn, read_sweeps
-from swerve.store.artifacts import pictures_of
+from swerve.store.artifacts import CALIBRATION, HEAT, pictures_of
 from swerve.store.files import png_bytes
 from swerve.store.record_json import Finding
 from swerve.store.view import CAMPAIGN, Run
@@ -40,6 +43,7 @@ class Shot:
     sensor: str
     source: bytes
     followup: bytes
+    behind: tuple[Backdrop, Backdrop] | None = None  # what is drawn over; None for a sweep, which has its drawings in it
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,12 @@ class ReviewPictures:
         described = self._run.identity["campaign"].get("source")
         if is_live(described):
             return rebuild(self._run, self._trust).source
-        source: Source = Builder(f"{CAMPAIGN}: source", self._run.base, self._trust).component(described, Source)
+        source: Source = self._run.builder(f"{CAMPAIGN}: source", self._trust).component(described, Source)
         return source
 
     def _rebuilt(self, finding: Finding) -> tuple[Files, Files]:
         source = self._source[finding.case]
-        followup = build_change(finding.change, self._run.base, self._trust)(source)
+        followup = self._run.builder(trusted=self._trust).change(finding.change)(source)
         # The journal has no hash of a follow-up whose trial held.
         if source.input_sha != finding.source_sha or finding.input_sha not in ("", followup.input_sha):
             raise StoreError("the rebuilt input differs from the recorded one; the data or the change was modified")
@@ -130,12 +134,26 @@ class ReviewPictures:
 
 
 def _finding_pictures(finding: Finding, source: Files, followup: Files) -> FindingPictures:
-    both = sorted(name for name in source.keys() & followup.keys() if name.endswith(PNG))
-    seen = [Shot(name.removesuffix(PNG), source[name], followup[name]) for name in both]
+    both = sorted(name for name in source.keys() & followup.keys() if name.endswith(PNG) and not name.endswith(HEAT + PNG))
+    seen = [
+        Shot(name.removesuffix(PNG), source[name], followup[name], (_backdrop(name, source), _backdrop(name, followup)))
+        for name in both
+    ]
     above = [Shot(one.sensor, png_bytes(one.source), png_bytes(one.followup)) for one in drawn(finding, source, followup)]
-    # The page draws 2-D boxes and arrows on the first picture, which must then be a camera's.
+    # The first shot is shown first: the one that the answer is about.
     shots = above + seen if find(finding.after, Boxes3D.slot) and not find(finding.after, Boxes2D.slot) else seen + above
     return FindingPictures(tuple(shots), "" if shots else "No pictures: this finding has neither camera nor LiDAR inputs.")
+
+
+def _backdrop(name: str, files: Files) -> Backdrop:
+    heat = files.get(f"{name.removesuffix(PNG)}{HEAT}{PNG}")
+    rasters = (Raster("heat", data_address(heat)),) if heat else ()
+    return Backdrop(size_of(files[name]), read_calibration(files.get(CALIBRATION)), rasters)
+
+
+def data_address(png: bytes) -> str:
+    """A picture as an address that contains it."""
+    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
 def _is_picture(path: Path) -> bool:

@@ -11,13 +11,15 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from swerve.core.errors import EnvironmentFault, InputError, SwerveError
+from swerve.report.html import labels_of
 from swerve.review.marks import Judgement, MarkFile, fitting_mark, read_marks
-from swerve.review.page import Desk, judgement_json, others_on, pictures_json, render, shot_bytes
+from swerve.review.page import Desk, Drawings, judgement_json, others_on, pictures_json, render, shot_bytes
 from swerve.review.pictures import ReviewPictures
 from swerve.review.queue import is_held
 from swerve.store.record_json import Finding
@@ -77,8 +79,7 @@ class Service:
             case [""]:
                 return self._page()
             case ["pictures", finding] if finding in self.findings:
-                shown = self.pictures.of(self.findings[finding])
-                return _as_json(pictures_json(shown, lambda shot, side: f"picture/{finding}/{shot}/{side}"))
+                return self._pictures(self.findings[finding])
             case ["picture", finding, shot, ("source" | "followup") as side] if finding in self.findings:
                 return self._picture(finding, shot, side)
         return NOT_FOUND
@@ -93,6 +94,15 @@ class Service:
     def _others(self) -> dict[str, dict[str, Judgement]]:
         marks = read_marks(self.run.folder)
         return {name: judgements for name, judgements in marks.items() if name != self.desk.reviewer}
+
+    def _pictures(self, finding: Finding) -> Reply:
+        shown = self.pictures.of(finding)
+        found = pictures_json(finding, shown, lambda shot, side: f"picture/{finding.id}/{shot}/{side}", self._drawings)
+        return _as_json(found)
+
+    @cached_property
+    def _drawings(self) -> Drawings:
+        return Drawings(self.run, labels_of(self.run, {finding.case for finding in self.desk.findings}))
 
     def _picture(self, finding: str, shot: str, side: str) -> Reply:
         shown = self.pictures.of(self.findings[finding])

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Annotated
 
 import numpy as np
 
-from swerve.core.arguments import check_number, check_whole
+from swerve.core.arguments import OneOfNames, check_number, check_whole
 from swerve.core.campaign import Plan, Record, Trial
 from swerve.core.errors import InputError
 from swerve.core.relation import Status
@@ -53,7 +54,7 @@ class Fuzz:
     targets: int = 24
     tries: int = 64
     width: int = 8
-    follow: str = ANSWERS
+    follow: Annotated[str, OneOfNames(ANSWERS, CHANCE)] = ANSWERS
     known: bool = True
 
     def __post_init__(self) -> None:
@@ -61,12 +62,12 @@ class Fuzz:
             check_whole(name, getattr(self, name), 1)
         check_number("reach", self.reach, 0, above=True)
         if self.follow not in (ANSWERS, CHANCE):
-            raise ValueError(f"follow must be '{ANSWERS}' or '{CHANCE}', got {self.follow!r}")
+            raise ValueError(f"'follow' must be '{ANSWERS}' or '{CHANCE}', got {self.follow!r}")
 
     def start(self, plan: Plan) -> FuzzSession:
         """Start with the weakest obstacles of all cases."""
         if len(plan.rules) != 1:
-            raise InputError("the fuzz search needs exactly one rule: give a single n")
+            raise InputError("the fuzz search needs exactly one rule: give a single number for 'n'")
         return FuzzSession(self, plan)
 
 
@@ -174,9 +175,12 @@ def _child(parents: Sequence[Array], fresh: Array, rng: np.random.Generator) -> 
 def _weakest(search: Fuzz, plan: Plan) -> Iterator[Attack]:
     """The weakest obstacles of each case."""
     for key in plan.keys:
-        boxes = find(plan.baseline[key].said, Boxes3D.slot)
+        boxes = find(plan.baseline[key].answer, Boxes3D.slot)
         if not isinstance(boxes, Boxes3D):
-            raise InputError(f"{key}: the fuzz search needs a system that answers with 3-D boxes, but it gave none")
+            raise InputError(
+                f"the fuzz search needs a system that answers with Boxes3D (which may be empty), "
+                f"but its answer to case {key} has none"
+            )
         scores, wanted = np.asarray(boxes.scores), np.asarray(boxes.care)
         if search.known:
             wanted = wanted & labelled(boxes, find(plan.baseline[key].truth, Boxes3D.slot))

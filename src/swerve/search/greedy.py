@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
-from swerve.core.arguments import check_whole
-from swerve.core.campaign import CoverageMeter, Gain, Plan, Record, Trial
-from swerve.core.case import Case
+from swerve.core.arguments import OneOfNames, check_whole
+from swerve.core.campaign import Continuation, CoverageMeter, Gain, Plan, Record, Trial
 from swerve.core.errors import InputError
-from swerve.core.seeding import rng_for
-from swerve.core.space import OneOf, Space
+from swerve.core.seeding import rng_for, stream_of
+from swerve.core.space import alternatives
 from swerve.core.transformation import Chain, Transformation
 
 PAPER, CODE = "paper", "code"
@@ -50,10 +50,10 @@ class Greedy:
     # tries: D-7; seeds: D-27
 
     tries: int = 10
-    reading: str = PAPER
+    reading: Annotated[str, OneOfNames(PAPER, CODE)] = PAPER
     reset: bool = False
-    seeds: str = ALL
-    follow: str = COVERAGE
+    seeds: Annotated[str, OneOfNames(ALL, EACH)] = ALL
+    follow: Annotated[str, OneOfNames(COVERAGE, CHANCE, SCRIPT)] = COVERAGE
     chance: float = 0.0
     script: str = ""
     budget: int = 0
@@ -65,15 +65,17 @@ class Greedy:
         leads = (COVERAGE, CHANCE, SCRIPT)
         for name, allowed in (("reading", (PAPER, CODE)), ("seeds", (ALL, EACH)), ("follow", leads)):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}")
+                raise ValueError(f"'{name}' must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}")
         for name, low in (("tries", 1), ("budget", 0), ("images", 0), ("depth", 2), ("width", 1)):
             check_whole(name, getattr(self, name), low)
         if not 0 <= self.chance < 1:
-            raise ValueError(f"chance must be at least 0 and below 1, got {self.chance!r}")
+            raise ValueError(f"'chance' must be at least 0 and below 1, got {self.chance!r}")
         if self.follow == CHANCE and not self.budget:
-            raise ValueError("a random search needs `budget`, its maximum number of tries")
+            raise ValueError("a random search needs 'budget', its maximum number of tries")
         if (self.follow == SCRIPT) != bool(self.script) or set(self.script) - {"0", "1"}:
-            raise ValueError("follow = 'script' needs `script`, a string of 1 and 0; no other follow takes one")
+            raise ValueError(
+                "follow = 'script' needs 'script', a string of 1 and 0; leave 'script' out with any other 'follow'"
+            )
 
     def start(self, plan: Plan) -> GreedySession:
         """Start with all usable cases on the stack, the first on top."""
@@ -95,11 +97,10 @@ class _Image:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """Two more changes to an image, the indices of their kinds, and the draw number."""
+    """Two more changes to an image, which are drawn where the system is, and the draw number."""
 
     image: _Image
-    kinds: tuple[int, int]
-    change: Chain
+    continues: Continuation
     draw: int
     queued: bool  # whether the first kind came from the queue
 
@@ -141,8 +142,7 @@ class GreedySession:
 
     def __init__(self, search: Greedy, plan: Plan, meter: CoverageMeter) -> None:
         self._search, self._plan = search, plan
-        change = plan.rules[0].change
-        self._kinds: Sequence[Space] = change.spaces if isinstance(change, OneOf) else (change,)
+        self._count = len(alternatives(plan.rules[0].change))
         self._stack: list[_Image] = []
         self._image: _Image | None = None
         self._worked: deque[int] = deque()  # Tqueue: kinds of change that increased coverage
@@ -164,7 +164,7 @@ class GreedySession:
         self._asked = [self._draw(image, self._draws + place) for place in range(min(self._search.width, left))]
         self._draws += len(self._asked)
         rule = self._plan.rules[0].name
-        return [Trial(image.case, rule, attempt.draw, attempt.change) for attempt in self._asked]
+        return [Trial(image.case, rule, attempt.draw, continues=attempt.continues) for attempt in self._asked]
 
     def tell(self, records: Sequence[Record]) -> None:
         rejected = []
@@ -173,11 +173,11 @@ class GreedySession:
                 rejected.append(attempt)
                 continue
             if self._success(attempt, record):
-                self._keep(attempt)
+                self._keep(attempt, record.change)
             else:
                 attempt.image.failed += 1
             self._spent += 1
-        self._worked.extendleft(attempt.kinds[0] for attempt in reversed(rejected) if attempt.queued)
+        self._worked.extendleft(attempt.continues.kinds[0] for attempt in reversed(rejected) if attempt.queued)
 
     def _push_seeds(self) -> None:
         self._stack.extend(_Image(key) for key in reversed(self._plan.keys))
@@ -214,15 +214,13 @@ class GreedySession:
         queued = bool(self._worked)
         if queued:
             first = self._worked.popleft()
-        steps = [self._kinds[kind].propose(Case(image.case, {}), rng, None) for kind in (first, second)]  # type: ignore[arg-type]
-        return _Attempt(image, (first, second), Chain((*image.steps, *steps)), draw, queued)
+        return _Attempt(image, Continuation(image.steps, (first, second), stream_of(rng)), draw, queued)
 
     def _pair(self, rng: np.random.Generator) -> tuple[int, int]:
-        count = len(self._kinds)
-        if self._search.reading == CODE and count > 1:
-            first, second = rng.permutation(count)[:2]
+        if self._search.reading == CODE and self._count > 1:
+            first, second = rng.permutation(self._count)[:2]
             return int(first), int(second)
-        return int(rng.integers(count)), int(rng.integers(count))
+        return int(rng.integers(self._count)), int(rng.integers(self._count))
 
     def _success(self, attempt: _Attempt, record: Record) -> bool:
         if self._search.follow == COVERAGE:
@@ -231,9 +229,10 @@ class GreedySession:
             return record.gain is not None and self._search.script[self._spent] == "1"
         return record.gain is not None and rng_for(self._plan.seed, "coin", attempt.draw).random() < self._search.chance
 
-    def _keep(self, attempt: _Attempt) -> None:
-        self._worked.extend(attempt.kinds)
-        self._stack.append(_Image(attempt.image.case, attempt.change.steps))
+    def _keep(self, attempt: _Attempt, change: Transformation | None) -> None:
+        assert isinstance(change, Chain), "a follow-up that was answered has its change"
+        self._worked.extend(attempt.continues.kinds)
+        self._stack.append(_Image(attempt.image.case, change.steps))
         self.kept += 1
         if self._search.reading == CODE:
             self._image = None  # the new image is on top

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from swerve.core.arguments import check_whole
+from swerve.core.arguments import OneOfNames, check_whole
 from swerve.core.campaign import Plan, Record, Trial
 from swerve.core.transformation import Transformation
 
@@ -29,12 +29,12 @@ class Sweep:
     # `by`: DESIGN §2
 
     per_case: int = 6
-    by: str = CASE
+    by: Annotated[str, OneOfNames(CASE, CHANGE)] = CASE
     learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.by not in (CASE, CHANGE):
-            raise ValueError(f"by must be '{CASE}' or '{CHANGE}', got {self.by!r}")
+            raise ValueError(f"'by' must be '{CASE}' or '{CHANGE}', got {self.by!r}")
         check_whole("per_case", self.per_case, 1)
 
     def start(self, plan: Plan) -> SweepSession:

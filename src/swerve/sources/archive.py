@@ -134,11 +134,11 @@ class _Unpacking:
 
     def _check(self, entry: _Entry, size: int) -> None:
         if self.written > limits.ARCHIVE:
-            raise _Refused(f"unpacks to more than {limits.ARCHIVE:,} bytes (swerve list limits)")
+            raise _Refused(f"the archive unpacks to more than {limits.ARCHIVE:,} bytes (swerve list limits)")
         if size > SMALL and size > RATIO * entry.packed():
             raise _Refused(f"{_quoted(entry.name)} unpacks to more than {RATIO:,} times its size")
         if self.written > SMALL and self.written > RATIO * self.length:  # entries may share their bytes
-            raise _Refused(f"unpacks to more than {RATIO:,} times its size")
+            raise _Refused(f"the archive unpacks to more than {RATIO:,} times its size")
 
 
 def _guarded(items: Iterator[T]) -> Iterator[T]:
@@ -151,7 +151,7 @@ def _guarded(items: Iterator[T]) -> Iterator[T]:
         except _Refused:
             raise
         except Exception as error:
-            raise _Refused(f"damaged: {error or type(error).__name__}") from error
+            raise _Refused(f"the archive is damaged: {error or type(error).__name__}") from error
         yield item
 
 
@@ -191,7 +191,7 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
 def _counted(entries: Iterator[_Entry]) -> Iterator[_Entry]:
     for number, entry in enumerate(entries):
         if number >= ENTRIES:
-            raise _Refused(f"more than {ENTRIES:,} entries")
+            raise _Refused(f"the archive has more than {ENTRIES:,} entries")
         yield entry
 
 
@@ -204,7 +204,7 @@ class _FewEntries(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         data = self._file.read(size)
         if data.count(ZIP_ENTRY) > ENTRIES:
-            raise _Refused(f"more than {ENTRIES:,} entries")
+            raise _Refused(f"the archive has more than {ENTRIES:,} entries")
         return data
 
     def seek(self, place: int, whence: int = 0, /) -> int:
@@ -244,12 +244,12 @@ def _tar_entries(file: BinaryIO, unpacked: IO[bytes]) -> Iterator[_Entry]:
 def _tar_entry(archive: tarfile.TarFile, info: tarfile.TarInfo, file: BinaryIO) -> _Entry:
     start = file.tell()
 
-    def opened() -> IO[bytes]:
+    def open_entry() -> IO[bytes]:
         content = archive.extractfile(info)
         assert content is not None  # it is a file
         return content
 
-    return _Entry(info.name, info.isdir(), opened, lambda: file.tell() - start + BLOCK)
+    return _Entry(info.name, info.isdir(), open_entry, lambda: file.tell() - start + BLOCK)
 
 
 class _TarStream(io.RawIOBase):
@@ -262,7 +262,7 @@ class _TarStream(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         if not 0 <= size <= SMALL:
-            raise _Refused(f"damaged: a header of {size:,} bytes")
+            raise _Refused(f"the archive is damaged: the header of an entry has {size:,} bytes")
         data = self._again + self._file.read(size - len(self._again)) if size else b""
         if data:
             self._at, self._last, self._again = self._at + len(data), data[-1:], b""
@@ -276,7 +276,7 @@ class _TarStream(io.RawIOBase):
         while self._at < place and self.read(min(BLOCK, place - self._at)):
             pass
         if place != self._at:
-            raise _Refused("truncated, or with offsets that go backwards")
+            raise _Refused("the archive is truncated, or its offsets go backwards")
         return place
 
     def tell(self) -> int:
@@ -285,7 +285,7 @@ class _TarStream(io.RawIOBase):
     def finish(self) -> None:
         """Read to the end, so that checksums are verified; raises if the end is missing."""
         if self._short:
-            raise _Refused("truncated")
+            raise _Refused("the archive is truncated")
         after = 0
         while data := self._file.read(BLOCK):
             after += len(data)

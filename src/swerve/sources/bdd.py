@@ -26,7 +26,7 @@ from swerve.sources.labelled_boxes import (
     known_kind,
     list_files,
 )
-from swerve.sources.listed import CAMERA, Entry
+from swerve.sources.listed import CAMERA, Entry, plain_facts
 from swerve.sources.texts import json_file
 
 LABELS = "labels"
@@ -50,6 +50,7 @@ class Bdd100k(Boxed):
 
     With `lights`, only traffic lights are labelled, by their colours; a light without a colour in the data set is `off` and
     ignored. With `occluded` false, partly hidden objects are ignored too. The drive of a picture is its video.
+    Its columns are its attributes in a file for all: weather, scene and time of day.
     """
 
     split: str = "val"
@@ -75,7 +76,8 @@ class Bdd100k(Boxed):
     def _from_file(self, folder: str) -> Iterator[Entry]:
         for name, frame in self._frames:
             video = frame.get("videoName") or PurePosixPath(name).stem
-            yield Entry(name, {CAMERA: posixpath.join(folder, name)}, group=str(video))
+            facts = plain_facts(frame.get("attributes"))
+            yield Entry(name, {CAMERA: posixpath.join(folder, name)}, group=str(video), columns=facts)
 
     def _from_folder(self, folder: str) -> Iterator[Entry]:
         for name in list_files(self.root, ".json", under=self._labels):

@@ -1,18 +1,31 @@
-"""Bosch Small Traffic Lights: one YAML file of pictures and lights."""
+"""Bosch Small Traffic Lights: one YAML file of pictures and lights; its reader and its writer."""
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from swerve.sources.labelled_boxes import LabelledBox, Lights, Size, as_rows, as_table, as_text, corner_values, fatal
+from swerve.sources.labelled_boxes import (
+    LabelledBox,
+    Lights,
+    Size,
+    as_rows,
+    as_table,
+    as_text,
+    corner_values,
+    fatal,
+    state_name,
+)
 from swerve.sources.listed import CAMERA, Entry
 from swerve.sources.texts import yaml_file
+from swerve.sources.writing import Box, Spools, WrittenCase, slug
+from swerve.store.files import whole_file
 
 ENDS = ("x_min", "y_min", "x_max", "y_max")
 WAYS = ("", "Left", "Right", "Straight", "StraightLeft", "StraightRight")
@@ -69,3 +82,33 @@ class Bosch(Lights):
         if posixpath.isabs(path):
             path = posixpath.join("rgb", own.stem, posixpath.basename(path))
         return posixpath.normpath(own.parent / path)
+
+
+class BoschWriter:
+    """Writes `rgb/SPLIT/DRIVE/NAME.png` and `SPLIT.yaml`; an ignored light is occluded: read it with `occluded = false`."""
+
+    names: ClassVar[Mapping[str, str]] = MappingProxyType({"red": "Red", "yellow": "Yellow", "green": "Green"})
+
+    def __init__(self, folder: Path, spools: Spools, kinds: Sequence[str] = ()) -> None:
+        del kinds
+        self._folder, self._rows = folder, spools
+
+    def add(self, entry: WrittenCase) -> Path:
+        drive = posixpath.join("rgb", entry.split, slug(entry.case.group))
+        boxes = [self._box(box, entry) for box in entry.boxes()]
+        self._rows[entry.split].add({"boxes": boxes, "path": f"./{drive}/{entry.name}.png"})
+        return entry.write_picture(self._folder / drive)
+
+    def _box(self, box: Box, entry: WrittenCase) -> dict[str, Any]:
+        label = state_name(box.kind, self.names, Bosch.colours, entry.case.key)
+        ends = dict(zip(ENDS, (box.left, box.top, box.right, box.bottom), strict=True))
+        return {"label": label, "occluded": not box.care, **ends}
+
+    def close(self) -> None:
+        for split, rows in self._rows.items():
+            with whole_file(self.place(self._folder, split)) as file:
+                file.writelines(f"- {json.dumps(row)}\n".encode() for row in rows.rows())  # JSON is also YAML
+
+    @staticmethod
+    def place(folder: Path, split: str) -> Path:
+        return folder / f"{split}.yaml"

@@ -69,7 +69,9 @@ class Cityscapes(LabelledSource):
         name = entry.files[INSTANCES]
         ids = images.read_labels(self.root, name)
         if ids.shape != picture.pixels.shape[:2]:
-            raise UnreadableCase(f"{name} is {_size(ids)}, but {entry.files[CAMERA]} is {_size(picture.pixels)}")
+            raise UnreadableCase(
+                f"{name} is {_size(ids)}, but {entry.files[CAMERA]} is {_size(picture.pixels)}; both must have the same size"
+            )
         _check_classes(ids, name)
         if CLASSES in entry.files:
             _check_alike(ids, images.read_labels(self.root, entry.files[CLASSES]), name, entry.files[CLASSES])
@@ -134,7 +136,7 @@ def _check_classes(ids: Array, name: str) -> None:
 def _check_alike(ids: Array, classes: Array, name: str, other: str) -> None:
     """Refuse a frame whose two label files contradict each other."""
     if ids.shape != classes.shape:
-        raise UnreadableCase(f"{name} is {_size(ids)}, but {other} is {_size(classes)}")
+        raise UnreadableCase(f"{name} is {_size(ids)}, but {other} is {_size(classes)}; both must have the same size")
     if wrong := np.count_nonzero(np.where(ids >= OWN, ids // OWN, ids) != classes):
         raise UnreadableCase(f"{name} and {other} have different classes in {wrong:,} pixels")
 

@@ -18,9 +18,9 @@ from typing import BinaryIO
 import numpy as np
 
 from swerve.config import limits
-from swerve.core.arguments import check_number
+from swerve.core.arguments import check_known, check_number
 from swerve.core.case import Fact
-from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Array, PointCloud
 from swerve.sources import pcd, ply
 from swerve.sources.point_table import StoredPoints, check_count, check_size, size_of
@@ -68,20 +68,16 @@ def read_cloud(root: Root, name: str, *, layout: str = "xyzi", intensity_scale: 
 
 def check_declared(layout: str, intensity_scale: float | None) -> None:
     """Raise `InputError` unless a source's `layout` and `intensity_scale` are valid."""
-    if layout not in LAYOUTS:
-        raise InputError(f"unknown layout {layout!r}; {did_you_mean(str(layout), LAYOUTS)}")
+    check_known("layout", layout, LAYOUTS)
     if intensity_scale is not None:
-        try:
-            check_number("intensity_scale", intensity_scale, 0, above=True)
-        except ValueError as error:
-            raise InputError(f"{error}; it is the stored intensity that means 1, such as 255") from error
+        check_number("intensity_scale", intensity_scale, 0, above=True, error=InputError)
 
 
 def _finite(xyzi: Array) -> Cloud:
     finite = np.isfinite(xyzi).all(axis=1)
     kept = int(finite.sum())
     if not kept:
-        raise UnreadableCase(f"0 points: none of the {len(xyzi):,} stored is finite")
+        raise UnreadableCase(f"the file has no usable points: none of its {len(xyzi):,} points is finite")
     return Cloud(PointCloud(xyzi if kept == len(xyzi) else xyzi[finite]), len(xyzi) - kept)
 
 
@@ -102,13 +98,18 @@ def _check_unit(intensities: Array) -> None:
     largest = float(np.max(intensities, where=np.isfinite(intensities), initial=0.0))
     if largest > 1:
         likely = next((full for full in (255, 65535) if largest <= full), math.ceil(largest))
-        raise UnreadableCase(f"intensities up to {largest:g}; declare which one means 1, such as intensity_scale = {likely}")
+        raise UnreadableCase(
+            f"intensities go up to {largest:g}, not 1; declare the largest possible one, such as intensity_scale = {likely}"
+        )
 
 
 def _check_metres(xyzi: Array) -> None:
     if _implausible(xyzi) > 0.5:
         sample = next(f"{number:g}" for number in xyzi[:, :3].ravel() if _implausible(np.array([[number]])))
-        raise UnreadableCase(f"most coordinates cannot be metres in the sensor's frame, such as {sample}")
+        raise UnreadableCase(
+            f"most coordinates are implausible as metres from the sensor, such as {sample}; "
+            f"convert them, or check the layout"
+        )
 
 
 def _implausible(numbers: Array) -> float:
@@ -167,7 +168,7 @@ def _npy(file: BinaryIO) -> StoredPoints:
     kind, by_column, (rows, columns) = _npy_header(file)
     check_count(rows)
     if columns < 3:
-        raise UnreadableCase(f"{columns} columns; a point needs x, y and z, and optionally an intensity")
+        raise UnreadableCase(f"the array has {columns} columns; a point needs x, y and z, and optionally an intensity")
     check_size(size_of(file), rows * columns * kind.itemsize)
     table = np.frombuffer(file.read(), kind).reshape((rows, columns), order="F" if by_column else "C")
     xyzi = np.zeros((rows, 4), np.float32)
@@ -181,15 +182,17 @@ def _npy_header(file: BinaryIO) -> tuple[np.dtype[np.generic], bool, tuple[int, 
     wide = {1: 2, 2: 4, 3: 4}.get(start[6], 0) if len(start) == 8 and start.startswith(NPY) else 0
     length = int.from_bytes(file.read(wide), "little")
     if not wide or not 0 < length <= LONGEST_HEADER:
-        raise UnreadableCase("does not start like a .npy file")
+        raise UnreadableCase("the file does not start like a .npy file")
     header = file.read(length).decode("latin-1")
     kind = re.search(r"'descr': *'([<>|=][iuf][1248])'", header)
     order = re.search(r"'fortran_order': *(True|False)", header)
     shape = re.search(r"'shape': *\(([0-9]{1,15}), *([0-9]{1,15}),? *\)", header)
     if not (kind and order and shape):
-        raise UnreadableCase("not an array of numbers with N rows and 3 or more columns; object arrays are never read")
+        raise UnreadableCase(
+            "the file must contain an array of numbers with N rows and 3 or more columns; object arrays are never read"
+        )
     if kind[1][1:] == "f1":
-        raise UnreadableCase(f"numbers of the unsupported type {kind[1]}")
+        raise UnreadableCase(f"the array has the unsupported number type {kind[1]}; save it as float32")
     return np.dtype(kind[1]), order[1] == "True", (int(shape[1]), int(shape[2]))
 
 

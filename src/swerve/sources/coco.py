@@ -16,13 +16,14 @@ import numpy as np
 from swerve.core.errors import UnreadableCase
 from swerve.core.values import Array, Boxes2D, Masks, find
 from swerve.sources.labelled_boxes import LabelledBox, Outlined, Size, as_rows, as_table, as_text, check_size, fatal
-from swerve.sources.listed import CAMERA, Entry
+from swerve.sources.listed import CAMERA, Entry, plain_facts
 from swerve.sources.texts import json_file, number
 from swerve.sources.writing import Box, KindNumbers, Spools, WrittenCase
 from swerve.store.files import whole_file
 
 Row = Mapping[str, Any]
 Id = int | str
+OWN = ("id", "file_name", "width", "height", "license", "flickr_url", "coco_url")  # of a picture, of no use as columns
 
 
 class _Picture(NamedTuple):
@@ -41,7 +42,7 @@ class Coco(Outlined):
     """Pictures below `images` with the boxes of `labels`; crowds are ignored.
 
     A listed picture without boxes is a case without objects; files that are not listed are not read. The drive of a picture
-    is its folder below `images`.
+    is its folder below `images`; its columns are what else is listed of it, such as weather or date_captured.
     """
 
     labels: str = "labels.json"
@@ -57,7 +58,8 @@ class Coco(Outlined):
             key = picture.row["file_name"]
             twice = times[picture.number] > 1
             fault = f"{self.labels}: {key}: another picture has the same id {picture.number}" if twice else ""
-            yield Entry(key, {CAMERA: posixpath.join(self.images, key)}, group=posixpath.dirname(key), fault=fault)
+            files, facts = {CAMERA: posixpath.join(self.images, key)}, plain_facts(picture.row, without=OWN)
+            yield Entry(key, files, group=posixpath.dirname(key), fault=fault, columns=facts)
         yield from self._unlisted(times)
 
     def _unlisted(self, known: Mapping[Id, int]) -> Iterator[Entry]:
@@ -76,7 +78,7 @@ class Coco(Outlined):
         left, top, wide, high = (number(item, f"{place}, bbox") for item in _four(row.get("bbox"), place))
         category = row.get("category_id")
         if not isinstance(category, int | str) or category not in self._page.kinds:
-            raise UnreadableCase(f"{place} has category {category!r}, which is not listed")
+            raise UnreadableCase(f"{place} has category {category!r}, which is not in 'categories'")
         outline = row.get("segmentation") if self.masks else None
         where = left, top, left + wide, top + high
         return LabelledBox(place, where, self._page.kinds[category], care=not row.get("iscrowd"), outline=outline)
@@ -110,13 +112,13 @@ class Coco(Outlined):
 def _id(row: Row, name: str, place: str) -> Id:
     found = row.get(name)
     if isinstance(found, bool) or not isinstance(found, int | str):
-        raise UnreadableCase(f"{place}: {name} must be a whole number or a string, got {found!r}")
+        raise UnreadableCase(f"{place}: '{name}' must be a whole number or a string, got {found!r}")
     return found
 
 
 def _four(bbox: Any, place: str) -> Sequence[Any]:
     if not isinstance(bbox, list) or len(bbox) != 4:
-        raise UnreadableCase(f"{place}: bbox must be a list of left, top, width and height")
+        raise UnreadableCase(f"{place}: 'bbox' must be a list of left, top, width and height")
     return bbox
 
 

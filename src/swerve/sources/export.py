@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from swerve.core.arguments import check_known
 from swerve.core.case import Case
-from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
+from swerve.core.errors import EnvironmentFault, InputError
+from swerve.sources.bosch import BoschWriter
 from swerve.sources.coco import CocoWriter
 from swerve.sources.kitti_writer import KittiWriter
+from swerve.sources.lisa import LisaWriter
 from swerve.sources.udacity import UdacityWriter
 from swerve.sources.voc import VocWriter
 from swerve.sources.writing import Spool, Spools, Writer, WrittenCase, slug
@@ -21,7 +24,15 @@ from swerve.store.files import write_csv
 MANIFEST = "manifest.csv"
 COLUMNS = ("file", "split", "key", "parent", "group", "rule", "change")
 FORMS: Mapping[str, type[Writer]] = MappingProxyType(
-    {"coco": CocoWriter, "yolo": YoloWriter, "voc": VocWriter, "kitti": KittiWriter, "udacity": UdacityWriter}
+    {
+        "coco": CocoWriter,
+        "yolo": YoloWriter,
+        "voc": VocWriter,
+        "kitti": KittiWriter,
+        "udacity": UdacityWriter,
+        "bosch": BoschWriter,
+        "lisa": LisaWriter,
+    }
 )
 
 
@@ -56,8 +67,7 @@ def export(
 
 def form_named(form: str) -> type[Writer]:
     """The writer of the format with a short name."""
-    if form not in FORMS:
-        raise InputError(f"unknown export format '{form}'; {did_you_mean(form, FORMS)}")
+    check_known("export format", form, FORMS)
     return FORMS[form]
 
 

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Annotated
 
+from swerve.core.arguments import OneOfNames
 from swerve.core.case import Fact
 from swerve.core.values import Value
 from swerve.sources import cloud_files, images
-from swerve.sources.cloud_files import check_declared, read_cloud
+from swerve.sources.cloud_files import LAYOUTS, check_declared, read_cloud
 from swerve.sources.listed import CAMERA, LIDAR, Entry, ListedSource
 
 
@@ -32,7 +34,7 @@ class Clouds(ListedSource):
     intensity that means 1; by default 255 for bytes and 1 for floats.
     """
 
-    layout: str = "xyzi"
+    layout: Annotated[str, OneOfNames(*LAYOUTS)] = "xyzi"
     intensity_scale: float | None = None
 
     def __post_init__(self) -> None:

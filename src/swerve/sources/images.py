@@ -63,7 +63,7 @@ def _read(data: bytes, name: str, convert: Callable[[Container], Array]) -> Arra
     except BadImage as error:
         raise UnreadableCase(f"{name}: {error}") from error
     except Exception as error:  # a damaged file can make a decoder raise anything
-        raise UnreadableCase(f"{name}: a damaged {kind}: {error}") from error
+        raise UnreadableCase(f"{name}: damaged {kind}: {error}") from error
 
 
 def _rgb(container: Container) -> Array:

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from swerve.core.case import Fact
-from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.errors import InputError, UnreadableCase, unknown
 from swerve.core.values import LARGEST_NUMBER, Array, Boxes2D, Boxes3D, Calibration, Image, Value
 from swerve.sources.cloud_files import check_declared, read_cloud
 from swerve.sources.folders import in_order
@@ -76,10 +76,10 @@ class KittiFrames(ListedSource):
     def __post_init__(self) -> None:
         given: object = self.sensors
         if isinstance(given, str) or not self.sensors or len(set(self.sensors)) != len(self.sensors):
-            raise InputError(f"sensors must be a list such as ['camera', 'lidar'], got {given!r}")
+            raise InputError(f"'sensors' must be a list such as ['camera', 'lidar'], got {given!r}")
         for sensor in self.sensors:
             if sensor not in SENSORS:
-                raise InputError(f"sensors has the unknown {sensor!r}; {did_you_mean(str(sensor), SENSORS)}")
+                raise InputError(f"sensors: {unknown('sensor', sensor, SENSORS)}")
         check_declared("xyzi", self.intensity_scale)
         object.__setattr__(self, "sensors", tuple(self.sensors))
 
@@ -87,7 +87,10 @@ class KittiFrames(ListedSource):
         kept = {what: self._names(what) for what in self.places if what in self.sensors or what not in SENSORS}
         for sensor in self.sensors:
             if not kept[sensor]:
-                raise InputError(f"{self.folder}: no {sensor}: no file {'/*'.join(self.places[sensor])}")
+                raise InputError(
+                    f"{self.folder}: sensor '{sensor}' has no file "
+                    f"{'/*'.join(self.places[sensor])}; add the files, or leave it out of 'sensors'"
+                )
         present = [what for what, names in kept.items() if names]  # a test set has no labels at all
         for key in sorted({key for what in present if what != CALIBRATION for key in kept[what]}, key=in_order):
             files = {what: kept[what][key] for what in present if key in kept[what]}
@@ -142,7 +145,7 @@ class Kitti(KittiFrames, LabelledSource):
         split = self.split or (SPLITS[0] if both else "")
         found = list_files(self.root, suffix, under=split)
         if self.split and not os.path.isdir(self.folder / split):
-            raise InputError(f"{self.folder}: no folder '{split}', which split names")
+            raise InputError(f"{self.folder}: there is no folder '{split}', which 'split' names")
         return found
 
     def truth(self, entry: Entry, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
@@ -215,7 +218,7 @@ def size_of(inputs: Mapping[str, Value]) -> Size | None:
 def parse_label(words: Sequence[str], place: str) -> KittiLabel:
     """A line of a label file; raises `UnreadableCase` that starts with `place`."""
     if len(words) != COLUMNS:
-        raise UnreadableCase(f"{place}: {len(words)} columns; a label has {COLUMNS}")
+        raise UnreadableCase(f"{place}: the line has {len(words)} columns; a label has {COLUMNS}")
     values = [bounded_number(word, f"{place}, column {column}") for column, word in enumerate(words[1:], start=2)]
     _, occlusion, _, left, top, right, bottom, high, wide, long, *location, rotation = values
     corners, size = (left, top, right, bottom), (high, wide, long)
@@ -275,18 +278,18 @@ def to_camera(matrices: Mapping[str, Array]) -> Array:
 def matrix(words: Sequence[str], shape: tuple[int, int], place: str) -> Array:
     """A matrix from its numbers."""
     if len(words) != math.prod(shape):
-        raise UnreadableCase(f"{place}: {len(words)} numbers, expected {math.prod(shape)}")
+        raise UnreadableCase(f"{place}: the line has {len(words)} numbers, expected {math.prod(shape)}")
     return np.array([bounded_number(word, place) for word in words]).reshape(shape)
 
 
 def checked_calibration(matrices: Mapping[str, Array], size: Size | None, name: str) -> Calibration:
     """The calibration, if it is complete and its rotations are rotations."""
     if missing := [what for what in NEEDED if what not in matrices]:
-        raise UnreadableCase(f"{name}: no line {' and no line '.join(missing)}")
+        raise UnreadableCase(f"{name}: the file has no line {' and no line '.join(missing)}")
     for what in NEEDED[1:]:
         turn = matrices[what][:, :3]
         if not np.allclose(turn @ turn.T, np.eye(3), atol=0.01):
-            raise UnreadableCase(f"{name}: {what} is not a rotation")
+            raise UnreadableCase(f"{name}: {what} is not a rotation matrix")
     if abs(np.linalg.det(to_camera(matrices)[[0, 2], :2])) < 0.1:
         raise UnreadableCase(f"{name}: with this Tr_velo_to_cam the camera looks up or down, so the yaw is undefined")
     return Calibration(matrices, size)

@@ -15,13 +15,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from faster_coco_eval.core import mask as coco_mask
 
 from swerve.config import limits
-from swerve.core.errors import InputError, UnreadableCase, did_you_mean, printable
+from swerve.core.arguments import OneOfNames
+from swerve.core.errors import InputError, UnreadableCase, printable, unknown
 from swerve.core.values import Array, Boxes2D, Image, Masks, Value
 from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.root import Root
@@ -57,8 +58,7 @@ class LabelledSource(ListedSource):
         """Raise `InputError` if `kinds` or `rename` names a kind that the data set does not have."""
         for kind in (*self.kinds, *self.rename):
             if kind not in known:
-                hint = did_you_mean(kind, known)
-                raise InputError(f"{self.folder}: the data set has no kind '{printable(kind, 40)}'; {hint}")
+                raise InputError(f"{self.folder}: {unknown('kind', kind, known)}")
 
     def wanted(self, kind: str) -> bool:
         """Whether a kind is selected."""
@@ -122,12 +122,12 @@ class Outlined(Boxed):
 class Lights(Boxed):
     """A source of traffic lights: a kind is a colour, or with `states = "full"` the data set's own name of the state."""
 
-    states: str = field(default=COLOUR, kw_only=True)
+    states: Annotated[str, OneOfNames(COLOUR, FULL)] = field(default=COLOUR, kw_only=True)
     colours: ClassVar[Mapping[str, str]] = {}  # the colour of every state
 
     def __post_init__(self) -> None:
         if self.states not in (COLOUR, FULL):
-            raise ValueError(f"states must be '{COLOUR}' or '{FULL}', got {self.states!r}")
+            raise ValueError(f"'states' must be '{COLOUR}' or '{FULL}', got {self.states!r}")
 
     def check_states(self) -> None:
         """Raise `InputError` if `kinds` or `rename` names something that is not a state of these lights."""
@@ -137,6 +137,14 @@ class Lights(Boxed):
         """The kind of a light, from the data set's name of its state."""
         value = known_kind(value, self.colours, place)
         return self.colours[value] if self.states == COLOUR else value
+
+
+def state_name(kind: str, names: Mapping[str, str], known: Collection[str], key: str) -> str:
+    """A data set's name of a state, for a kind that is a colour or such a name already."""
+    name = names.get(kind, kind)
+    if name not in known:
+        raise InputError(f"'{key}' cannot be written: {unknown('state', kind, (*names, *known))}")
+    return name
 
 
 def clip_box(box: LabelledBox, size: Size) -> tuple[Corners, bool]:
@@ -203,9 +211,7 @@ def _polygon(value: Any, place: str, size: Size) -> Array:
 def known_kind(value: object, known: Collection[str], place: str) -> str:
     """`value` if it is one of `known`."""
     if not isinstance(value, str) or value not in known:
-        raise UnreadableCase(
-            f"{place} has the unknown kind '{printable(str(value), 40)}'; {did_you_mean(str(value), known)}"
-        )
+        raise UnreadableCase(f"{place} has the {unknown('kind', str(value), known)}")
     return value
 
 

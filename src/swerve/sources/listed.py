@@ -2,7 +2,8 @@
 
 # No postponed annotations: readers inherit `folder`, and its type must resolve to Path in their modules too.
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,7 @@ class Entry:
     truth: tuple[Value, ...] = ()
     group: str = ""
     fault: str = ""  # why it cannot be used: the entry is listed and counted, but never read
+    columns: Mapping[str, Fact] = field(default_factory=dict)  # what the data set says of it besides its labels
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ class ListedSource:
         """The drive or scene of a key."""
         return self.entries[key].group
 
+    def columns(self, key: str) -> Mapping[str, Fact]:
+        """What the data set says of a key besides its labels."""
+        return self.entries[key].columns
+
     def __getitem__(self, key: str) -> Case:
         entry = self.entries[key]
         if entry.fault:
@@ -97,17 +103,6 @@ class ListedSource:
         names = {name: None for entry in self.entries.values() for name in entry.files.values()}
         return {name: self._hash(name) for name in (*self.manifests(), *names)}
 
-    def duplicates(self) -> list[tuple[str, ...]]:
-        """Groups of keys whose files have the same bytes, one key for each file."""
-        # R37
-        first: dict[str, str] = {}
-        for entry in self.entries.values():
-            first.setdefault(_sensor_file(entry), entry.key)
-        alike: dict[str, list[str]] = {}
-        for name, key in first.items():
-            alike.setdefault(self.hashes.get(name, name), []).append(key)
-        return [tuple(keys) for keys in alike.values() if len(keys) > 1]
-
     @cached_property
     def _fingerprint(self) -> str:
         names = [item.name for item in fields(self) if item.init and item.name != "folder"]
@@ -129,6 +124,15 @@ class ListedSource:
             return f"{name}: {error.strerror}"
 
 
-def _sensor_file(entry: Entry) -> str:
-    """The file with an entry's sensor data: its camera's, otherwise its first."""
-    return entry.files.get(CAMERA) or next(iter(entry.files.values()), "")
+def plain_facts(row: object, *, without: Collection[str] = ()) -> dict[str, Fact]:
+    """The texts and numbers of a row of metadata; a text that is a number becomes one. Lists and tables are left out."""
+    items = row.items() if isinstance(row, Mapping) else ()
+    return {str(name): _fact(item) for name, item in items if isinstance(item, str | int | float) and name not in without}
+
+
+def _fact(item: str | float) -> Fact:
+    try:
+        number = float(item)
+    except ValueError:
+        return str(item)
+    return number if math.isfinite(number) else str(item)

@@ -82,13 +82,17 @@ def decompress_lzf(data: bytes, size: int) -> bytes:
             place += 1
             start = len(result) - back
             if start < 0:
-                raise UnreadableCase("damaged: a reference to bytes before the first one")
+                raise UnreadableCase("the compressed data is damaged: it refers to bytes before the first one")
             piece = result[start : start + length]
             result += piece if length <= back else (piece * (length // back + 1))[:length]
         if len(result) > size:
-            raise UnreadableCase(f"damaged: more than the {size:,} bytes that the header declares")
+            raise UnreadableCase(
+                f"the compressed data is damaged: it has more than the {size:,} bytes that the header declares"
+            )
     if place != end or len(result) != size:
-        raise UnreadableCase(f"damaged: {len(result):,} of the {size:,} bytes that the header declares")
+        raise UnreadableCase(
+            f"the compressed data is damaged: it has {len(result):,} of the {size:,} bytes that the header declares"
+        )
     return bytes(result)
 
 
@@ -140,7 +144,7 @@ def _column(name: str, kind: str, size: str, count: str) -> Column:
         raise UnreadableCase(f"field '{name[:40]}' has TYPE {kind[:10]} and SIZE {size[:10]}; known: {', '.join(TYPES)}")
     many = parse_count(count, f"COUNT of field '{name[:40]}'")
     if not 1 <= many <= limits.POINTS:
-        raise UnreadableCase(f"field '{name[:40]}' has COUNT {count}")
+        raise UnreadableCase(f"field '{name[:40]}' has COUNT {count}, expected 1 to {limits.POINTS:,}")
     return Column(name, TYPES[kind + size], many)
 
 
@@ -158,18 +162,20 @@ def _text(file: BinaryIO, columns: Sequence[Column], count: int) -> StoredPoints
     lines = lines_of(file)
     stored = from_text(lines, columns, count)
     if next(lines, None) is not None:
-        raise UnreadableCase(f"more than the {count:,} points that the header declares")
+        raise UnreadableCase(f"the file has more than the {count:,} points that the header declares")
     return stored
 
 
 def _compressed_body(file: BinaryIO, size: int) -> bytes:
     sizes = file.read(8)
     if len(sizes) < 8:
-        raise UnreadableCase("truncated: no data after the header")
+        raise UnreadableCase("the file is truncated: no data follows the header")
     compressed, declared = struct.unpack("<II", sizes)
     check_size(declared, size)
     if size > min(limits.FILE, MOST_GROWTH * compressed):
-        raise UnreadableCase(f"damaged: {compressed:,} bytes cannot be decompressed to {size:,}")
+        raise UnreadableCase(
+            f"the header of the compressed data is damaged: {compressed:,} bytes cannot be decompressed to {size:,}"
+        )
     return decompress_lzf(_body(file, compressed), size)
 
 

@@ -58,13 +58,13 @@ def read(file: BinaryIO) -> StoredPoints:
     form, elements = _header(file)
     names = [element.name for element in elements]
     if names.count(VERTEX) != 1:
-        raise UnreadableCase(f"{names.count(VERTEX)} elements '{VERTEX}'; a point cloud has exactly one")
+        raise UnreadableCase(f"the PLY header declares {names.count(VERTEX)} elements '{VERTEX}', expected exactly one")
     place = names.index(VERTEX)
     before, vertex, after = elements[:place], elements[place], elements[place + 1 :]
     for element in (*before, vertex):
         if element.lists:
             name = f"'{element.lists[0][:40]}' of '{element.name[:40]}'"
-            raise UnreadableCase(f"{name} is a list; lists are only supported after the vertices")
+            raise UnreadableCase(f"property {name} is a list; lists are only supported after the vertices")
     point_columns(vertex.columns)
     check_count(vertex.count)
     reading = _text if form == "ascii" else _binary
@@ -84,18 +84,18 @@ def _text(file: BinaryIO, before: Sequence[PlyElement], vertex: PlyElement, afte
     lines = lines_of(file)
     skipped = sum(element.count for element in before)
     if sum(1 for _ in islice(lines, skipped)) < skipped:
-        raise UnreadableCase(f"truncated: no line of its '{VERTEX}'")
+        raise UnreadableCase(f"the file is truncated: it ends before the first line of '{VERTEX}'")
     stored = from_text(lines, vertex.columns, vertex.count)
     rest, declared = sum(1 for _ in lines), sum(element.count for element in after)
     if rest != declared:
-        raise UnreadableCase(f"{rest:,} lines after the points, but the header declares {declared:,}")
+        raise UnreadableCase(f"the file has {rest:,} lines after the points, but the header declares {declared:,}")
     return stored
 
 
 def _header(file: BinaryIO) -> tuple[str, list[PlyElement]]:
     lines = header_words(file, "end_header")
     if next(lines) != ["ply"]:
-        raise UnreadableCase("does not start with 'ply'")
+        raise UnreadableCase("the file does not start with 'ply'")
     form = ""
     elements: list[PlyElement] = []
     for key, *words in lines:
@@ -108,7 +108,7 @@ def _header(file: BinaryIO) -> tuple[str, list[PlyElement]]:
         elif key not in ("comment", "obj_info", "end_header"):
             raise UnreadableCase(f"the header has the invalid line '{' '.join((key, *words))[:60]}'")
     if not form:
-        raise UnreadableCase("the header has no format")
+        raise UnreadableCase("the header has no line 'format'")
     return form, elements
 
 
@@ -125,7 +125,7 @@ def _add(element: PlyElement, words: Sequence[str], order: str) -> None:
     if len(kinds) != 1 + is_list or any(kind not in TYPES for kind in kinds):
         raise UnreadableCase(f"invalid property '{' '.join(words)[:60]}'; known types: {', '.join(NEW_NAMES)}")
     if any(column.name == name for column in element.columns):
-        raise UnreadableCase(f"two properties '{name[:40]}' in '{element.name[:40]}'")
+        raise UnreadableCase(f"element '{element.name[:40]}' has two properties '{name[:40]}'")
     element.columns.append(Column(name, np.dtype(order + TYPES[kinds[0]].str[1:])))
     if is_list:
         element.lists.append(name)

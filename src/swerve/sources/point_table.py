@@ -79,7 +79,7 @@ def from_text(lines: Iterator[bytes], columns: Sequence[Column], count: int) -> 
     for done in range(0, count, BLOCK):
         block = _block(islice(lines, min(BLOCK, count - done)), width, done)
         if len(block) < min(BLOCK, count - done):
-            raise UnreadableCase(f"{done + len(block):,} points, but the header declares {count:,}")
+            raise UnreadableCase(f"the file has {done + len(block):,} points, but the header declares {count:,}")
         with np.errstate(all="ignore"):
             xyzi[done : done + len(block), : len(picked)] = block[:, picked]
     return StoredPoints(xyzi, _full(columns))
@@ -89,7 +89,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     """The remaining lines that are not blank; an overlong line is refused."""
     while line := file.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE:
-            raise UnreadableCase(f"a line longer than {LONGEST_LINE:,} bytes")
+            raise UnreadableCase(f"the file has a line longer than {LONGEST_LINE:,} bytes")
         if line.strip():
             yield line
 
@@ -114,15 +114,17 @@ def size_of(file: BinaryIO) -> int:
 def check_count(count: int) -> None:
     """Refuse too many points, or none, before memory is allocated for them."""
     if count > limits.POINTS:
-        raise UnreadableCase(f"{count:,} points, at most {limits.POINTS:,} are read (swerve list limits)")
+        raise UnreadableCase(f"the file has {count:,} points, at most {limits.POINTS:,} are read (swerve list limits)")
     if count < 1:
-        raise UnreadableCase("0 points")
+        raise UnreadableCase("the file has 0 points")
 
 
 def check_text_size(columns: Sequence[Column], count: int, size: int) -> None:
     """Refuse a text that is too short for one digit and one separator per number."""
     if size + 1 < 2 * count * sum(column.count for column in columns):
-        raise UnreadableCase(f"truncated: {size:,} bytes cannot contain the {count:,} points that the header declares")
+        raise UnreadableCase(
+            f"the file is truncated: {size:,} bytes cannot contain the {count:,} points that the header declares"
+        )
 
 
 def check_size(given: int, wanted: int) -> None:
@@ -161,7 +163,9 @@ def _block(lines: Iterator[bytes], width: int, done: int) -> Array:
     except ValueError as error:
         raise UnreadableCase(f"after {done:,} points: {str(error).split(';')[0]}") from error
     if block.shape[1] != width:
-        raise UnreadableCase(f"after {done:,} points: {block.shape[1]} numbers in a row, but the header declares {width}")
+        raise UnreadableCase(
+            f"after {done:,} points: the rows have {block.shape[1]} numbers, but the header declares {width}"
+        )
     return block
 
 

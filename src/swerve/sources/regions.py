@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from swerve.config import limits
-from swerve.core.case import Case, Source, group_of
-from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.case import Case
+from swerve.core.errors import InputError, UnreadableCase, unknown
 from swerve.core.region import area_of, inside
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array, Group, PointCloud, Region, Value
 from swerve.sources.rings import polygon
 from swerve.sources.root import Root
 from swerve.sources.texts import json_file
-from swerve.sources.windows import frames_of
+from swerve.sources.windows import WrappedSource
 
 REGION = "region"
 REGIONS = "regions.geojson"  # the file that exports write
@@ -37,7 +37,7 @@ Polygon = tuple[str, tuple[Array, ...]]  # the case it is for, and its rings
 
 
 @dataclass(frozen=True)
-class Regions:
+class Regions(WrappedSource):
     """The cases of `source`, each with an input `region`: metres in the LiDAR's frame, x ahead and y left.
 
     Args:
@@ -46,7 +46,6 @@ class Regions:
         ahead: instead of a file, a corridor: metres from the LiDAR to its front end; likewise `behind`, `left`, `right`.
     """
 
-    source: Source
     region: Path | None = None
     ahead: float = 0.0
     behind: float = 0.0
@@ -57,22 +56,16 @@ class Regions:
         for side in SIDES:
             metres = getattr(self, side)
             if isinstance(metres, bool) or not isinstance(metres, int | float) or not 0 <= metres < 1e6:
-                raise InputError(f"regions: {side} must be from 0 to below 1,000,000 metres, got {metres!r}")
+                raise InputError(f"regions: '{side}' must be from 0 to below 1,000,000 metres, got {metres!r}")
         corridor = self.ahead + self.behind > 0 and self.left + self.right > 0
         if (self.region is None) is not corridor or (self.region and any(getattr(self, side) for side in SIDES)):
-            raise InputError("regions: set region to a file, or a corridor by ahead, behind, left and right, but not both")
+            raise InputError(
+                "regions: set either 'region' to a file, or a corridor with 'ahead', 'behind', 'left' and 'right', not both"
+            )
 
     def keys(self) -> Sequence[str]:
         _ = self._regions  # an unreadable file is an error of the source, not of one case
         return self.source.keys()
-
-    def group(self, key: str) -> str:
-        """The drive of a case."""
-        return group_of(self.source, key)
-
-    def holds(self, key: str) -> Sequence[str]:
-        """The frames that a case consists of."""
-        return frames_of(self.source, key)
 
     def __getitem__(self, key: str) -> Case:
         case = self.source[key]
@@ -135,18 +128,18 @@ def _from_toml(root: Root, name: str) -> Iterator[Polygon]:
     for count, table in enumerate(tables, 1):
         what = f"{name}, polygon {count}"
         if not isinstance(table, Mapping):
-            raise InputError(f"{what}: expected a table with outer, got {table!r:.60}")
+            raise InputError(f"{what}: expected a table with 'outer', got {table!r:.60}")
         _known(table, KEYS, what)
         holes = table.get("holes", [])
         if not isinstance(holes, list):
-            raise InputError(f"{what}: holes must be a list of rings, got {holes!r:.60}")
+            raise InputError(f"{what}: 'holes' must be a list of rings, got {holes!r:.60}")
         yield _case(table.get(CASE), what), polygon([table.get("outer"), *holes], what)
 
 
 def _known(table: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
     for key in table:
         if key not in keys:
-            raise InputError(f"{what}: unknown key {key!r}; {did_you_mean(key, keys)}")
+            raise InputError(f"{what}: {unknown('key', key, keys)}")
 
 
 def _from_geojson(root: Root, name: str) -> Iterator[Polygon]:
@@ -157,7 +150,7 @@ def _from_geojson(root: Root, name: str) -> Iterator[Polygon]:
         yield from _feature(data, name)
         return
     if not isinstance(features, list):
-        raise InputError(f"{name}: features must be a list, got {features!r:.60}")
+        raise InputError(f"{name}: 'features' must be a list, got {features!r:.60}")
     for count, feature in enumerate(features, 1):
         yield from _feature(feature, f"{name}, feature {count}")
 
@@ -176,7 +169,7 @@ def _feature(data: Any, what: str) -> Iterator[Polygon]:
         yield case, polygon(shapes, what)
         return
     if not isinstance(shapes, list):
-        raise InputError(f"{what}: coordinates must be a list of polygons, got {shapes!r:.60}")
+        raise InputError(f"{what}: 'coordinates' must be a list of polygons, got {shapes!r:.60}")
     for count, rings in enumerate(shapes, 1):
         yield case, polygon(rings, f"{what}, polygon {count}")
 
@@ -185,7 +178,7 @@ def _case(key: Any, what: str) -> str:
     if key is None:
         return EVERY
     if not isinstance(key, str) or not key:
-        raise InputError(f"{what}: case must be the key of a case, got {key!r:.60}")
+        raise InputError(f"{what}: 'case' must be the key of a case, got {key!r:.60}")
     return key
 
 

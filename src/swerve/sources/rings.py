@@ -55,7 +55,7 @@ def _point(point: Any, name: str) -> tuple[float, float]:
     except UnreadableCase as error:
         raise InputError(str(error)) from error
     if max(abs(x), abs(y)) > FARTHEST:
-        raise InputError(f"{name}: {max(abs(x), abs(y)):g} m away; coordinates must be metres from the LiDAR")
+        raise InputError(f"{name}: the point is {max(abs(x), abs(y)):g} m away; coordinates must be metres from the LiDAR")
     return x, y
 
 
@@ -74,7 +74,7 @@ def _refuse_crossings(rings: Sequence[Array], names: Sequence[str]) -> None:
             first, second = sorted((int(one[crossed[0]]), int(other[crossed[0]])))
             another = "itself" if owner[first] == owner[second] else names[owner[second]].rpartition(", ")[2]
             where = f"after point {place[first]} and after point {place[second]}"
-            raise InputError(f"{names[owner[first]]}: it crosses {another} ({where}); edges must not cross")
+            raise InputError(f"{names[owner[first]]}: the ring crosses {another} ({where}); edges must not cross")
 
 
 def _near_pairs(border: Array) -> Iterator[tuple[Array, Array]]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import BinaryIO
 
 from swerve.config import limits
 from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.safe_open import open_below, reason
 
 LONGEST = 4096  # characters of a file name
 
@@ -75,17 +75,10 @@ class Root:
     def _open(self, name: str) -> int:
         """A file descriptor; every folder on the path is opened without following links."""
         parts = self._inside(name).parts
-        here = os.open(self._real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for part in parts[:-1]:
-                below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-                os.close(here)
-                here = below
-            return os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=here)
+            return open_below(self._real, parts)
         except OSError as error:
-            raise UnreadableCase(f"{shortened(name)}: {_reason(error)}") from error
-        finally:
-            os.close(here)
+            raise UnreadableCase(f"{shortened(name)}: {reason(error)}") from error
 
     def _inside(self, name: str) -> PurePosixPath:
         """`name` relative to the folder, links resolved; raises `UnreadableCase` if it leads out of the folder."""
@@ -97,7 +90,7 @@ class Root:
         try:
             real = Path(os.path.realpath(self._real / path))
         except OSError as error:
-            raise UnreadableCase(f"{shortened(name)}: {_reason(error)}") from error
+            raise UnreadableCase(f"{shortened(name)}: {reason(error)}") from error
         except UnicodeEncodeError as error:  # a lone surrogate, which JSON can contain
             raise UnreadableCase(f"{shortened(name)}: not a valid file name") from error
         if not real.is_relative_to(self._real) or real == self._real:
@@ -116,9 +109,3 @@ class Root:
 def shortened(name: str) -> str:
     """A file name short enough for a message."""
     return name if len(name) <= 120 else f"{name[:80]}…{name[-30:]}"
-
-
-def _reason(error: OSError) -> str:
-    if error.errno in (errno.ELOOP, errno.ENXIO):
-        return "not a regular file"
-    return "no such file" if error.errno == errno.ENOENT else str(error.strerror)

@@ -68,8 +68,15 @@ class SteeringTable:
         found = given or next((name for name in usual if name in header), "")
         if not found:
             other = f", or put the drive's {CAMERAS} beside it" if key == "file" and TIME in header else ""
-            raise InputError(f"{place}: set {key} to one of its columns{other}; they are {', '.join(header)}")
+            raise InputError(
+                f"{place}: no column is known as '{key}'; set '{key}' to one of the "
+                f"columns{other}; they are {', '.join(header)}"
+            )
         return found
+
+    def is_own(self, column: str) -> bool:
+        """Whether a column names the picture, its time or its label, and so says nothing else of the case."""
+        return column in (*FILES, *SIDES, TIME, self.file_column, self.angle_column)
 
     def picture(self, cell: str) -> str:
         """The path of the picture that a cell refers to."""
@@ -103,7 +110,7 @@ class SteeringTable:
             root = Headed(self.root.folder, self.separator) if self._is_bare_log(name) else self.root
             rows = csv_file(root, name, columns=(), separator=self.separator)
         if not rows:
-            raise InputError(f"{self.root.folder / name}: no rows")
+            raise InputError(f"{self.root.folder / name}: the table has no rows")
         return rows
 
     def _is_bare_log(self, name: str) -> bool:

@@ -65,7 +65,7 @@ class _Suspect(Exception):
 def parse_json(text: str) -> Any:
     """The data in a JSON text; raises `ParseError`."""
     if text.count("{") + text.count("[") > PARTS:
-        raise ParseError(f"more than {PARTS:,} lists and objects", 1, 1)
+        raise ParseError(f"the file has more than {PARTS:,} lists and objects", 1, 1)
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite)
         if SURROGATE.search(text) or _too_deep(data):
@@ -177,7 +177,7 @@ class _Builder:
     def document(self, event: yaml.Event) -> None:
         self.documents += 1
         if self.documents > 1:
-            raise _at(event, "a second document; a file may contain only one")
+            raise _at(event, "a second document starts here; a file may contain only one")
 
     def start(self, event: yaml.CollectionStartEvent) -> None:
         _refuse_tag(event)
@@ -205,7 +205,7 @@ class _Builder:
         into = self.stack[-1]
         into.weight += weight
         if into.weight > PARTS:
-            raise _at(event, f"more than {PARTS:,} parts, counting every use of an alias")
+            raise _at(event, f"the file has more than {PARTS:,} parts, counting every use of an alias")
         if isinstance(into.data, list):
             into.data.append(data)
         elif into.has_key:

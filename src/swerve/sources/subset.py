@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from swerve.core.arguments import check_whole
-from swerve.core.case import Case, Source, group_of
+from swerve.core.case import Case
 from swerve.core.convention import Convention
 from swerve.core.seeding import digest_of, rng_for
-from swerve.sources.windows import frames_of
+from swerve.sources.windows import WrappedSource
 
 
 @dataclass(frozen=True)
-class Subset:
+class Subset(WrappedSource):
     """At most `count` cases of `source`, in its order: evenly spaced, or drawn at random if there is a `seed`."""
 
-    source: Source
     count: int
     seed: int | None = None
 
@@ -31,14 +30,6 @@ class Subset:
 
     def keys(self) -> Sequence[str]:
         return list(self._chosen)
-
-    def group(self, key: str) -> str:
-        """The drive of a case."""
-        return group_of(self.source, key)
-
-    def holds(self, key: str) -> Sequence[str]:
-        """The frames of a case."""
-        return frames_of(self.source, key)
 
     def __getitem__(self, key: str) -> Case:
         if key not in self._chosen:

@@ -54,7 +54,7 @@ def csv_file(root: Root, name: str, *, columns: Sequence[str], separator: str = 
 def check_separator(given: str) -> None:
     """Raise `InputError` unless a source's `separator` is a known one."""
     if given not in SEPARATORS:
-        raise InputError(f"separator must be one of {' '.join(map(json.dumps, SEPARATORS))}, got {json.dumps(given)}")
+        raise InputError(f"'separator' must be one of {' '.join(map(json.dumps, SEPARATORS))}, got {json.dumps(given)}")
 
 
 def xml_file(root: Root, name: str) -> Element:
@@ -91,7 +91,7 @@ def _text(root: Root, name: str) -> str:
         line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
         raise ParseError("the text is not UTF-8; save it as UTF-8", line, column).in_file(name) from error
     if "\0" in text:
-        raise ParseError.at(text, text.index("\0"), "a NUL character").in_file(name)
+        raise ParseError.at(text, text.index("\0"), "the text contains a NUL character").in_file(name)
     return text
 
 
@@ -129,7 +129,7 @@ def _check_row(cells: Sequence[str], header: Sequence[str], line: int, before: i
     if len(cells) != len(header):
         raise ParseError(f"the row that ends here has {len(cells)} cells, but the header {len(header)} columns", line, 1)
     if before >= limits.ROWS:
-        raise ParseError(f"more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
+        raise ParseError(f"the table has more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
 
 
 class _Tree:
@@ -169,7 +169,7 @@ class _Tree:
         self._builder.end(tag)
 
     def _doctype(self, *_: object) -> None:
-        self._refuse("a DOCTYPE; files with their own definitions are not read")
+        self._refuse("the file has a DOCTYPE; files with their own definitions are not read")
 
     def _refuse(self, reason: str) -> NoReturn:
         raise ParseError(reason, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)

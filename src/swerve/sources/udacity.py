@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Annotated
 
-from swerve.core.convention import Convention
+from swerve.core.arguments import OneOfNames, check_whole
+from swerve.core.convention import SIDES, WHEELS, Convention
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Signal, Steering, Value, find
 from swerve.sources.images import SUFFIXES
-from swerve.sources.listed import CAMERA, Entry, ListedSource
+from swerve.sources.listed import CAMERA, Entry, ListedSource, plain_facts
 from swerve.sources.steering_table import OWN, Row, SteeringTable
 from swerve.sources.texts import check_separator, number
 from swerve.sources.writing import Spools, WrittenCase
@@ -58,8 +60,8 @@ class Udacity(ListedSource):
     angle: str = ""
     drive: str = ""
     unit: str | float | None = None
-    positive: str | None = None
-    kind: str | None = None
+    positive: Annotated[str | None, OneOfNames(*SIDES)] = None
+    kind: Annotated[str | None, OneOfNames(*WHEELS)] = None
     ratio: float | None = None
     block: int = 0
     signals: tuple[str, ...] = ()
@@ -68,8 +70,7 @@ class Udacity(ListedSource):
 
     def __post_init__(self) -> None:
         check_separator(self.separator)
-        if self.block < 0:
-            raise InputError(f"block must be at least 0 frames, got {self.block}")
+        check_whole("block", self.block, error=InputError)
         if self.angle:
             self._meaning(self.angle)
 
@@ -112,8 +113,9 @@ class Udacity(ListedSource):
         return f"{drive}/{name}" if self.drive and drive != DRIVE else name
 
     def _entry(self, sheet: SteeringTable, name: str, row: Row, group: str) -> Entry:
+        facts = {column: cell for column, cell in row.items() if cell and not sheet.is_own(column)}
         try:
-            return Entry(name, {CAMERA: name}, tuple(self._labels(sheet, name, row)), group)
+            return Entry(name, {CAMERA: name}, tuple(self._labels(sheet, name, row)), group, columns=plain_facts(facts))
         except UnreadableCase as error:
             return Entry(name, {CAMERA: name}, group=group, fault=str(error))
 
@@ -186,7 +188,7 @@ class UdacityWriter:
     def add(self, entry: WrittenCase) -> Path:
         label = find(entry.case.truth, Steering.slot)
         if not isinstance(label, Steering) or label.fault():
-            raise InputError(f"'{entry.case.key}' has no steering angle to write")
+            raise InputError(f"case '{entry.case.key}' has no steering angle to write")
         self._rows[entry.split].add((entry.name, math.radians(label.degrees)))
         return entry.write_picture(self._folder / entry.split / "center")
 

@@ -51,7 +51,7 @@ class Video(ListedSource):
         stop = self.start + 1 if self.stop is None else self.stop
         if self.every < 1 or self.start < 0 or stop <= self.start:
             given = f"every {self.every}, start {self.start}, stop {self.stop}"
-            raise InputError(f"video: every must be at least 1, start at least 0 and stop above start, got {given}")
+            raise InputError(f"video: 'every' must be at least 1, 'start' at least 0 and 'stop' above 'start', got {given}")
 
     def listed(self) -> Iterable[Entry]:
         """The frames of each video; a video that cannot be opened is one entry that cannot be used."""

@@ -21,11 +21,33 @@ def frames_of(source: Source, key: str) -> Sequence[str]:
     return holds(key) if callable(holds) else (key,)
 
 
+def window_length(source: Source) -> int:
+    """The number of frames of the first case; 0 without cases."""
+    return next((len(frames_of(source, key)) for key in source.keys()), 0)
+
+
 @dataclass(frozen=True)
-class Windows:
-    """Each case is `length` consecutive frames of one drive as a `Group`; its key and truth are the last frame's."""
+class WrappedSource:
+    """A source over another: unless a subclass changes them, keys, drives and frames are those of `source`."""
 
     source: Source
+
+    def keys(self) -> Sequence[str]:
+        return self.source.keys()
+
+    def group(self, key: str) -> str:
+        """The drive of a case."""
+        return group_of(self.source, key)
+
+    def holds(self, key: str) -> Sequence[str]:
+        """The frames of a case."""
+        return frames_of(self.source, key)
+
+
+@dataclass(frozen=True)
+class Windows(WrappedSource):
+    """Each case is `length` consecutive frames of one drive as a `Group`; its key and truth are the last frame's."""
+
     length: int
     _recent: OrderedDict[str, Case] = field(default_factory=OrderedDict, init=False, repr=False, compare=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
@@ -35,10 +57,6 @@ class Windows:
 
     def keys(self) -> Sequence[str]:
         return list(self._frames)
-
-    def group(self, key: str) -> str:
-        """The drive of a window."""
-        return group_of(self.source, key)
 
     def holds(self, key: str) -> Sequence[str]:
         """The frames of a window; a split puts windows that share one on the same side."""
@@ -85,9 +103,16 @@ def _check_alike(frame: Case, last: Case) -> None:
     """Raise `UnreadableCase` if the frames of a window differ in sensors or sizes."""
     # R36
     if frame.inputs.keys() != last.inputs.keys():
-        raise UnreadableCase(f"window of {last.key}: frame {frame.key} has different inputs from {last.key}")
+        raise UnreadableCase(
+            f"the window that ends at {last.key} mixes inputs: frame {frame.key} has "
+            f"{', '.join(frame.inputs)}, frame {last.key} has {', '.join(last.inputs)}; all frames need the same"
+        )
     for name, value in frame.inputs.items():
         other = last.inputs[name]
         if isinstance(value, Image) and isinstance(other, Image) and value.size != other.size:
-            sizes = " is {}x{}, ".format(*value.size), " is {}x{}".format(*other.size)
-            raise UnreadableCase(f"window of {last.key}: frame {frame.key}{sizes[0]}{last.key}{sizes[1]}")
+            sizes = f"frame {frame.key} is {_size(value)}, frame {last.key} is {_size(other)}"
+            raise UnreadableCase(f"the window that ends at {last.key} mixes sizes: {sizes}; all frames need the same size")
+
+
+def _size(image: Image) -> str:
+    return "x".join(map(str, image.size))

@@ -74,7 +74,7 @@ class WrittenCase:
         found = self._last("camera", Image)
         if found is None:
             raise InputError(
-                f"'{self.case.key}' has no picture to write; its inputs are {', '.join(self.case.inputs) or 'none'}"
+                f"case '{self.case.key}' has no picture to write; its inputs are {', '.join(self.case.inputs) or 'none'}"
             )
         return found
 
@@ -102,7 +102,7 @@ class WrittenCase:
         """The labelled boxes with some area inside the picture."""
         label = find(self.case.truth, Boxes2D.slot)
         if not isinstance(label, Boxes2D):
-            raise InputError(f"'{self.case.key}' has no boxes to write; its labels are {_slots(self.case)}")
+            raise InputError(f"case '{self.case.key}' has no boxes to write; its labels are {_slots(self.case)}")
         self.check_size("boxes", label.size)
         if why := label.fault() or _inverted(label):
             raise InputError(f"'{self.case.key}' cannot be written: {why}")

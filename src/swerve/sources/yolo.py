@@ -88,7 +88,7 @@ class Yolo(Outlined):
     def _box(self, words: Sequence[str], size: Size, place: str) -> LabelledBox:
         code, *shares = (number(word, place) for word in words)
         if code not in self._kinds:
-            raise UnreadableCase(f"{place} has kind {code:g}, which has no name")
+            raise UnreadableCase(f"{place} has the class number {code:g}, which has no name in 'names'")
         kind = self._kinds[int(code)]
         if len(shares) == 4:
             across, down, wide, high = (share * size[at % 2] for at, share in enumerate(shares))
@@ -102,7 +102,7 @@ class Yolo(Outlined):
     def _kinds(self) -> Mapping[int, str]:
         """The names of the kinds by their numbers."""
         if isinstance(self.names, str) and self.names not in ("", "coco"):
-            raise InputError(f"names must be 'coco' or a list of kinds, got {self.names!r}")
+            raise InputError(f"'names' must be 'coco' or a list of kinds, got {self.names!r}")
         names: Any = COCO if self.names == "coco" else self.names or self._data.get("names")
         with fatal(self.root):
             if not isinstance(names, Mapping | list | tuple):

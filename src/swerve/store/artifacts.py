@@ -1,4 +1,4 @@
-"""What a run folder keeps of its findings beside the journal: pictures, features, and changes shrunk to the smallest."""
+"""What a run folder keeps of its findings besides the journal: pictures, features and shrunk changes."""
 
 from __future__ import annotations
 
@@ -19,65 +19,83 @@ FINDINGS = "findings"
 SHA_DIGITS = 16
 FEATURES = "features.npy"
 REGION = "region.json"
+CALIBRATION = "calibration.json"
+HEAT = "_heat"  # the end of the name of a picture that is laid over its sensor's
 UNCHANGED = "fails without any change"
 SHRUNK = "shrunk"
+SHRINKING = "shrinking.json"  # what was shrunk at the end of the run, and within which budget
+CASES = "cases.json"  # the columns of the source's metadata by case; only if it has any
 KEPT = re.compile(rf"[0-9a-f]{{{SHA_DIGITS}}}-\w+\.(png|npy|json)|{re.escape(FEATURES)}")  # every file of `findings/`
 
 
 def pictures_of(run: Run, sha: str) -> dict[str, Path]:
-    """The kept files of the input with hash `sha`, by sensor."""
+    """The saved files of the input with hash `sha`, by sensor."""
     head = f"{sha[:SHA_DIGITS]}-"
-    return {path.stem.removeprefix(head): path for path in sorted((run.folder / FINDINGS).glob(f"{head}*"))}
+    files = (path for path in sorted((run.folder / FINDINGS).glob(f"{head}*")) if path.is_file())
+    return {path.stem.removeprefix(head): path for path in files}
 
 
 def features_of(run: Run) -> dict[str, Array]:
-    """The direction in which each change moved the layer looked at, by the first digits of its follow-up's hash."""
+    """The direction in which each change moved the traced layer, by the first digits of its follow-up's hash."""
     try:
         rows = np.load(run.folder / FINDINGS / FEATURES, allow_pickle=False)
         return {str(row["input"]): row["moved"].astype(np.float64) for row in rows if np.isfinite(row["moved"]).all()}
-    except (OSError, ValueError, TypeError, IndexError, EOFError, MemoryError):  # derived: it may be gone, or torn
+    except (OSError, ValueError, TypeError, IndexError, EOFError, MemoryError):  # a derived file: missing or damaged
         return {}
 
 
 @dataclass(frozen=True)
 class Shrunk:
-    """A finding and the smallest change that still fails in its place."""
+    """A finding with the smallest change that still fails."""
 
-    finding: Finding  # as it is now
+    finding: Finding  # with the smallest change
     of: str  # the id of the finding it was shrunk from
     edges: tuple[str, ...]
     tries: int
-    flaky: bool = False  # it did not fail again, so nothing is said of smaller changes (R16)
+    flaky: bool = False  # it did not fail again, so smaller changes were not tested (R16)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing smaller fails, so that this is the change of the finding itself."""
+        return not self.flaky and self.finding.id == self.of
 
     @property
     def words(self) -> str:
-        """What was found, in a sentence."""
+        """The smallest failing change and the edges of failure, as one sentence."""
         if self.finding.input_sha == self.finding.source_sha:
             return UNCHANGED
         return "; ".join((self.finding.words, *self.edges))
 
 
-def keep_shrunk(run: Run, made: Shrunk, row: Row) -> None:
-    """Keep what a finding was shrunk to in the run folder."""
-    head = {"of": made.of, "words": made.words, "edges": list(made.edges), "tries": made.tries, "flaky": made.flaky}
-    told = {**head, "row": row}
-    write_whole(run.folder / SHRUNK / f"{made.of}.json", json_bytes(told))
+def save_shrunk(run: Run, shrunk: Shrunk, row: Row) -> None:
+    """Save a shrunk finding in the run folder."""
+    content = {
+        "of": shrunk.of,
+        "words": shrunk.words,
+        "edges": list(shrunk.edges),
+        "tries": shrunk.tries,
+        "flaky": shrunk.flaky,
+        "row": row,
+    }
+    write_whole(run.folder / SHRUNK / f"{shrunk.of}.json", json_bytes(content))
 
 
 def shrunk_of(run: Run, identity: str) -> Shrunk | None:
-    """What a finding was shrunk to, if it was."""
+    """The saved result of shrinking a finding, or None."""
     path = run.folder / SHRUNK / f"{identity}.json"
     if not path.is_file():
         return None
     try:
-        told = read_json(path)
+        content = read_json(path)
+        if not isinstance(content["row"], dict) or not isinstance(content["edges"], list):
+            raise StoreError(f"{path}: row or edges cannot be read")
         return Shrunk(
-            finding_of(checked_row(told["row"])),
-            told["of"],
-            tuple(map(str, told["edges"])),
-            told["tries"],
-            told.get("flaky", False),
+            finding_of(checked_row(content["row"])),
+            str(content["of"]),
+            tuple(map(str, content["edges"])),
+            int(content["tries"]),
+            bool(content.get("flaky", False)),
         )
-    except (StoreError, KeyError, TypeError) as error:
+    except (StoreError, KeyError, TypeError, ValueError, OverflowError) as error:
         why = str(error).removeprefix(f"{path}: ")
-        raise StoreError(f"{path}: does not read: {why}; delete it and shrink again") from error
+        raise StoreError(f"{path}: cannot be read: {why}; delete it and shrink again") from error

@@ -1,6 +1,6 @@
-"""What the user has allowed run folders to run, kept in the user's own config directory (docs/security.md)."""
+"""The user's consent to run the code of a run folder, kept in the user's config directory (docs/security.md)."""
 
-# R68: a run folder cannot bring its own consent; it is known by the sha256 of its campaign.json and by its base folder.
+# R68: a run folder cannot contain its own consent; it is identified by the sha256 of its campaign.json and its base folder.
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from swerve.store.files import json_bytes, read_json, write_whole
 
 CONSENTS = "consents"
 PRIVATE = 0o700
-_GIVEN: dict[tuple[str, str], Trust] = {}  # by this process, also where nothing can be written
+_GRANTED: dict[tuple[str, str], Trust] = {}  # in this process, even if the config directory cannot be written
 
 
 def consent_folder() -> Path | None:
-    """Where consent is kept: `$XDG_CONFIG_HOME/swerve` or `~/.config/swerve`; None for a user without a home."""
+    """The folder for consents: under `$XDG_CONFIG_HOME/swerve` or `~/.config/swerve`; None for a user without a home."""
     given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     try:
         return (given if given.is_absolute() else Path.home() / ".config") / "swerve" / CONSENTS
@@ -26,22 +26,22 @@ def consent_folder() -> Path | None:
         return None
 
 
-def recall(campaign_sha: str, base: str) -> Trust:
-    """What was allowed for this campaign in this place."""
+def load_consent(campaign_sha: str, base: str) -> Trust:
+    """What the user has allowed for this campaign with this base folder."""
     folder = consent_folder()
-    kept = _read(folder / f"{campaign_sha}.json").get(base, {}) if folder else {}
+    entry = _read(folder / f"{campaign_sha}.json").get(base, {}) if folder else {}
     try:
-        written = Trust(frozenset(map(str, kept["names"])), dict(kept["files"])) if kept else OWN
+        saved = Trust(frozenset(map(str, entry["names"])), dict(entry["files"])) if entry else OWN
     except (KeyError, TypeError, ValueError):
-        written = OWN
-    return written.joined(_GIVEN.get((campaign_sha, base), OWN))
+        saved = OWN
+    return saved.union(_GRANTED.get((campaign_sha, base), OWN))
 
 
-def remember(campaign_sha: str, base: str, allowed: Trust) -> None:
-    """Keep what is allowed from now on; a config directory that cannot be written is no error."""
-    before = recall(campaign_sha, base)
-    after = before.joined(allowed)
-    _GIVEN[campaign_sha, base] = after
+def save_consent(campaign_sha: str, base: str, allowed: Trust) -> None:
+    """Save what is allowed from now on; if the config directory cannot be written, only for this process."""
+    before = load_consent(campaign_sha, base)
+    after = before.union(allowed)
+    _GRANTED[campaign_sha, base] = after
     folder = consent_folder()
     if folder is None or after == before:
         return

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, read without following links, and pictures of what a sensor saw."""
+"""Files that are written completely or not at all, read without following links; sensor values as files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import re
 import stat
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
 import numpy as np
 
@@ -30,11 +31,11 @@ LINE_END = "\r\n"
 
 @contextlib.contextmanager
 def whole_file(path: Path, size: int | None = None) -> Iterator[BinaryIO]:
-    """A neighbour of `path` to write to, synced and renamed at the end: a reader sees the old file or the new one.
+    """A temporary file beside `path`, synced and renamed at the end, so that readers see the old file or the new one.
 
-    Its `size`, where that is known before, is told when the disk has no room for it.
+    The error for a full disk contains `size`, if it is known in advance.
     """
-    # One fixed name: what a killed process left behind is written over, not left lying about.
+    # The name is fixed, so that the file left by a killed process is overwritten.
     partial = path.with_name(f".{path.name}{PARTIAL}")
     what = "cannot be written"
     try:
@@ -55,19 +56,21 @@ def whole_file(path: Path, size: int | None = None) -> Iterator[BinaryIO]:
 
 
 def _new_file(path: Path) -> BinaryIO:
-    """A file that did not exist before: a link or pipe that somebody put there is replaced, not written to."""
+    """A newly created file; an existing link or pipe of that name is replaced, never written to."""
     path.unlink(missing_ok=True)
     return open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
 def open_plain(path: Path, flags: int = os.O_RDONLY) -> BinaryIO:
-    """Open a regular file; raises `StoreError` at once for a link, a pipe or a device."""  # R69
+    """Open a regular file; a link, a pipe, a device, or to write a hard link, raises `StoreError` at once."""  # R69
     if path.is_symlink():
         raise StoreError(_not_plain(path))
     handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise StoreError(_not_plain(path))
+        if flags & os.O_ACCMODE != os.O_RDONLY and os.fstat(handle).st_nlink > 1:
+            raise StoreError(f"{path}: is a hard link to another file; replace it by a copy")
     except BaseException:
         os.close(handle)
         raise
@@ -79,7 +82,7 @@ def _not_plain(path: Path) -> str:
 
 
 def refuse_links(folder: Path) -> None:
-    """Refuse a run folder that holds anything but files and folders: a link could lead writes and deletions out of it."""
+    """Refuse a run folder that holds anything but files and folders, as a link could redirect writes and deletions."""
     waiting = [folder]
     while waiting:
         try:
@@ -89,7 +92,7 @@ def refuse_links(folder: Path) -> None:
                         waiting.append(Path(entry.path))
                     elif not entry.is_file(follow_symlinks=False):
                         raise StoreError(_not_plain(Path(entry.path)))
-        except FileNotFoundError:  # replaced this moment by the process that writes here
+        except FileNotFoundError:  # just replaced by the process that writes here
             continue
         except OSError as error:
             raise EnvironmentFault(f"{folder}: cannot be read: {error.strerror}") from error
@@ -97,24 +100,41 @@ def refuse_links(folder: Path) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object of a file in a run folder."""
+    data = read_json_value(path)
+    if not isinstance(data, dict):
+        raise StoreError(f"{path}: is not a JSON object")
+    return data
+
+
+def read_json_value(path: Path) -> Any:
+    """The JSON of a file in a run folder."""
     try:
         with open_plain(path) as file:
             if os.fstat(file.fileno()).st_size > RUN_JSON:
                 raise StoreError(f"{path}: larger than {RUN_JSON} bytes (swerve list limits)")
-            data = json.loads(file.read())
+            data = json.loads(file.read(), parse_constant=refuse_constant, parse_float=_finite)
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read: {error}") from error
     except (RecursionError, MemoryError) as error:
         raise StoreError(f"{path}: nested deeper than {DEPTH} levels (swerve list limits)") from error
-    if not isinstance(data, dict):
-        raise StoreError(f"{path}: is not a JSON object")
     if is_deep(data):
         raise StoreError(f"{path}: nested deeper than {DEPTH} levels (swerve list limits)")
     return data
 
 
+def refuse_constant(text: str) -> NoReturn:
+    """Refuse NaN and Infinity, which are no JSON and which Swerve never writes."""
+    raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is too large a number")
+    return number
+
+
 def is_deep(data: Any) -> bool:
-    """Whether JSON is nested deeper than is read."""
+    """Whether JSON is nested deeper than the limit."""
     level = [data]
     for _ in range(DEPTH):
         nested = [item for item in level if isinstance(item, dict | list)]
@@ -125,7 +145,7 @@ def is_deep(data: Any) -> bool:
 
 
 def clear_folder(folder: Path, ours: re.Pattern[str]) -> None:
-    """Delete the files in `folder` that have names of `ours`, and the folder if nothing else is in it."""
+    """Delete the files in `folder` whose names match `ours`, and the folder itself if it is then empty."""
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in list(folder.iterdir()):
@@ -136,7 +156,7 @@ def clear_folder(folder: Path, ours: re.Pattern[str]) -> None:
 
 
 def replace_folder(partial: Path, folder: Path, ours: re.Pattern[str]) -> None:
-    """Put the files of `partial` in the place of those that have names of `ours` in `folder`; any others stay."""
+    """Replace the files of `folder` whose names match `ours` by those of `partial`; other files stay."""
     clear_folder(folder, ours)
     if not folder.exists():
         partial.rename(folder)
@@ -147,13 +167,13 @@ def replace_folder(partial: Path, folder: Path, ours: re.Pattern[str]) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all."""
+    """Write `data` to `path` atomically."""
     with whole_file(path, len(data)) as file:
         file.write(data)
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a file that is of use only once its folder is renamed: on disk, but without a rename of its own."""
+    """Write and sync a file without a rename of its own, for a folder that is renamed when it is complete."""
     try:
         with path.open("wb") as file:
             file.write(data)
@@ -163,13 +183,13 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync(file: BinaryIO) -> None:
-    """Make what was written survive a power cut."""
+    """Flush a file to disk, so that it survives a power cut."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def make_folder(folder: Path, *, parents: bool = False) -> None:
-    """Make `folder` if it is not there, so that it survives a power cut; those above it too, if `parents`."""
+    """Create `folder` (and, with `parents`, those above it) if it does not exist, so that it survives a power cut."""
     try:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=parents, exist_ok=True)
@@ -178,11 +198,11 @@ def make_folder(folder: Path, *, parents: bool = False) -> None:
     except FileExistsError:
         raise EnvironmentFault(f"{folder}: is a file, not a folder") from None
     except OSError as error:
-        raise EnvironmentFault(f"{folder}: cannot be made: {error.strerror}") from error
+        raise EnvironmentFault(f"{folder}: cannot be created: {error.strerror}") from error
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a power cut."""
+    """Flush the directory entries of `folder` to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -191,21 +211,29 @@ def sync_folder(folder: Path) -> None:
 
 
 def json_bytes(data: Any) -> bytes:
-    """`data` as readable JSON, the same bytes every time."""
+    """`data` as indented JSON, deterministic."""
     return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(errors="backslashreplace")
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV table, row by row, that a spreadsheet cannot mistake for formulas."""
+@contextlib.contextmanager
+def csv_table(path: Path, header: Sequence[str]) -> Iterator[Callable[[Sequence[Any]], object]]:
+    """A function that writes one row of a CSV table; a spreadsheet reads no cell as a formula."""
     with whole_file(path) as file:
         writer = csv.writer(_Lines(file), lineterminator=LINE_END)
         writer.writerow(header)
-        writer.writerows([_cell(item) for item in row] for row in rows)
+        yield lambda row: writer.writerow([_cell(item) for item in row])
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV table row by row."""
+    with csv_table(path, header) as write:
+        for row in rows:
+            write(row)
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """Takes the lines of a csv writer, which quotes a carriage return only where it ends lines, and ends them without."""
+    """Writes lines that end with a newline; the csv writer quotes carriage returns only if its own lines end with one."""
 
     file: BinaryIO
 
@@ -220,7 +248,7 @@ def _cell(item: Any) -> Any:
 
 
 def sensor_file(value: Value) -> tuple[str, bytes] | None:
-    """The suffix and lossless content of a sensor value; of a window, its last frame; None for anything else."""
+    """The suffix and lossless content of a sensor value, or of a window's last frame; None for other values."""
     if isinstance(value, Group) and value.values:
         return sensor_file(value.values[-1])
     if isinstance(value, Image):
@@ -238,10 +266,10 @@ def npy_bytes(numbers: Array) -> bytes:
 
 
 def png_bytes(pixels: Array) -> bytes:
-    """An RGB picture as PNG, the same bytes every time.
+    """An RGB image as PNG, deterministic.
 
-    ISA-L deflates three times as fast, but chooses its matches by memory that nobody has set: now and then the same picture
-    becomes another file. Runs alone are looked for here; in filtered pictures that saves time and hardly costs a byte.
+    ISA-L compresses three times as fast, but reads uninitialised memory, so that the same image sometimes becomes another
+    file. Only runs are compressed, which saves time and costs few bytes in filtered images.
     """
     height, width, _ = pixels.shape
     rows = pixels.reshape(height, 3 * width)

@@ -1,9 +1,8 @@
-"""What makes two campaigns the same: their description, weights, data, code and libraries."""
+"""The identity of a campaign: its description, its assets, and the fingerprints of weights, data, code and libraries."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -12,24 +11,28 @@ from typing import Any
 
 import swerve
 from swerve.config.registry import module_file
-from swerve.config.toml import describe
+from swerve.config.toml import ACCEPTANCE, describe
+from swerve.core.asset import SHOWN, assets_in
 from swerve.core.campaign import Campaign, learns
 from swerve.core.case import Source
-from swerve.core.encode import is_live
+from swerve.core.encode import ASSET, is_live
 from swerve.core.errors import InputError
 from swerve.core.names import name_of
 from swerve.core.space import Over, Space, Table
 from swerve.core.system import System
 from swerve.core.transformation import Chain, Transformation, params_of
+from swerve.store.libraries import libraries_of
 
-FORMAT = 2
+FORMAT = 3
 NAMED = re.compile(r"[\w./-]+:\w+")  # module:Name, as functions are given by
-LIBRARIES = ("numpy", "opencv-python-headless", "torch")
+ASSETS = "assets"
+JUDGING = re.compile(rf"campaign\.rule\[\d+\]\.({'|'.join(ACCEPTANCE)})\b.*")  # keys that determine no trial
+_AMBIGUOUS = re.compile(r"""^$|[.\[\\'"]""")  # keys that could be taken for a path
 WORDS = {"system": "weights", "source": "data", "package": "swerve's code", "code": "your code"}
 
 
 def identity_of(campaign: Campaign, base: Path, factory: str | None = None) -> dict[str, Any]:
-    """The content of `campaign.json`; `factory` is the `module:function` a Python campaign is rebuilt by."""
+    """The content of `campaign.json`; `factory` is the `module:function` that rebuilds a Python campaign."""
     described = describe(campaign, base)
     return {
         "format": FORMAT,
@@ -37,36 +40,37 @@ def identity_of(campaign: Campaign, base: Path, factory: str | None = None) -> d
         "factory": factory,
         "rebuildable": factory is not None or not is_live(described),
         "fingerprints": {
-            "system": _fingerprint_of("system", campaign.system),
-            "source": _fingerprint_of("source", campaign.source),
+            "system": _read_fingerprint("system", campaign.system),
+            "source": _read_fingerprint("source", campaign.source),
             "package": package_fingerprint(),
             "code": code_fingerprint(described, factory),
         },
-        "libraries": {name: _version(name) for name in LIBRARIES},
+        ASSETS: {sha: str(asset) for sha, asset in sorted(assets_in(campaign).items())},
+        "libraries": libraries_of(campaign),
         "learns": learns(campaign.search),
         "parameters": {name_of(kind): _numbers(kind) for rule in campaign.rules for kind in kinds_of(rule.change)},
         "campaign": described,
     }
 
 
-def _fingerprint_of(what: str, part: System | Source) -> str:
-    """A part's own fingerprint, which must be a text."""
+def _read_fingerprint(what: str, part: System | Source) -> str:
+    """The fingerprint that a part returns, checked to be a string."""
     try:
-        told: object = part.fingerprint()
-    except (Exception, SystemExit) as error:  # somebody else's code
-        raise InputError(f"the {what} cannot tell its fingerprint: {type(error).__name__}: {error}") from error
-    if not isinstance(told, str):
-        raise InputError(f"the {what}'s fingerprint must be a string, got {type(told).__name__}")
-    return told
+        fingerprint: object = part.fingerprint()
+    except (Exception, SystemExit) as error:  # the user's own code
+        raise InputError(f"the {what} cannot compute its fingerprint: {type(error).__name__}: {error}") from error
+    if not isinstance(fingerprint, str):
+        raise InputError(f"the {what}'s fingerprint must be a string, got {type(fingerprint).__name__}")
+    return fingerprint
 
 
 def _numbers(kind: type[Transformation]) -> dict[str, dict[str, Any]]:
-    """What a report needs to know of a change's numbers, so that it never has to import the class."""
+    """What a report needs to know of a change's parameters, so that it never has to import the class."""
     return {name: {"neutral": facts.neutral, "unit": facts.unit} for name, facts in params_of(kind).items()}
 
 
 def kinds_of(space: Space) -> list[type[Transformation]]:
-    """The classes of changes a space is known to propose."""
+    """The classes of changes that a space is known to propose."""
     if isinstance(space, Over):
         return [space.kind]
     if isinstance(space, Table):
@@ -82,7 +86,7 @@ def _kinds_in(change: Transformation) -> list[type[Transformation]]:
 
 
 def code_fingerprint(described: Any, factory: str | None) -> str:
-    """The sha256 of the files of every module that the campaign names and that is not ours."""
+    """The sha256 of the files of all modules that the campaign names, except Swerve's own."""
     targets = {*_targets_in(described), *([factory] if factory else [])}
     names = {target.rpartition(":")[0] for target in targets if ":" in target}
     files = {name: file for name in sorted(names) if not name.startswith("swerve.") and (file := module_file(name))}
@@ -104,7 +108,7 @@ def _targets_in(described: Any) -> Iterator[str]:
 
 @cache
 def package_fingerprint() -> str:
-    """The sha256 of every module of the package, so that edited code never continues an old run unnoticed."""
+    """The sha256 of all modules of Swerve, so that edited code never continues an old run unnoticed."""
     root = Path(swerve.__file__).parent
     hasher = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
@@ -112,25 +116,43 @@ def package_fingerprint() -> str:
     return hasher.hexdigest()
 
 
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Every difference between two identities, each as `what: old then, new now`."""
-    old, new = dict(_flat(then)), dict(_flat(now))
-    changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key, "absent") != new.get(key, "absent")]
-    return [f"{_describe_key(key)}: {_short(key, old)} then, {_short(key, new)} now" for key in changed]
+    """Every difference between two identities, each as `what: old then, new now`; an asset by the name of its file.
+
+    How the results are judged, `fail_if` and `requirement`, may differ: a finished run can be judged anew.
+    """
+    files = [dict(one.get(ASSETS, {})) for one in (then, now)]
+    replaced = set(files[0]) ^ set(files[1])
+    old, new = (dict(_flat({key: item for key, item in one.items() if key != ASSETS})) for one in (then, now))
+    keys = [key for key in dict.fromkeys([*old, *new]) if not JUDGING.fullmatch(key)]
+    changed = [key for key in keys if key not in old or key not in new or old[key] != new[key]]
+    others = [key for key in changed if not (_is_asset(key) and {old.get(key), new.get(key)} & replaced)]
+    return [
+        *(f"{_describe_key(key)}: {_short(key, old)} then, {_short(key, new)} now" for key in others),
+        *asset_differences(*files),
+    ]
+
+
+def asset_differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """A line for every asset that only one of two campaigns has; a file that was overwritten is one line."""
+    gone = {name: sha for sha, name in then.items() if sha not in now}
+    new = {name: sha for sha, name in now.items() if sha not in then}
+    for name in dict.fromkeys([*gone, *new]):
+        ends = [f"sha {side[name][:SHOWN]}" if name in side else "absent" for side in (gone, new)]
+        yield f"{name} differs: {ends[0]} then, {ends[1]} now"
+
+
+def _is_asset(key: str) -> bool:
+    return key.endswith(f".{ASSET}")
 
 
 def _flat(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(data, Mapping):
+    """Every number and text with its path; no two paths are equal, whatever the keys of a foreign folder are."""
+    if isinstance(data, Mapping) and data:
         for key, item in data.items():
-            yield from _flat(item, f"{path}.{key}" if path else str(key))
-    elif isinstance(data, list):
+            name = repr(key) if _AMBIGUOUS.search(key) else key
+            yield from _flat(item, f"{path}.{name}" if path else name)
+    elif isinstance(data, list) and data:
         for index, item in enumerate(data):
             yield from _flat(item, f"{path}[{index}]")
     else:
@@ -145,4 +167,5 @@ def _describe_key(key: str) -> str:
 def _short(key: str, data: Mapping[str, Any]) -> str:
     if key not in data:
         return "absent"
-    return f"sha {str(data[key])[:8]}" if key.startswith("fingerprints.") else str(data[key])
+    by_hash = key.startswith("fingerprints.") or _is_asset(key)
+    return f"sha {str(data[key])[:SHOWN]}" if by_hash else str(data[key])

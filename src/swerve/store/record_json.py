@@ -1,45 +1,45 @@
-"""Observations and records as journal rows, and the findings seen in them."""
+"""Observations and records as journal rows, and findings read from them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import cached_property, lru_cache
+from typing import Any, overload
 
-from swerve.config.toml import build_change
-from swerve.config.trust import OWN, Trust
-from swerve.core.campaign import Observation, Outcome, Record, Trial
-from swerve.core.encode import decode_values, encode, encode_change
+from swerve.config.toml import Builder
+from swerve.core.campaign import Gain, Observation, Outcome, Record, Trial
+from swerve.core.encode import ENCODED, decode_values, encode, encode_change
 from swerve.core.errors import StoreError
+from swerve.core.origin import Origin
 from swerve.core.relation import Fault, Status, Verdict
 from swerve.core.system import Answer
 from swerve.core.transformation import Transformation
-from swerve.store.journal import Row, opened, opened_head
+from swerve.store.journal import Row, decode_head, decode_line
 
-BASELINE, TRIAL, REPEAT = "baseline", "trial", "repeat"
+BASELINE, TRIAL, REPEAT, GAIN = "baseline", "trial", "repeat", "gain"
 
 
 def observation_row(seen: Observation) -> Row:
-    """One untouched case as a row."""
-    return {
+    """The observation of one unchanged case as a row; the same row if it was read from one."""
+    return vars(seen).get(ENCODED) or {
         "kind": BASELINE,
         "case": seen.case,
         "group": seen.group,
         "truth": encode(seen.truth),
-        "said": encode(seen.said),
+        "said": encode(seen.answer),
         "input_sha": seen.input_sha,
         "fault": seen.fault,
         "readable": seen.readable,
         "gain": seen.gain,
+        **({"truth_sha": seen.truth_sha} if seen.truth_sha else {}),
     }
 
 
 def observation_of(row: Row) -> Observation:
-    """The observation a row holds."""
-    return Observation(
+    """The observation in a row."""
+    seen = Observation(
         row["case"],
         row["group"],
         decode_values(row["truth"]),
@@ -48,11 +48,14 @@ def observation_of(row: Row) -> Observation:
         row["fault"],
         row["readable"],
         row["gain"],
+        str(row.get("truth_sha", "")),
     )
+    object.__setattr__(seen, ENCODED, row)
+    return seen
 
 
 def record_row(record: Record) -> Row:
-    """One record as a row; the change also in words, so that no code of the user's is needed to read it."""
+    """One record as a row; it has the change in words too, so that it can be read without the user's code."""
     verdict = record.verdict
     return {
         "kind": TRIAL,
@@ -63,7 +66,7 @@ def record_row(record: Record) -> Row:
         "fixed": record.trial.change is not None,
         "status": verdict.status.value,
         "margin": verdict.margin,
-        "introduced": record.introduced,
+        "origin": record.origin.value if record.origin else None,
         "error": verdict.kind.value if verdict.kind else None,
         "words": _words(record.change),
         "change": encode_change(record.change),
@@ -78,21 +81,16 @@ def record_row(record: Record) -> Row:
     }
 
 
-def repeat_row(record: Record) -> Row:
-    """The record of a finding that was asked again as a row of its own kind."""
-    return {**record_row(record), "kind": REPEAT}
-
-
 def _words(change: Transformation | None) -> str:
     try:
         return str(change.words()) if change else ""
-    except Exception as error:  # a user's own words
-        return f"{type(change).__name__} (its words fail: {type(error).__name__})"
+    except Exception as error:  # the user's own code
+        return f"{type(change).__name__} (words() failed: {type(error).__name__})"
 
 
-def record_of(row: Row, base: Path | None = None, trust: Trust = OWN) -> Record:
-    """The record a row holds; `base` and `trust` are for changes of the user's own."""
-    change = None if row["change"] is None else build_change(row["change"], base, trust)
+def record_of(row: Row, builder: Builder) -> Record:
+    """The record in a row; `builder` is the run folder's, for the user's own changes and those that read files."""
+    change = None if row["change"] is None else builder.change(row["change"])
     kind = None if row["error"] is None else Fault(row["error"])
     return Record(
         Trial(row["case"], row["rule"], row["draw"], change if row["fixed"] else None),
@@ -101,7 +99,7 @@ def record_of(row: Row, base: Path | None = None, trust: Trust = OWN) -> Record:
         decode_values(row["before"]),
         decode_values(row["after"]),
         decode_values(row["truth"]),
-        row["introduced"],
+        None if row["origin"] is None else Origin(row["origin"]),
         row["gain"],
         row["source_sha"],
         row["input_sha"],
@@ -109,43 +107,131 @@ def record_of(row: Row, base: Path | None = None, trust: Trust = OWN) -> Record:
     )
 
 
-_WORDS = b',"words":'  # where what is counted ends; inside a text its quotes would be escaped
+_WORDS = b',"words":'  # the fields before it are counted; inside a string its quotes would be escaped
 
 
 def read_row(line: bytes) -> dict[str, Any]:
-    """The row of a sound line, checked."""
-    return checked_row(opened(line))
+    """The row of a verified line, with its fields checked."""
+    return checked_row(decode_line(line))
 
 
 def head_of(line: bytes) -> Row:
-    """The start of a trial's sound line, which tells how it ended, at a third of the price of the whole."""
+    """The first fields of a trial's verified line, up to its outcome, in a third of the time of the whole row."""
     end = line.find(_WORDS)
-    return opened(line) if end < 0 else opened_head(line[:end])
+    return decode_line(line) if end < 0 else decode_head(line[:end])
 
 
 def outcome_of(row: Row) -> Outcome:
-    """What is counted of a trial's row or its head; nothing is built that counting does without."""
+    """The outcome in a trial's row or its head; nothing else is decoded."""
     try:
-        return _outcome(row["rule"], row["status"], row["error"], row["introduced"])
+        return _outcome(row["rule"], row["status"], row["error"], row["origin"])
     except (KeyError, ValueError, TypeError) as error:
         raise StoreError(f"a journal row is damaged: {error}") from error
 
 
-@lru_cache(1024)  # there are few ways to end, and a million trials
-def _outcome(rule: str, status: str, error: str | None, introduced: bool | None) -> Outcome:
-    return Outcome(rule, Status(status), None if error is None else Fault(error), introduced)
+@lru_cache(1024)  # a million trials have few different outcomes
+def _outcome(rule: str, status: str, error: str | None, origin: str | None) -> Outcome:
+    kind, came_from = None if error is None else Fault(error), None if origin is None else Origin(origin)
+    return Outcome(rule, Status(status), kind, came_from)
+
+
+class Result:
+    """The result of a trial as a record and as a journal row; each is made from what is known when it is first needed.
+
+    A worker's row is committed as it came, and a line of the journal is decoded only as far as it is looked at.
+    """
+
+    def __init__(
+        self,
+        record: Record | None = None,
+        *,
+        row: Row | None = None,
+        line: bytes = b"",
+        outcome: Outcome | None = None,
+        builder: Builder | None = None,
+    ) -> None:
+        self._record, self._row, self._line, self._outcome, self._builder = record, row, line, outcome, builder
+
+    @cached_property
+    def record(self) -> Record:
+        """The record."""
+        if self._record:
+            return self._record
+        assert self._builder is not None
+        return record_of(self.row, self._builder)
+
+    @cached_property
+    def row(self) -> Row:
+        """The row, with its fields checked if it was read from a file."""
+        if self._record:
+            return record_row(self._record)
+        return self._row or read_row(self._line)
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether the row or the record is known, and not just a line of the journal."""
+        return not self._line or "row" in vars(self)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The part that is counted."""
+        return self._outcome or (self._record.outcome if self._record else outcome_of(self.row))
+
+    @property
+    def id(self) -> str:
+        """The id of the finding."""
+        return self._record.id if self._record else str(self.row["id"])
+
+    @property
+    def has_change(self) -> bool:
+        """Whether a change could be proposed."""
+        return (self._record.change if self._record else self.row["change"]) is not None
+
+    @property
+    def gain(self) -> Gain | None:
+        """What the follow-up covers."""
+        gain: Gain | None = self._record.gain if self._record else self.row["gain"]
+        return gain
+
+    def without_gain(self) -> Result:
+        """The same result, without what it covers."""
+        if self.gain is None:
+            return self
+        if self._record:
+            return Result(replace(self._record, gain=None))
+        return Result(row={**self.row, "gain": None}, builder=self._builder)
+
+
+class Records(Sequence[Record]):
+    """The records of results, each decoded when it is looked at."""
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self._results = results
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Record]: ...
+
+    def __getitem__(self, place: int | slice) -> Record | Sequence[Record]:
+        chosen = self._results[place]
+        return chosen.record if isinstance(chosen, Result) else Records(chosen)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A violated record as people see it; readable without the code that made it."""
+    """A violated record as shown to people; readable without the user's code."""
 
     id: str
     rule: str
     case: str
     words: str
     margin: float
-    introduced: bool | None
+    origin: Origin
     why: str
     change: Mapping[str, Any]
     before: Answer
@@ -154,35 +240,29 @@ class Finding:
     facts: Mapping[str, Any]
     source_sha: str
     input_sha: str
-    repeated: bool | None = None  # whether it failed again when it was asked again; None if it was not
+    repeated: bool | None = None  # whether it failed again when repeated; None if it was not repeated
 
     @property
     def flaky(self) -> bool:
-        """Whether it did not fail again when it was asked again."""
+        """Whether it did not fail again when it was repeated."""
         return self.repeated is False
-
-    @property
-    def origin(self) -> str:
-        """Whether the change introduced the failure or it was there before (X-13); a rule may not go by the labels there."""
-        labelled = {value.slot for value in self.truth} & {value.slot for value in self.after}
-        unknown = "unknown origin" if labelled else "unlabelled"
-        return {True: "introduced", False: "already wrong", None: unknown}[self.introduced]
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain JSON."""
         answers = {name: encode(getattr(self, name)) for name in ("before", "after", "truth")}
-        told = {name: getattr(self, name) for name in ("id", "rule", "case")}
-        numbers = {"change": self.words, "margin": self.margin, "introduced": self.introduced, "why": self.why}
+        identity = {name: getattr(self, name) for name in ("id", "rule", "case")}
+        numbers = {"change": self.words, "margin": self.margin, "origin": self.origin.value, "why": self.why}
         hashes = {"source_sha": self.source_sha, "input_sha": self.input_sha}
         about = {"parameters": dict(self.change), **answers, "facts": dict(self.facts), **hashes}
-        return {**told, **numbers, **about, "flaky": self.flaky}
+        return {**identity, **numbers, **about, "flaky": self.flaky}
 
 
 def finding_of(row: Row) -> Finding:
     """The finding in a violated trial's row."""
-    answers: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
+    built: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
+    built["origin"] = Origin(row["origin"] or Origin.UNKNOWN)
     wanted = (item.name for item in fields(Finding) if item.name in row or item.default is MISSING)
-    given: dict[str, Any] = {name: answers[name] if name in answers else row[name] for name in wanted}
+    given: dict[str, Any] = {name: built[name] if name in built else row[name] for name in wanted}
     return Finding(**given)
 
 
@@ -199,7 +279,7 @@ _OF_TRIALS: Mapping[str, tuple[type, ...]] = {
     "draw": (int,),
     "fixed": (bool,),
     "margin": (float, int, type(None)),
-    "introduced": (bool, type(None)),
+    "origin": (str, type(None)),
     "error": (str, type(None)),
     "facts": (dict,),
 }
@@ -212,30 +292,34 @@ _EXPECTED: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     },
     TRIAL: _OF_TRIALS,
     REPEAT: _OF_TRIALS,
+    GAIN: {"gain": (dict,)},
 }
 _FILE_NAME = re.compile(r"[0-9A-Za-z_-]{0,64}")
 _VALUES: Mapping[str, set[str | None]] = {
     "status": {item.value for item in Status},
     "error": {None, *(item.value for item in Fault)},
+    "origin": {None, *(item.value for item in Origin)},
 }
 
 
 def checked_row(row: dict[str, Any]) -> dict[str, Any]:
-    """`row`, if it has every field that readers rely on; raises `StoreError` otherwise, as anybody may have written it."""
+    """`row`, if it has every field that readers rely on; raises `StoreError` otherwise, as the file may be foreign."""
     expected = _EXPECTED.get(str(row.get("kind")), {})
-    wrong = [name for name, kinds in expected.items() if not _is_one(row.get(name, row), kinds)]
-    if not wrong and row["kind"] in (TRIAL, REPEAT):
+    wrong = [name for name, kinds in expected.items() if name not in row or not _is_one(row[name], kinds)]
+    if expected and not wrong and row["kind"] in (TRIAL, REPEAT):
         wrong = [name for name, known in _VALUES.items() if row[name] not in known]
         wrong += [name for name in ("id", "source_sha", "input_sha") if not _FILE_NAME.fullmatch(row[name])]
         wrong += [] if row["change"] is None or _is_change(row["change"]) else ["change"]
-        wrong += ["margin"] if row["margin"] is None and row["status"] == Status.VIOLATED.value else []
+        violated = row["status"] == Status.VIOLATED.value
+        wrong += [name for name in ("margin", "origin") if violated and row[name] is None]
+        wrong += ["origin"] if row["origin"] is not None and not violated else []
     if not expected or wrong:
         raise StoreError(f"a journal row is damaged: {', '.join(wrong) or 'kind'} cannot be read")
     return row
 
 
 def _is_one(item: Any, kinds: tuple[type, ...]) -> bool:
-    """Whether a field is of one of the kinds; a list holds values, which are objects."""
+    """Whether a field has one of the types; a list must contain objects."""
     return isinstance(item, kinds) and (not isinstance(item, list) or all(isinstance(value, dict) for value in item))
 
 

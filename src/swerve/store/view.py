@@ -5,63 +5,83 @@ from __future__ import annotations
 import hashlib
 import heapq
 import itertools
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from swerve.config.trust import Trust, named_in
-from swerve.core.campaign import Observation
-from swerve.core.errors import StoreError, did_you_mean
+from swerve.config.toml import Builder
+from swerve.config.trust import Trust, commands_of, files_of_programs, required_trust
+from swerve.core.asset import AssetFiles
+from swerve.core.campaign import Gain, Observation
+from swerve.core.errors import StoreError, did_you_mean, printable
 from swerve.core.relation import Status
-from swerve.store.consents import recall, remember
+from swerve.store.consents import load_consent, save_consent
 from swerve.store.files import read_json, refuse_links
-from swerve.store.fingerprint import FORMAT
+from swerve.store.fingerprint import ASSETS, FORMAT
 from swerve.store.journal import Journal, Row
 from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_finding, observation_of, read_row
 
 CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json", ".lock"
 KEPT_PER_RULE = 200
-SHORTEST_ID = 4
-_REPEAT = b'{"kind":"repeat",'  # the start of the line of a finding that was asked again
+T = TypeVar("T")
+CANDIDATES = 8  # that are listed where the start of an id is ambiguous
+LARGEST_SEED = 1 << 128
+_GAIN = b'{"kind":"gain",'  # the start of the line of a gain that many trials have together
+_REPEAT = b'{"kind":"repeat",'  # the start of the line of a repeated finding
 
 
 class Run:
     """A run folder open for reading: its records, findings and baseline, streamed from the journal."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, journal: Journal | None = None) -> None:
         self.folder = folder
+        self._journal = journal or Journal(folder / JOURNAL)  # of the store that has written it, or one that holds nothing
         self.identity = read_identity(folder)
+        self.derived: dict[object, Any] = {}  # what readers have made of the journal, kept for the next
 
     @property
     def base(self) -> Path:
-        """What the campaign's paths are relative to."""
+        """The folder that the campaign's paths are relative to."""
         base = read_json(self.folder / ORIGIN).get("base")
         if not isinstance(base, str):
             raise StoreError(f"{self.folder / ORIGIN}: is damaged: base cannot be read")
         return Path(base)
 
+    @cached_property
+    def assets(self) -> AssetFiles:
+        """The files that parts of the campaign read, where they were when the run was last begun."""
+        paths = read_json(self.folder / ORIGIN).get("assets", {})
+        if not isinstance(paths, dict) or not all(isinstance(path, str) for path in paths.values()):
+            raise StoreError(f"{self.folder / ORIGIN}: is damaged: assets cannot be read")
+        return AssetFiles(paths, self.base)
+
+    def builder(self, where: str = "change", trusted: Collection[str | Path] | Trust = ()) -> Builder:
+        """What rebuilds the campaign's parts from JSON; `where` leads its messages."""
+        return Builder(where, self.base, self.trust(trusted), self.assets)
+
     def trust(self, given: Collection[str | Path] | Trust = ()) -> Trust:
-        """The code that this folder may run: what the user allowed for it before, and what is `given` now, which is kept."""
+        """The code that this folder may run: what the user has allowed before, and what is `given` now and saved."""
         if isinstance(given, Trust):
             return given
         allowed = Trust.of(given)
         if given:
-            named = self._named()
-            programs = {path: sha for path, sha in named.files.items() if allowed.names & named.names}
-            allowed = allowed.joined(Trust(files=programs))
-            remember(self._campaign_sha, str(self.base), allowed)
-        known = recall(self._campaign_sha, str(self.base))
-        return replace(known.joined(allowed), foreign=True)
+            files = files_of_programs(self.identity["campaign"], self.base, allowed)
+            allowed = allowed.union(Trust(files=files))
+            save_consent(self._campaign_sha, str(self.base), allowed)
+        known = load_consent(self._campaign_sha, str(self.base))
+        commands = commands_of(self.identity["campaign"], self.base)
+        return replace(known.union(allowed), foreign=True, commands=commands)
 
     def trust_own(self, given: Collection[str | Path] | Trust = ()) -> Trust:
-        """As `trust`, for a run that this user starts: all that its campaign names is allowed from now on."""
-        remember(self._campaign_sha, str(self.base), self._named().joined(Trust.of(given)))
+        """Like `trust`, for a run started by this user: all code that its campaign names is allowed from now on."""
+        save_consent(self._campaign_sha, str(self.base), self._named().union(Trust.of(given)))
         return self.trust()
 
     def _named(self) -> Trust:
-        return named_in(self.identity["campaign"], self.base, self.identity["factory"])
+        return required_trust(self.identity["campaign"], self.base, self.identity["factory"])
 
     @property
     def _campaign_sha(self) -> str:
@@ -73,18 +93,27 @@ class Run:
         return not self.identity.get("learns", False)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every committed row of an untouched case or a trial, in order."""
-        for lines in Journal(self.folder / JOURNAL).sealed():
-            yield from (read_row(line) for line in lines if not line.startswith(_REPEAT))
+        """Every committed row of an unchanged case or a trial, in order."""
+        for lines in self._batches():
+            yield from (read_row(line) for line in lines if not line.startswith((_REPEAT, _GAIN)))
+
+    def _batches(self) -> Iterator[list[bytes]]:
+        known = self._journal if self._journal.is_current else Journal(self._journal.path)
+        return known.again()
+
+    def gains(self) -> Iterator[Gain]:
+        """What the unchanged cases cover, and what each ask covered beyond all before; none if every trial has its gain."""
+        lines = (line for batch in self._batches() for line in batch if line.startswith(_GAIN))
+        return (read_row(line)["gain"] for line in lines)
 
     @cached_property
     def repeats(self) -> dict[str, bool]:
-        """The findings that were asked again before they were reported, by id, and whether each failed again."""
-        lines = (line for batch in Journal(self.folder / JOURNAL).sealed() for line in batch if line.startswith(_REPEAT))
+        """Whether each repeated finding failed again, by id."""
+        lines = self._journal.last_lines(_REPEAT)  # they follow all trials
         return {row["id"]: row["status"] == Status.VIOLATED.value for row in map(read_row, lines)}
 
     def baseline(self) -> list[Observation]:
-        """What the system said of the untouched cases."""
+        """The observations of all unchanged cases."""
         return list(self.untouched())
 
     def untouched(self) -> Iterator[Observation]:
@@ -105,37 +134,73 @@ class Run:
 
     def row(self, prefix: str) -> dict[str, Any]:
         """The one finding whose id starts with `prefix`."""
-        rows = [row for row in self._finding_rows() if row["id"].startswith(prefix)]
-        if len(prefix) < SHORTEST_ID or not rows:
+        rows = {row["id"]: row for row in self._finding_rows() if prefix and row["id"].startswith(prefix)}
+        if not rows:
             known = [finding.id for finding in self.best(5)]
-            raise StoreError(f"{self.folder}: no finding '{prefix}'; {did_you_mean(prefix, known)}")
-        if len({row["id"] for row in rows}) > 1:
-            raise StoreError(f"{self.folder}: '{prefix}' is the start of {len(rows)} findings; give more of it")
-        return rows[0]
+            raise UnknownFinding(f"{self.folder}: no finding '{prefix}'; {did_you_mean(prefix, known)}")
+        return one_of(rows, prefix, self.folder)
 
     def _finding_rows(self) -> Iterator[dict[str, Any]]:
         repeats = self.repeats
         return ({**row, "repeated": repeats.get(row["id"])} for row in self.trials() if is_finding(row))
 
 
-def best_of(rows: Iterable[Row], count: int) -> list[Row]:
-    """The `count` findings' rows of each rule with the largest margins, largest first; memory stays flat."""
-    heaps: dict[str, list[tuple[float, str, int, Row]]] = {}
-    for number, row in enumerate(rows):
-        heap = heaps.setdefault(row["rule"], [])
-        item = (row["margin"], row["id"], number, row)  # the number, so that rows are never compared
-        if len(heap) < count:
+class UnknownFinding(StoreError):
+    """An id that no finding of a run starts with."""
+
+
+class AmbiguousId(StoreError):
+    """The start of several ids; `changed` lists them."""
+
+    def __init__(self, folder: Path, prefix: str, rows: Collection[Row]) -> None:
+        more = [f"and {len(rows) - CANDIDATES:,} more"] if len(rows) > CANDIDATES else []
+        listed = [f"{row['id']}  {row['rule']}: {row['words']}  {row['case']}" for row in itertools.islice(rows, CANDIDATES)]
+        self.changed = (*listed, *more)
+        super().__init__(f"{folder}: {len(rows):,} ids start with '{prefix}'; give more characters of one of them:")
+
+
+def one_of(rows: Mapping[str, dict[str, Any]], prefix: str, folder: Path) -> dict[str, Any]:
+    """The one of `rows`, by id, all of which start with `prefix`; raises `AmbiguousId` if there are several."""
+    if len(rows) > 1:
+        raise AmbiguousId(folder, prefix, rows.values())
+    return next(iter(rows.values()))
+
+
+class Best(Generic[T]):
+    """The `count` findings of each rule with the largest margins, taken in one by one, in constant memory."""
+
+    def __init__(self, count: int = KEPT_PER_RULE) -> None:
+        self._count = count
+        self._heaps: dict[str, list[tuple[float, str, int, T]]] = {}
+        self._numbers = itertools.count()  # unique, so that findings are never compared
+
+    def add(self, rule: str, margin: float, identity: str, finding: T) -> None:
+        """Take in a finding, in any form."""
+        heap = self._heaps.setdefault(rule, [])
+        item = (margin, identity, next(self._numbers), finding)
+        if len(heap) < self._count:
             heapq.heappush(heap, item)
         elif item[:2] > heap[0][:2]:
             heapq.heapreplace(heap, item)
-    kept = (item for heap in heaps.values() for item in heap)
-    return [row for *_, row in sorted(kept, key=lambda item: (-item[0], item[1]))]
+
+    def sorted(self) -> list[T]:
+        """All that are kept, the largest margins first."""
+        kept = (item for heap in self._heaps.values() for item in heap)
+        return [finding for *_, finding in sorted(kept, key=lambda item: (-item[0], item[1]))]
+
+
+def best_of(rows: Iterable[Row], count: int) -> list[Row]:
+    """The rows of the `count` findings of each rule with the largest margins, largest first."""
+    best = Best[Row](count)
+    for row in rows:
+        best.add(row["rule"], row["margin"], row["id"], row)
+    return best.sorted()
 
 
 def read_identity(folder: Path) -> dict[str, Any]:
-    """The content of `campaign.json`, refused if another format wrote it."""
+    """The content of `campaign.json`; raises `StoreError` if it has another format."""
     if not (folder / CAMPAIGN).is_file():
-        raise StoreError(f"{folder}: is not a run folder (no {CAMPAIGN}); make one with 'swerve run FILE --into {folder}'")
+        raise StoreError(f"{folder}: is not a run folder (no {CAMPAIGN}); create one with 'swerve run FILE --into {folder}'")
     refuse_links(folder)
     identity = read_json(folder / CAMPAIGN)
     if identity.get("format") != FORMAT:
@@ -149,5 +214,39 @@ def _check_complete(identity: Mapping[str, Any], path: Path) -> None:
     wrong = [key for key in ("fingerprints", "campaign") if not isinstance(identity.get(key), dict)]
     if not isinstance(identity.get("factory"), str | None):
         wrong.append("factory")
+    optional = ("libraries", "parameters", ASSETS)
+    wrong += [key for key in optional if not isinstance(identity.get(key, {}), dict)]
+    if not wrong and not all(isinstance(text, str) for text in identity["fingerprints"].values()):
+        wrong.append("fingerprints")
+    if not wrong:
+        wrong = [*_wrong_campaign(identity["campaign"]), *_wrong_parameters(identity.get("parameters", {}))]
     if missing or wrong:
         raise StoreError(f"{path}: is damaged: {', '.join(missing or wrong)} cannot be read")
+
+
+def _wrong_campaign(campaign: Mapping[str, Any]) -> list[str]:
+    """The parts of a campaign that readers rely on and that have the wrong type."""
+    rules, seed = campaign.get("rule", []), campaign.get("seed", 0)
+    named = isinstance(rules, list) and all(isinstance(rule, dict) and isinstance(rule.get("name"), str) for rule in rules)
+    intact = {
+        "rule": named,
+        "search": isinstance(campaign.get("search", {}), dict),
+        "seed": isinstance(seed, int) and abs(seed) <= LARGEST_SEED,
+    }
+    return [f"campaign.{name}" for name, good in intact.items() if not good]
+
+
+def _wrong_parameters(kinds: Mapping[str, Any]) -> list[str]:
+    """The recorded classes whose parameters lack a neutral value or a unit."""
+    return [f"parameters.{printable(name, 40)}" for name, known in kinds.items() if not _are_parameters(known)]
+
+
+def _are_parameters(known: object) -> bool:
+    each = known.values() if isinstance(known, dict) else [None]
+    return all(
+        isinstance(facts, dict)
+        and isinstance(facts.get("neutral"), int | float)
+        and abs(facts["neutral"]) <= sys.float_info.max  # whole numbers of JSON may be larger
+        and isinstance(facts.get("unit"), str)
+        for facts in each
+    )

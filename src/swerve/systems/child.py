@@ -71,7 +71,10 @@ class Child:
         """The reply to the request `frame`, which must have the same number."""
         reply = unpack_frame(self._exchange(memoryview(frame), seconds))
         if reply.get("number") != number:
-            raise ModelError(f"its reply has number {brief(reply.get('number'))}, but the request has number {number}")
+            raise ModelError(
+                f"the reply has number {brief(reply.get('number'))}, but the request has number "
+                f"{number}; a reply must repeat it"
+            )
         if "error" in reply and MEMORY_WORDS.search(str(reply["error"])):
             raise self._out_of_memory(brief(reply["error"]))
         return reply
@@ -99,7 +102,10 @@ class Child:
             while wanted := missing_bytes(received):
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise Timeout(f"no reply after {seconds:g} s{self._last_line()}")
+                    raise Timeout(
+                        f"the process did not reply within {seconds:g} s; make it faster, or raise "
+                        f"its time limit{self._last_line()}"
+                    )
                 gone = _status(self._pid) is not None
                 ready = [key.fileobj for key, _ in selector.select(min(left, POLL_SECONDS))]
                 if gone and not ready:  # one of its own children may keep its stdout open forever
@@ -132,13 +138,13 @@ class Child:
             if not self._read_stderr():
                 break
         if MEMORY_WORDS.search(self._stderr_tail[-MEMORY_TAIL:].decode(errors="replace")):
-            return self._out_of_memory("it died" + self._last_line())
+            return self._out_of_memory("the process died" + self._last_line())
         if status is None:
-            return ModelError("it closed its stdout without a reply" + self._last_line())
+            return ModelError("the process closed its stdout without a reply" + self._last_line())
         if status < 0:
             hint = "; the machine may be out of memory" if status == -signal.SIGKILL else ""
-            return Killed(f"killed by signal {-status} ({_signal_name(-status)}){hint}{self._last_line()}")
-        return ModelError(f"exited with code {status} before it replied{self._last_line()}")
+            return Killed(f"the process was killed by signal {-status} ({_signal_name(-status)}){hint}{self._last_line()}")
+        return ModelError(f"the process exited with code {status} before it replied{self._last_line()}")
 
     def _out_of_memory(self, reason: str) -> OutOfMemory:
         return OutOfMemory(f"out of memory (limit {self._memory / MEGA:g} MB): {reason}")
@@ -233,9 +239,9 @@ def _kill(pid: int) -> None:
 def _descendants(pid: int) -> list[int]:
     """The descendants of a process, as far as /proc shows them."""
     parents: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            parents.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
+    for name in filter(str.isdigit, os.listdir("/proc")):  # every end of a child waits for this, so no pathlib
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb", buffering=0) as stat:
+            parents.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(int(name))
     found, open_ends = [], [pid]
     while open_ends:
         below = parents.get(open_ends.pop(), [])

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import numpy as np
 
-from swerve.core.arguments import check_number
-from swerve.core.convention import Convention
+from swerve.core.arguments import OneOfNames, check_known, check_number
+from swerve.core.convention import SIDES, WHEELS, Convention
 from swerve.core.errors import InputError, did_you_mean
 from swerve.core.values import LARGEST_NUMBER, Array, Signal, Steering, Value
-from swerve.systems.preprocessing import ImageView, input_errors
+from swerve.systems.preprocessing import ImageView
 
 Outputs = Mapping[str, Array]  # one case's outputs by name, in the model's order, without the batch axis
 PER_METRE = "per-metre"  # curvature: one divided by the radius of the path in metres
@@ -76,29 +76,30 @@ class SteeringDecoder:
     """
 
     unit: str | float
-    positive: str
-    kind: str
+    positive: Annotated[str, OneOfNames(*SIDES)]
+    kind: Annotated[str, OneOfNames(*WHEELS)]
     ratio: float | None = None
     wheelbase: float | None = None
     output: str | int = 0
     index: int | None = None
-    activation: str = "none"
+    activation: Annotated[str, OneOfNames(*ACTIVATIONS)] = "none"
 
     def __post_init__(self) -> None:
-        _check_activation(self.activation)
+        check_known("activation", self.activation, ACTIVATIONS)
         if (self.unit == PER_METRE) != (self.wheelbase is not None):
-            raise InputError(f"steering: unit {PER_METRE!r} requires a wheelbase in metres, and no other unit takes one")
+            raise InputError(
+                f"steering: unit {PER_METRE!r} needs 'wheelbase', in metres; leave 'wheelbase' out with any other unit"
+            )
         if self.wheelbase is not None:
-            with input_errors():
-                check_number("steering: wheelbase", self.wheelbase, 0, above=True)
+            check_number("steering: wheelbase", self.wheelbase, 0, above=True, error=InputError)
         if self.wheelbase is not None and self.kind != "road":
-            raise InputError(f"steering: unit {PER_METRE!r} requires kind 'road', got {self.kind!r}")
+            raise InputError(f"steering: unit {PER_METRE!r} needs kind = 'road', got {self.kind!r}")
         _ = self.convention  # validated now, not at the first answer
 
     def __call__(self, outputs: Outputs, view: ImageView) -> Steering:
         del view
         number = _number(outputs, self.output, self.index, self.activation)
-        if self.wheelbase is not None and _sound(number):
+        if self.wheelbase is not None and _is_plausible(number):
             number = math.atan(self.wheelbase * number)
         return self.convention.steering(number)
 
@@ -117,10 +118,10 @@ class SignalDecoder:
     output: str | int = 0
     unit: str = ""
     index: int | None = None
-    activation: str = "none"
+    activation: Annotated[str, OneOfNames(*ACTIVATIONS)] = "none"
 
     def __post_init__(self) -> None:
-        _check_activation(self.activation)
+        check_known("activation", self.activation, ACTIVATIONS)
 
     def __call__(self, outputs: Outputs, view: ImageView) -> Signal:
         del view
@@ -132,18 +133,13 @@ def _number(outputs: Outputs, which: str | int, index: int | None, activation: s
     # R20
     numbers = numbers_of(outputs, which).reshape(-1)
     if index is None and len(numbers) != 1:
-        raise InputError(f"output {which!r} has {len(numbers)} numbers, expected one; set index to choose one")
+        raise InputError(f"output {which!r} has {len(numbers)} numbers, expected one; set 'index' to choose one")
     place = index or 0
     if not -len(numbers) <= place < len(numbers):
         raise InputError(f"output {which!r} has {len(numbers)} numbers, so index {place} does not exist")
     number = float(numbers[place])
-    return ACTIVATIONS[activation](number) if _sound(number) else number
+    return ACTIVATIONS[activation](number) if _is_plausible(number) else number
 
 
-def _sound(number: float) -> bool:
+def _is_plausible(number: float) -> bool:
     return math.isfinite(number) and abs(number) <= LARGEST_NUMBER
-
-
-def _check_activation(given: str) -> None:
-    if given not in ACTIVATIONS:
-        raise InputError(f"unknown activation {given!r}; {did_you_mean(str(given), ACTIVATIONS)}")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from swerve.core.arguments import OneOfNames, check_known
 from swerve.core.errors import InputError
 from swerve.core.values import Array
 from swerve.systems.decoders import Outputs, numbers_of
 from swerve.systems.detector import (
     BACKGROUNDS,
+    ORDERS,
     Detector,
     RawDetections,
     check_lengths,
-    check_order,
     check_pixels,
     check_scores,
     from_centres,
@@ -88,11 +90,11 @@ class Ssd(Detector):
     scores: str | int = 1
     normalised: bool = True
     background: bool = True
-    order: str = "xyxy"
+    order: Annotated[str, OneOfNames(*ORDERS)] = "xyxy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_order(self.order)
+        check_known("order", self.order, ORDERS)
         if self.background and self.kinds[0] in BACKGROUNDS:
             object.__setattr__(self, "kinds", self.kinds[1:])
 
@@ -124,9 +126,11 @@ class NumberedDetections(Detector):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.first, bool) or not isinstance(self.first, int | None):
-            raise InputError(f"first must be a whole number, got {self.first!r}")
+            raise InputError(f"'first' must be a whole number, got {self.first!r}")
         if self.kinds[0] in BACKGROUNDS and self.numbers[0] > 0:
-            raise InputError(f"kinds start with {self.kinds[0]!r}, so they count from 0; remove first = {self.first}")
+            raise InputError(
+                f"'kinds' starts with {self.kinds[0]!r}, so the class numbers start at 0; remove first = {self.first}"
+            )
 
     @property
     def numbers(self) -> range:
@@ -161,7 +165,7 @@ class SeparateOutputs(NumberedDetections):
     labels: str | int = "labels"
     scores: str | int = "scores"
     count: str | int | None = None
-    order: str = "xyxy"
+    order: Annotated[str, OneOfNames(*ORDERS)] = "xyxy"
 
     def __post_init__(self) -> None:
         if self.kinds == "coco" and self.first is None:
@@ -170,7 +174,7 @@ class SeparateOutputs(NumberedDetections):
                 "TensorFlow: a traffic light is 10), or add first = 1 (80 kinds after a background) or first = 0"
             )
         super().__post_init__()
-        check_order(self.order)
+        check_known("order", self.order, ORDERS)
 
     def decode(self, outputs: Outputs, view: ImageView) -> RawDetections:
         boxes = rows_of(outputs, self.boxes, 4, fewest=0)
@@ -195,7 +199,9 @@ class EndToEnd(NumberedDetections):
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(self.columns.count(name) != 1 for name in COLUMNS):
-            raise InputError(f"columns must name each of {', '.join(COLUMNS)} once, got {', '.join(map(str, self.columns))}")
+            raise InputError(
+                f"'columns' must name each of {', '.join(COLUMNS)} once, got {', '.join(map(str, self.columns))}"
+            )
 
     def decode(self, outputs: Outputs, view: ImageView) -> RawDetections:
         rows = rows_of(outputs, self.output, len(self.columns), fewest=0)

@@ -33,7 +33,7 @@ from swerve.core.arguments import check_number, check_whole
 from swerve.core.errors import InputError, did_you_mean
 from swerve.core.values import LARGEST_NUMBER, Array, Boxes2D
 from swerve.systems.decoders import Outputs, numbers_of
-from swerve.systems.preprocessing import ImageView, input_errors
+from swerve.systems.preprocessing import ImageView
 
 ROUNDING = 1e-3  # tolerance for scores outside 0 to 1, which half precision and quantised networks return
 SHARES = 1.5  # largest coordinate of boxes in fractions of a picture, some of which extend a little beyond it
@@ -107,10 +107,9 @@ class Detector:
         for name in (*self.only, *self.rename):
             if name not in self.kinds:
                 raise InputError(f"the network has no kind {name!r}; {did_you_mean(str(name), self.kinds)}")
-        with input_errors():
-            check_number("score", self.score, 0, 1)
-            check_number("iou", self.iou, 0, 1)
-            check_whole("most", self.most, 1)
+        check_number("score", self.score, 0, 1, error=InputError)
+        check_number("iou", self.iou, 0, 1, error=InputError)
+        check_whole("most", self.most, 1, error=InputError)
 
     def __call__(self, outputs: Outputs, view: ImageView) -> Boxes2D:
         """The boxes in the picture's own pixels, best score first."""
@@ -137,11 +136,16 @@ class Detector:
         labels, numbers = found.labels, self.numbers
         unknown = (labels != np.floor(labels)) | (labels < numbers[0]) | (labels > numbers[-1])
         if unknown.any():
-            raise InputError(f"a box has kind {labels[unknown][0]:g}, but kinds names only {numbers[0]} to {numbers[-1]}")
+            raise InputError(
+                f"a box has the class number {labels[unknown][0]:g}, but 'kinds' names only {numbers[0]} to {numbers[-1]}"
+            )
         found = found._replace(labels=labels.astype(np.intp) - numbers[0])
         for place in np.unique(found.labels):
             if self.kinds[place] in NAMELESS:
-                raise InputError(f"a box has kind {numbers[place]}, which is {self.kinds[place]!r}; kinds may be shifted")
+                raise InputError(
+                    f"a box has the class number {numbers[place]}, which 'kinds' calls "
+                    f"{self.kinds[place]!r}; its order may be shifted"
+                )
         asked = np.array([not self.only or name in self.only for name in self.kinds])
         return found.where(asked[found.labels])
 
@@ -188,12 +192,6 @@ def largest(*numbers: Array) -> float:
     return float(np.max([np.abs(part).max(initial=0.0) for part in numbers]))
 
 
-def check_order(order: str) -> None:
-    """Raise `InputError` for an unknown order."""
-    if order not in ORDERS:
-        raise InputError(f"unknown order {order!r}; {did_you_mean(str(order), ORDERS)}")
-
-
 def check_pixels(xyxy: Array) -> None:
     """Raise `InputError` for boxes in fractions of the picture; a single box, or one without area, is no proof of that."""
     spread = xyxy[(xyxy[:, 2:] > xyxy[:, :2]).all(axis=1)]
@@ -214,14 +212,14 @@ def check_lengths(**parts: Array) -> None:
     """Raise `InputError` for outputs of different lengths."""
     if len({len(part) for part in parts.values()}) > 1:
         lengths = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
-        raise InputError(f"the outputs have different lengths: {lengths}")
+        raise InputError(f"the outputs must have one row for each box, but their lengths differ: {lengths}")
 
 
 def kind_names(kinds: object) -> tuple[str, ...]:
     """The given names, or those of a list with a short name."""
     given = LISTS.get(kinds, kinds) if isinstance(kinds, str) else kinds
     if not isinstance(given, tuple | list) or not given or not all(isinstance(name, str) for name in given):
-        raise InputError(f"kinds must be a list of one or more names, or one of {', '.join(LISTS)}, got {kinds!r}")
+        raise InputError(f"'kinds' must be a list of one or more names, or one of {', '.join(LISTS)}, got {kinds!r}")
     return tuple(given)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -85,7 +86,7 @@ def _parts_of(thing: object, depth: int) -> list[object]:
 
 def weights_of(net: Any) -> str:
     """The SHA-256 of a torch module: of every weight, and of the printed structure with its layers."""
-    import torch  # only where a torch module exists: the import takes a second
+    torch = sys.modules["torch"]  # where a torch module exists, torch is loaded
 
     hasher = hashlib.sha256(repr(net).encode())
     for name, tensor in sorted(net.state_dict().items()):

@@ -7,22 +7,26 @@ import hashlib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 
+from swerve.core.arguments import OneOfNames
 from swerve.core.errors import InputError
 from swerve.core.seeding import digest_of
+from swerve.core.system import Gradients, Window
 from swerve.core.values import Array
 from swerve.systems.function import identity_of, state_of
+from swerve.systems.gradients import Pick, gradients_of
 from swerve.systems.h5 import read_h5_file
 from swerve.systems.keras_file import assign_weights, load_model, load_parts
-from swerve.systems.keras_probe import layers_of, probe
+from swerve.systems.keras_probe import catching, layers_of, probe
 from swerve.systems.keras_structure import keras_library
 from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows
+from swerve.systems.preprocessing import LAYOUTS
 from swerve.systems.torch import outputs_of
 
 
@@ -43,13 +47,15 @@ class Keras(Network):
     weights: Path | None = None
     net: Callable[..., Any] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    layout: str = "hwc"
+    layout: Annotated[str, OneOfNames(*LAYOUTS)] = "hwc"
 
     @cached_property
     def engine(self) -> Engine:
         given = [name for name in ("model", "structure", "net") if getattr(self, name) is not None]
         if len(given) != 1 or (self.model and self.weights) or (self.structure and not self.weights):
-            raise InputError("keras needs exactly one of: model; structure with weights; net, optionally with weights")
+            raise InputError(
+                "keras needs exactly one of: 'model'; 'structure' with 'weights'; 'net', optionally with 'weights'"
+            )
         keras_library()
         if self.net is not None:
             return KerasEngine(self._build(self.net), state_of(self.net), layout=self.layout)
@@ -92,6 +98,12 @@ class KerasEngine:
     def trace(self, batch: Array, layers: Sequence[str]) -> Pass:
         outputs, found = probe(self.model, self._input(batch), layers, channels=self.channels)
         return self._name_outputs(outputs, len(batch)), found
+
+    def gradients(self, batch: Array, layer: str, pick: Pick, windows: Sequence[Window]) -> Gradients:
+        """Feature maps of a layer, and the derivative of the picked output by them."""
+        catch, channels = catching(self.model, layer)
+        run = partial(self.model, training=False)
+        return gradients_of(run, self._input(batch), catch, pick, windows=windows, channels=channels)
 
     def fingerprint(self) -> str:
         """A hash of every layer's type and arguments, and of all weights."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MethodType
 from typing import Any
 
 import torch
@@ -59,6 +62,20 @@ def probe(model: Any, batch: Tensor, layers: Sequence[str], *, channels: int = -
     return output, {name: join_calls(name, found[name], inputs=len(batch)) for name in layers if name in found}
 
 
+def catching(model: Any, layer: str) -> tuple[Callable[[list[Tensor]], contextlib.AbstractContextManager[None]], int]:
+    """Puts the outputs of a layer into a list, in passes of this thread alone; and the axis of its maps."""
+    part = dict(_named(model))[layer]
+
+    def around(into: list[Tensor], call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            into.append(call(*args, **kwargs))
+            return into[-1]
+
+        return wrapped
+
+    return lambda into: _replaced(part, "call", partial(around, into)), _axis(part)
+
+
 def _named(model: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every layer with its name; names in a nested model start with that model's name."""
     for layer in _inner(model):
@@ -84,14 +101,61 @@ def _axis(layer: Any) -> int:
     return 1 if getattr(layer, "data_format", "") == "channels_first" else -1
 
 
+class _PerThread:
+    """A method of one layer, replaced for some threads."""
+
+    def __init__(self, method: Callable[..., Any], own: object) -> None:
+        self.method, self.own = method, own  # own: what the layer itself had under this name, if anything
+        self.replaced: dict[int, Callable[..., Any]] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.in_this_thread()(*args, **kwargs)
+
+    def in_this_thread(self) -> Callable[..., Any]:
+        return self.replaced.get(threading.get_ident(), self.method)
+
+
+_REPLACING = threading.Lock()
+
+
 @contextlib.contextmanager
 def _replaced(layer: Any, method: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Wrap a method of one layer temporarily: Keras' calls bypass torch's hooks."""
-    vars(layer)[method] = around(getattr(layer, method))
+    """Wrap a method of one layer temporarily, for this thread alone: Keras' calls bypass torch's hooks."""
+    thread = threading.get_ident()
+    with _REPLACING:
+        own = vars(layer).get(method)
+        shared = own if isinstance(own, _PerThread) else _PerThread(getattr(layer, method), own)
+        vars(layer)[method] = shared
+        before = shared.replaced.get(thread)  # a layer may stand in two models, under two names
+        shared.replaced[thread] = around(shared.in_this_thread())
     try:
         yield
     finally:
-        del vars(layer)[method]
+        with _REPLACING:
+            _restore(vars(layer), method, shared, before)
+
+
+def _restore(attributes: dict[str, Any], method: str, shared: _PerThread, before: Callable[..., Any] | None) -> None:
+    thread = threading.get_ident()
+    if before is not None:
+        shared.replaced[thread] = before
+        return
+    del shared.replaced[thread]
+    if shared.replaced:
+        return
+    if shared.own is None:
+        del attributes[method]
+    else:
+        attributes[method] = shared.own
+
+
+def _with_every_step(layer: Any, loop: Callable[..., Any]) -> Callable[..., Any]:
+    """The loop of a recurrent layer, returning every step; on a copy, as other threads may be using the layer."""
+    if not isinstance(loop, MethodType):  # wrapped already
+        return loop
+    copy = object.__new__(type(layer))
+    vars(copy).update(vars(layer), return_sequences=True)
+    return MethodType(loop.__func__, copy)
 
 
 class _KerasTracer(Tracer):
@@ -128,30 +192,26 @@ class _KerasTracer(Tracer):
             if kind != "dropout":
                 self.units.append((axis, output.shape[axis]))
             if traced:
-                self._note(Call(name, kind, axis, output), waits=linear and kind != "dropout")
+                self._note(Call(name, kind, axis, output), waits=linear and kind != "dropout", activated=kind != "dropout")
             return output
 
         return wrapped
 
-    def _note(self, call: Call, *, waits: bool) -> None:
+    def _note(self, call: Call, *, waits: bool, activated: bool) -> None:
         self.calls.append(call)
         assert call.output is not None
         if waits:
             self.waiting[id(call.output)] = call, call.output, call.output.shape
         else:
-            call.settle(call.output)
+            call.settle(call.output, activated=activated or None)
 
     def _steps(self, name: str, layer: Any, loop: Callable[..., Any]) -> Callable[..., Any]:
         """Record every step of a recurrent layer, even if it returns only the last."""
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            before, layer.return_sequences = layer.return_sequences, True
-            try:
-                last, outputs, states = self._apart(loop, *args, **kwargs)
-            finally:
-                layer.return_sequences = before
+            last, outputs, states = self._apart(_with_every_step(layer, loop), *args, **kwargs)
             self.units.append((-1, outputs.shape[-1]))
-            self._note(Call(name, "recurrent", -1, outputs), waits=False)
+            self._note(Call(name, "recurrent", -1, outputs), waits=False, activated=True)
             return last, outputs, states
 
         return wrapped

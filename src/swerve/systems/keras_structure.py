@@ -136,11 +136,12 @@ class _Builder:
         return model
 
     def _sequence(self, specs: JSON) -> list[Any]:
-        first = specs
-        while first[0]["class_name"] in MODELS:
-            first = _members(first[0]["config"])
+        """The input and the layers of a sequential model; its first layer, however deeply nested, has the input's shape."""
+        first = specs[0]
+        while first["class_name"] in MODELS:
+            first = _members(first["config"])[0]
         layers = [self.layer(spec) for spec in specs if spec["class_name"] != "InputLayer"]
-        return [_input(first[0]["config"], "sequential_input"), *layers]
+        return [_input(first["config"], "sequential_input"), *layers]
 
     def _functional(self, config: JSON) -> tuple[Any, Any]:
         """Inputs and outputs; each layer is called as soon as its inputs exist."""

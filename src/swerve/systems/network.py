@@ -5,20 +5,21 @@
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
+from swerve.core.arguments import OneOfNames
 from swerve.core.case import Case
 from swerve.core.encode import encode
 from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
 from swerve.core.seeding import digest_of
-from swerve.core.system import Activations, Answer, Traced
+from swerve.core.system import Activations, Answer, Gradients, Traced, Window
 from swerve.core.values import Array
-from swerve.systems.decoders import Decoder, Outputs
+from swerve.systems.decoders import Decoder, Outputs, SteeringDecoder, select_output
 from swerve.systems.function import answer_of
-from swerve.systems.preprocessing import ImageView, Preprocessing, Step
+from swerve.systems.preprocessing import FRAMES, LAYOUTS, ImageView, Preprocessing, Step
 
 Rows = Array | Sequence[Array]  # one array per input, which may differ in length as a detector's do
 Pass = tuple[Mapping[str, Rows], Mapping[str, Activations]]
@@ -62,8 +63,8 @@ class Network:
     read: tuple[Step, ...]
     say: tuple[Decoder, ...]
     sensor: str = "camera"
-    layout: str = "chw"
-    frames: str = "one"
+    layout: Annotated[str, OneOfNames(*LAYOUTS)] = "chw"
+    frames: Annotated[str, OneOfNames(*FRAMES)] = "one"
     batched: bool = True
 
     def __post_init__(self) -> None:
@@ -102,6 +103,20 @@ class Network:
         answers = [self._answer(row, view) for row, view in zip(outputs, views, strict=True)]
         return Traced(answers, concatenate_batches([found for _, found in parts]))
 
+    def gradients(self, cases: Sequence[Case], layer: str) -> Gradients:
+        """Feature maps of a layer, and how the network's number for steering changes with them."""
+        take = getattr(self.engine, "gradients", None)
+        if take is None:
+            raise InputError(f"{type(self).__name__} has no gradients: use a torch or Keras network, or another explanation")
+        if layer not in self.layers():
+            raise InputError(f"{type(self).__name__} has no layer '{layer}'; {did_you_mean(layer, self.layers())}")
+        decoder = next((part for part in self.say if isinstance(part, SteeringDecoder)), None)
+        if decoder is None:
+            raise InputError(f"{type(self).__name__} has no steering decoder, so there is no angle to explain")
+        views = [self.preprocessing(case) for case in cases]
+        found: Gradients = take(_batch(cases, views), layer, partial(_steering_number, decoder), [_window(v) for v in views])
+        return found
+
     def fingerprint(self) -> str:
         return self._fingerprint
 
@@ -138,6 +153,30 @@ class Network:
         return answer_of(tuple(decoder(outputs, view) for decoder in self.say), type(self).__name__)
 
 
+def _steering_number(decoder: SteeringDecoder, outputs: Any) -> Any:
+    """The tensor of a network's output that the decoder reads, one number per input."""
+    named: Mapping[str, Any] = {name or "output": tensor for name, tensor in tensor_leaves(outputs)}
+    picked: Any = select_output(named, decoder.output)
+    rows = picked.flatten(1)
+    return rows if decoder.index is None else rows[:, [decoder.index]]
+
+
+def tensor_leaves(result: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The tensors in nested tuples, lists and dicts; inner ones are named `outer.inner`."""
+    if isinstance(result, Mapping | list | tuple):
+        parts = result.items() if isinstance(result, Mapping) else enumerate(result)
+        for key, part in parts:
+            yield from tensor_leaves(part, f"{name}.{key}" if name else str(key))
+    elif result is not None:
+        yield name, result
+
+
+def _window(view: ImageView) -> Window:
+    """The part of the picture that the network's input shows."""
+    left, top, right, bottom = view.back(np.array([0.0, 0.0, *view.shown]))
+    return float(left), float(top), float(right), float(bottom)
+
+
 def _batch(cases: Sequence[Case], views: Sequence[ImageView]) -> Array:
     """The inputs of all cases, one row each; raises `InputError` naming two that differ in shape."""
     shapes = ["x".join(map(str, view.numbers.shape)) for view in views]
@@ -161,7 +200,8 @@ def join_calls(name: str, calls: Sequence[Activations], *, inputs: int) -> Activ
     rows = {len(call.mean) for call in calls}
     if any(count % inputs for count in rows):
         raise InputError(f"layer '{name}' returned {max(rows)} rows for {inputs} inputs; every input needs the same number")
-    first = calls[0]
+    # Without an activation function in one call is without one.
+    first = replace(calls[0], activated=min((call.activated for call in calls), key=(False, None, True).index))
     if first.kind == "recurrent":
         mean = np.concatenate([call.mean for call in calls], axis=1)
         low, high = np.min([call.low for call in calls], axis=0), np.max([call.high for call in calls], axis=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,6 +63,7 @@ class OnnxEngine:
         sizes = list(self.input.shape or [None])
         self.batch: int | None = sizes[0] if isinstance(sizes[0], int) and sizes[0] > 0 else None
         self._probing: dict[tuple[str, ...], tuple[Any, list[Tap]]] = {}
+        self._building = threading.Lock()
 
     def run(self, batch: Array) -> Mapping[str, Rows]:
         return self._outputs(self.session, batch, [item.name for item in self.session.get_outputs()])
@@ -76,7 +78,7 @@ class OnnxEngine:
         calls: dict[str, list[Activations]] = {INPUT: [_input_activations(batch, self.channels)]}
         for tap in taps:
             mean, low, high = (np.asarray(outputs[name]) for name in outputs_of(tap))
-            calls.setdefault(tap.layer, []).append(Activations(tap.kind, mean, low, high))
+            calls.setdefault(tap.layer, []).append(Activations(tap.kind, mean, low, high, activated=tap.activated))
         own = {item.name: outputs[item.name] for item in self.session.get_outputs()}
         return own, {name: join_calls(name, calls[name], inputs=len(batch)) for name in layers}
 
@@ -105,11 +107,12 @@ class OnnxEngine:
 
     def _probe(self, layers: tuple[str, ...]) -> tuple[Any, list[Tap]]:
         """A separate session that also returns the activations of `layers`, so that the plain one stays fast."""
-        if layers not in self._probing:
-            taps, model = [tap for tap in self._taps if tap.layer in layers], self._graph()
-            add_taps(model, taps)
-            self._probing[layers] = self._session(model.SerializeToString()), taps
-        return self._probing[layers]
+        with self._building:  # once, however many threads need it
+            if layers not in self._probing:
+                taps, model = [tap for tap in self._taps if tap.layer in layers], self._graph()
+                add_taps(model, taps)
+                self._probing[layers] = self._session(model.SerializeToString()), taps
+            return self._probing[layers]
 
     def _session(self, content: bytes) -> Any:
         onnxruntime = optional_package("onnxruntime", "onnx")

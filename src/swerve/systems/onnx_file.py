@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config import limits
-from swerve.core.errors import InputError, UnreadableCase, did_you_mean
+from swerve.core.arguments import check_known
+from swerve.core.errors import InputError, UnreadableCase
 from swerve.sources.root import Root
+from swerve.systems.model_file import model_file
 from swerve.systems.network import optional_package
-from swerve.systems.weights import model_file
 
 # Domains of the operators in onnxruntime itself; any other would require a custom library.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
@@ -113,15 +114,14 @@ def _external(root: Root, facts: dict[str, str], path: Path) -> bytes:
             file.seek(offset)
             return file.read(length)
     except (UnreadableCase, ValueError) as error:
-        rule = f"{name or 'it'} must be a regular file in the model's own folder"
+        rule = f"{name or 'the file'} must be a regular file in the model's own folder"
         raise InputError(f"{path}: external data: {rule}: {error}") from error
 
 
 def providers_for(device: str, available: Iterable[str]) -> list[str]:
     """The onnxruntime providers for `device`: `auto`, `cuda` or `cpu`."""
     found = {"cuda": "CUDAExecutionProvider" in available, "cpu": True}
-    if device not in ("auto", *found):
-        raise InputError(f"unknown device '{device}'; {did_you_mean(device, ('auto', *found))}")
+    check_known("device", device, ("auto", *found))
     if not found.get(device, True):
         raise InputError("device = 'cuda' is not available in this onnxruntime; use 'auto'")
     cuda = ["CUDAExecutionProvider"] if found["cuda"] and device != "cpu" else []

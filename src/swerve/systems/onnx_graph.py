@@ -51,6 +51,7 @@ class Tap:
     lacks_bias: bool = False  # the bias is added by a later node
     normalised: bool = False
     rounded: str = ""  # its quantised output
+    activated: bool | None = False
 
 
 def taps_of(graph: Any) -> list[Tap]:
@@ -95,6 +96,7 @@ class _GraphTracer:
         kind, output = LAYERS[node.op_type], node.output[0]
         lacks_bias = node.op_type == "MatMul" or (kind == "convolution" and len(node.input) < 3)
         tap = Tap(self._name(node, place), kind, place, output or f"swerve:steps:{place}", lacks_bias=lacks_bias)
+        tap.activated = kind == "recurrent"
         self.taps.append(tap)
         if kind != "recurrent":
             self.waiting[output] = tap, output
@@ -117,7 +119,7 @@ class _GraphTracer:
             self._settle(tap, result, like if like != given else "")
         elif kind == "DequantizeLinear" and given == tap.rounded:
             # Quantisation also clips: quantisers omit an activation that only clips.
-            tap.tensor = result
+            tap.tensor, tap.activated = result, None
             self.waiting[result] = tap, result
         elif kind in RESHAPES:
             tap.rounded = result if kind == "QuantizeLinear" and given == tap.tensor else tap.rounded
@@ -144,7 +146,7 @@ class _GraphTracer:
             self.waiting[result] = tap, like
 
     def _settle(self, tap: Tap, tensor: str, like: str) -> None:
-        tap.tensor, tap.shaped_like = tensor, like
+        tap.tensor, tap.shaped_like, tap.activated = tensor, like, True
         self.waiting = {name: entry for name, entry in self.waiting.items() if entry[0] is not tap}
 
     def _gated(self, tensor: str) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from swerve.core.arguments import check_known
 from swerve.core.case import Case
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError
 from swerve.core.values import Array, Group, Image
 
 LAYOUTS = ("chw", "hwc")
@@ -88,9 +88,8 @@ class Preprocessing:
     frames: str = "one"
 
     def __post_init__(self) -> None:
-        for what, given, known in (("layout", self.layout, LAYOUTS), ("frames", self.frames, FRAMES)):
-            if given not in known:
-                raise InputError(f"unknown {what} {given!r}; {did_you_mean(str(given), known)}")
+        for what, given, known in (("layout", self.layout, LAYOUTS), ("value of 'frames':", self.frames, FRAMES)):
+            check_known(what, given, known)
 
     def __call__(self, case: Case) -> ImageView:
         """The network's input for a case: bytes if no step changed their type, otherwise float32.
@@ -143,12 +142,3 @@ def _stepped(view: ImageView, step: Step) -> ImageView:
         shape = f"{after.numbers.ndim} axes" if isinstance(after, ImageView) else type(after).__name__
         raise InputError(f"{type(step).__name__} must return an ImageView of rows x columns x channels, got {shape}")
     return after
-
-
-@contextmanager
-def input_errors() -> Iterator[None]:
-    """Turn the `ValueError` of an argument's check into an `InputError`."""
-    try:
-        yield
-    except ValueError as error:
-        raise InputError(str(error)) from error

@@ -3,13 +3,17 @@
 A layer is a convolutional, dense or recurrent module, identified by its type. Its activation is the output of the activation
 function that follows it, as a module or a function, possibly after normalisation, pooling or dropout; if none follows, its
 own output, after a normalisation if there is one. Flattening in between does not matter.
+
+Threads may use a network at the same time: a trace sees the pass of its own thread alone.
 """
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -43,6 +47,8 @@ BETWEEN = frozenset(("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dr
     f"{kind}_pool{rank}d" for kind in ("max", "avg", "adaptive_max", "adaptive_avg", "lp") for rank in (1, 2, 3)
 }
 RESHAPES = frozenset(("flatten", "unflatten", "view", "view_as", "reshape", "reshape_as", "squeeze", "unsqueeze"))
+Hook = Callable[[nn.Module, Any, Any], None]  # takes a module, its inputs and its output
+_REGISTERING = threading.Lock()  # torch could give the hooks of two threads the same number, and lose one
 
 
 def layers_of(net: nn.Module) -> list[str]:
@@ -69,17 +75,49 @@ def probe(
     """
     modules = _chosen(net, layers)
     tracer = Tracer()
-    hooks = [module.register_forward_hook(tracer.hook(name, module)) for name, module in modules.items()]
-    hooks += [module.register_forward_hook(tracer.passed) for module in net.modules() if _kind_of(module) in AXES]
-    try:
-        with torch.inference_mode(), tracer:
-            output = net(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    hooks = [(module, tracer.hook(name, module)) for name, module in modules.items()]
+    hooks += [(module, tracer.passed) for module in net.modules() if _kind_of(module) in AXES]
+    with hooked(hooks), torch.inference_mode(), tracer:
+        output = net(batch)
     with torch.inference_mode():
         found = tracer.activations() | ({INPUT: [input_activations(batch, channels)]} if INPUT in layers else {})
     return output, {name: join_calls(name, found[name], inputs=len(batch)) for name in layers if name in found}
+
+
+@contextmanager
+def hooked(hooks: Iterable[tuple[nn.Module, Hook]]) -> Iterator[None]:
+    """Run hooks after their modules, in passes of this thread alone, until the end of the block."""
+    handles = []
+    try:
+        with _REGISTERING:
+            handles += [module.register_forward_hook(_in_this_thread(hook)) for module, hook in hooks]
+        yield
+    finally:
+        with _REGISTERING:
+            for handle in handles:
+                handle.remove()
+
+
+def catching(net: nn.Module, layer: str) -> Callable[[list[Tensor]], AbstractContextManager[None]]:
+    """Puts the outputs of a layer into a list, in passes of this thread alone."""
+    module = _chosen(net, [layer]).get(layer)
+    if module is None:
+        raise InputError(f"layer '{layer}' of {type(net).__name__} is no module")
+
+    def catch(into: list[Tensor]) -> AbstractContextManager[None]:
+        return hooked([(module, lambda _module, _inputs, output: into.append(output))])
+
+    return catch
+
+
+def _in_this_thread(hook: Hook) -> Hook:
+    own = threading.get_ident()
+
+    def after(module: nn.Module, inputs: Any, output: Any) -> None:
+        if threading.get_ident() == own:
+            hook(module, inputs, output)
+
+    return after
 
 
 def _chosen(net: nn.Module, layers: Sequence[str]) -> Mapping[str, nn.Module]:
@@ -100,8 +138,9 @@ class Call:
     output: Tensor | None  # None once settled
     activations: Activations | None = None
 
-    def settle(self, output: Tensor) -> None:
-        self.activations, self.output = summarise(self.kind, output, self.axis), None
+    def settle(self, output: Tensor, *, activated: bool | None) -> None:
+        self.activations = replace(summarise(self.kind, output, self.axis), activated=activated)
+        self.output = None
 
 
 class Tracer(TorchFunctionMode):
@@ -114,7 +153,7 @@ class Tracer(TorchFunctionMode):
         self.waiting: dict[int, tuple[Call, Tensor, torch.Size]] = {}
         self.units: list[tuple[int, int]] = []  # axis and number of units of every layer so far, traced or not
 
-    def hook(self, name: str, module: nn.Module) -> Callable[[nn.Module, Any, Any], None]:
+    def hook(self, name: str, module: nn.Module) -> Hook:
         kind = _kind_of(module)
         # Only outputs that an activation may still follow have to wait.
         waits = kind in ("convolution", "dense")
@@ -127,7 +166,7 @@ class Tracer(TorchFunctionMode):
             if waits:
                 self.waiting[id(result)] = call, result, result.shape
             else:
-                call.settle(result)
+                call.settle(result, activated=True if kind == "recurrent" else None)
 
         return after
 
@@ -164,12 +203,12 @@ class Tracer(TorchFunctionMode):
         if function == "__setitem__" or (in_place and function.removesuffix("_") not in ACTIVATIONS):
             call = self.waiting[id(given)][0]
             assert call.output is not None
-            self._settle(call, call.output)
+            self._settle(call, call.output, activated=False)
 
     def _after(self, function: str, given: Any, result: Tensor) -> None:
         call, _, shape = self.waiting[id(given)]
         if function in ACTIVATIONS:
-            self._settle(call, result.reshape(shape))
+            self._settle(call, result.reshape(shape), activated=True)
         elif function in RESHAPES:
             self.waiting[id(result)] = call, result, shape  # beside the original: either may be activated
         elif function in NORMALISATIONS or function in BETWEEN:
@@ -179,8 +218,8 @@ class Tracer(TorchFunctionMode):
             if given.shape in (shape, result.shape):  # pooling after flattening loses the shape
                 self.waiting[id(result)] = call, result, result.shape if given.shape == shape else shape
 
-    def _settle(self, call: Call, output: Tensor) -> None:
-        call.settle(output)
+    def _settle(self, call: Call, output: Tensor, *, activated: bool) -> None:
+        call.settle(output, activated=activated)
         self.waiting = {key: entry for key, entry in self.waiting.items() if entry[0] is not call}
 
     def activations(self) -> dict[str, list[Activations]]:
@@ -188,7 +227,7 @@ class Tracer(TorchFunctionMode):
         found: dict[str, list[Activations]] = {}
         for call in self.calls:
             if call.output is not None:
-                call.settle(call.output)
+                call.settle(call.output, activated=False)
             assert call.activations is not None
             found.setdefault(call.layer, []).append(call.activations)
         return found

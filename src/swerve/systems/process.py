@@ -52,9 +52,8 @@ class Process:
         _check_command(self.command)
         object.__setattr__(self, "command", tuple(self.command))
         object.__setattr__(self, "sensors", tuple(self.sensors))
-        _check_above("seconds", self.seconds, 0)
-        _check_above("memory", self.memory, 0)
-        _check_above("restarts", self.restarts, -1)
+        for name, low in (("seconds", 0), ("memory", 0), ("restarts", -1)):
+            check_number(name, getattr(self, name), low, above=True, error=InputError)
         _check_program(self.command[0], self.folder)
         object.__setattr__(self, "_program", _Program(self))
 
@@ -85,20 +84,13 @@ class Process:
     def _encode(self, case: Case) -> JSON:
         for name in self.sensors:
             if name not in case.inputs:
-                raise InputError(f"{case.key} has no input '{name}'; {did_you_mean(name, case.inputs)}")
+                raise InputError(f"case {case.key} has no input '{name}'; {did_you_mean(name, case.inputs)}")
         return {"key": case.key, "inputs": {name: case.inputs[name] for name in self.sensors or case.inputs}}
 
 
 def _check_command(command: object) -> None:
     if not isinstance(command, list | tuple) or not command or not all(isinstance(word, str) for word in command):
-        raise InputError(f"command must be a list such as ['python', 'drive.py'], got {command!r}")
-
-
-def _check_above(name: str, number: object, low: float) -> None:
-    try:
-        check_number(name, number, low, above=True)
-    except ValueError as error:
-        raise InputError(str(error)) from error
+        raise InputError(f"'command' must be a list such as ['python', 'drive.py'], got {command!r}")
 
 
 def _check_program(program: str, folder: Path | None) -> None:
@@ -129,9 +121,9 @@ def _answers(reply: dict[str, Any], count: int) -> list[Answer]:
         raise ModelError(brief(reply["error"]))
     rows = reply.get("answers")
     if not isinstance(rows, list):
-        raise ModelError("its reply has neither 'answers', a list, nor 'error'")
+        raise ModelError("the reply must have 'answers', a list, or 'error'; it has neither")
     if len(rows) != count:
-        raise ModelError(f"it returned {len(rows)} answers for {count} cases")
+        raise ModelError(f"the program returned {len(rows)} answers for {count} cases; it must return one for each")
     return [values_of(row) for row in rows]
 
 
@@ -177,7 +169,9 @@ class _Program:
     def _watched(self) -> Iterator[None]:
         with self._lock:
             if self._failed > self._restarts:
-                raise ModelError(f"no further restarts after {self._failed} consecutive failures; the last: {self._why}")
+                raise ModelError(
+                    f"the program is not started again after {self._failed} failures in a row; the last one: {self._why}"
+                )
             try:
                 yield
             except ModelError as error:
@@ -194,7 +188,10 @@ class _Program:
             frame = pack_frame({"ask": "hello", "protocol": PROTOCOL, "number": 0})
             hello = _hello(self._child.ask(frame, 0, self._seconds))
             if self._hello not in (None, hello):
-                raise ModelError(f"it identified as {self._hello} at first, but as {hello} after a restart")
+                raise ModelError(
+                    f"the program reported the name and fingerprint {self._hello} at first, but "
+                    f"{hello} after a restart; they must not change"
+                )
             self._hello = hello
         return self._child
 
@@ -208,5 +205,5 @@ def _hello(reply: dict[str, Any]) -> list[str]:
     if "error" in reply:
         raise ModelError(brief(reply["error"]))
     if reply.get("protocol") != PROTOCOL:
-        raise ModelError(f"it uses protocol {brief(reply.get('protocol'))}, expected {PROTOCOL}")
+        raise ModelError(f"the program uses protocol {brief(reply.get('protocol'))}, expected {PROTOCOL}")
     return [str(reply.get(key, "")) for key in ("name", "fingerprint")]

@@ -11,15 +11,16 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Annotated
 
 import cv2
 import numpy as np
 
 from swerve.config import limits
-from swerve.core.arguments import check_whole
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.arguments import OneOfNames, check_known, check_whole
+from swerve.core.errors import InputError
 from swerve.core.values import Array
-from swerve.systems.preprocessing import ImageView, input_errors
+from swerve.systems.preprocessing import ImageView
 
 METHODS = MappingProxyType(
     {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR, "nearest": cv2.INTER_NEAREST, "cubic": cv2.INTER_CUBIC}
@@ -28,6 +29,7 @@ ROWS, COLUMNS = ("top", "bottom"), ("left", "right")
 TO_GREY = MappingProxyType({"rgb": cv2.COLOR_RGB2GRAY, "bgr": cv2.COLOR_BGR2GRAY})
 TURNED = MappingProxyType({"rgb": "bgr", "bgr": "rgb", "grey": "grey"})
 PLACES = ("centre", *ROWS, *COLUMNS, *(f"{row}-{column}" for row in ROWS for column in COLUMNS))
+CORNERS = ("centre", "top-left")  # of a letterbox
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Grey:
 
     def __call__(self, view: ImageView) -> ImageView:
         if view.colours not in TO_GREY:
-            raise InputError(f"grey needs rgb or bgr, got {view.colours}")
+            raise InputError(f"the step 'grey' needs an image in rgb or bgr, got {view.colours}")
         return _recoloured(view, self, TO_GREY[view.colours])
 
 
@@ -64,7 +66,7 @@ class Bgr:
 
     def __call__(self, view: ImageView) -> ImageView:
         if view.colours not in TURNED:
-            raise InputError(f"bgr needs rgb or bgr, got {view.colours}; remove one of the two steps")
+            raise InputError(f"the step 'bgr' needs an image in rgb or bgr, got {view.colours}; remove one of the two steps")
         return view.recoloured(np.ascontiguousarray(view.numbers[..., ::-1]), TURNED[view.colours])
 
 
@@ -74,11 +76,11 @@ class Resize:
 
     width: int
     height: int
-    by: str = "linear"
+    by: Annotated[str, OneOfNames(*METHODS)] = "linear"
 
     def __post_init__(self) -> None:
         _check_size(self)
-        _check_known("by", self.by, METHODS)
+        check_known("value of 'by':", self.by, METHODS)
 
     def __call__(self, view: ImageView) -> ImageView:
         return _resized(view, self.width, self.height, self.by)
@@ -109,11 +111,11 @@ class CropTo:
 
     width: int
     height: int
-    at: str = "centre"
+    at: Annotated[str, OneOfNames(*PLACES)] = "centre"
 
     def __post_init__(self) -> None:
         _check_size(self)
-        _check_known("at", self.at, PLACES)
+        check_known("value of 'at':", self.at, PLACES)
 
     def __call__(self, view: ImageView) -> ImageView:
         width, height = view.shown
@@ -133,16 +135,15 @@ class Letterbox:
     width: int
     height: int
     pad: int = 114
-    at: str = "centre"
-    by: str = "linear"
+    at: Annotated[str, OneOfNames(*CORNERS)] = "centre"
+    by: Annotated[str, OneOfNames(*METHODS)] = "linear"
     upscale: bool = True
 
     def __post_init__(self) -> None:
         _check_size(self)
-        _check_known("by", self.by, METHODS)
-        _check_known("at", self.at, ("centre", "top-left"))
-        with input_errors():
-            check_whole("letterbox: pad", self.pad, 0, 255)
+        check_known("value of 'by':", self.by, METHODS)
+        check_known("value of 'at':", self.at, CORNERS)
+        check_whole("letterbox: pad", self.pad, 0, 255, error=InputError)
 
     def __call__(self, view: ImageView) -> ImageView:
         wide, high = view.shown
@@ -173,7 +174,7 @@ class Multiply:
     by: float
 
     def __post_init__(self) -> None:
-        _check_factors("multiply: by", (self.by,))
+        _check_factors("multiply: 'by'", (self.by,))
 
     def __call__(self, view: ImageView) -> ImageView:
         return view.with_numbers(_floats(view) * np.float32(self.by))
@@ -186,7 +187,7 @@ class Divide:
     by: float = 255.0
 
     def __post_init__(self) -> None:
-        _check_factors("divide: by", (self.by,))
+        _check_factors("divide: 'by'", (self.by,))
 
     def __call__(self, view: ImageView) -> ImageView:
         return view.with_numbers(_floats(view) / np.float32(self.by))
@@ -201,8 +202,8 @@ class Normalise:
 
     def __post_init__(self) -> None:
         if not self.mean or not all(map(math.isfinite, self.mean)):
-            raise InputError(f"normalise: mean must be one or more numbers, got {self.mean!r}")
-        _check_factors("normalise: std", self.std)
+            raise InputError(f"normalise: 'mean' must be one or more numbers, got {self.mean!r}")
+        _check_factors("normalise: 'std'", self.std)
 
     def __call__(self, view: ImageView) -> ImageView:
         channels = view.numbers.shape[2]
@@ -269,14 +270,8 @@ def _check_size(step: Resize | CropTo | Letterbox) -> None:
 
 
 def _check_whole(step: object, names: Iterable[str], *, least: int) -> None:
-    with input_errors():
-        for name in names:
-            check_whole(f"{_name(step)}: {name}", getattr(step, name), least)
-
-
-def _check_known(what: str, given: str, known: Iterable[str]) -> None:
-    if given not in known:
-        raise InputError(f"unknown {what} {given!r}; {did_you_mean(str(given), known)}")
+    for name in names:
+        check_whole(f"{_name(step)}: {name}", getattr(step, name), least, error=InputError)
 
 
 def _check_factors(what: str, factors: tuple[float, ...]) -> None:

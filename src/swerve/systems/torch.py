@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from swerve.core.arguments import OneOfNames, check_known
 from swerve.core.case import Case
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError
 from swerve.core.seeding import digest_of
-from swerve.core.system import Answer, Traced
+from swerve.core.system import Answer, Gradients, Traced, Window
 from swerve.core.values import Array, Value
 from swerve.systems.function import answer_of, identity_of, state_of, weights_of
-from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows
-from swerve.systems.probe import layers_of, probe
+from swerve.systems.gradients import Pick, gradients_of
+from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows, tensor_leaves
+from swerve.systems.probe import catching, layers_of, probe
 from swerve.systems.weights import with_weights
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
@@ -91,7 +93,7 @@ class Torch(Network):
     net: Callable[..., nn.Module]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     weights: Path | None = None
-    device: str = "auto"
+    device: Annotated[str, OneOfNames(*DEVICES)] = "auto"
 
     @cached_property
     def engine(self) -> Engine:
@@ -122,6 +124,10 @@ class TorchEngine:
         result, found = probe(self.net.eval(), self._input(batch), layers, channels=self.channels)
         return outputs_of(result, len(batch)), found
 
+    def gradients(self, batch: Array, layer: str, pick: Pick, windows: Sequence[Window]) -> Gradients:
+        """Feature maps of a layer, and the derivative of the picked output by them."""
+        return gradients_of(self.net.eval(), self._input(batch), catching(self.net, layer), pick, windows=windows)
+
     def fingerprint(self) -> str:
         return digest_of(*_identity(self.net))
 
@@ -132,8 +138,7 @@ class TorchEngine:
 def device_named(name: str) -> torch.device:
     """The device with a name; `auto` is the fastest available. Raises `InputError` if it is not available."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name not in DEVICES:
-        raise InputError(f"unknown device '{name}'; {did_you_mean(name, DEVICES)}")
+    check_known("device", name, DEVICES)
     if not there.get(name, True):
         raise InputError(f"device = '{name}' is not available on this machine; use 'auto'")
     return torch.device(next(kind for kind, found in there.items() if found) if name == "auto" else name)
@@ -143,21 +148,11 @@ def outputs_of(result: Any, inputs: int) -> dict[str, Rows]:
     """A module's outputs by name: a tensor, several in a tuple, list or dict, or a list with one dict per input."""
     if isinstance(result, list) and len(result) == inputs and all(isinstance(item, Mapping) for item in result):
         return {str(name): [_array(item[name]) for item in result] for name in result[0]}
-    return {name or "output": _array(tensor) for name, tensor in _leaves(result)}
+    return {name or "output": _array(tensor) for name, tensor in tensor_leaves(result)}
 
 
-def _leaves(result: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """The tensors in nested tuples, lists and dicts; inner ones are named `outer.inner`."""
-    if isinstance(result, Tensor):
-        yield name, result
-    elif isinstance(result, Mapping | list | tuple):
-        parts = result.items() if isinstance(result, Mapping) else enumerate(result)
-        for key, part in parts:
-            yield from _leaves(part, f"{name}.{key}" if name else str(key))
-    elif result is not None:
-        raise InputError(f"the network must return tensors, got {type(result).__name__}")
-
-
-def _array(tensor: Tensor) -> Array:
+def _array(tensor: Any) -> Array:
+    if not isinstance(tensor, Tensor):
+        raise InputError(f"the network must return tensors, got {type(tensor).__name__}")
     numbers: Array = tensor.detach().float().cpu().numpy()
     return numbers

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import warnings
-import zipfile
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,28 +14,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from swerve.config import limits
 from swerve.core.errors import InputError, printable
+from swerve.systems.model_file import SAFE, check_archive, first_line, model_file
 
 STATE_DICTS = (".pt", ".pth", ".bin", ".ckpt", ".tar")
-PICKLES = (".pkl", ".pickle", ".joblib", ".npy", ".npz", ".dill", ".mar")
-SAFE = "save only the state dict, as safetensors or with torch.save(net.state_dict(), ...)"
 WRAPPED = ("state_dict", "model_state_dict", "model")  # keys under which training scripts save the state dict
 ZIP = b"PK\x03\x04"
-RATIO = 200  # highest plausible compression of weights, which hardly compress; zlib reaches 1000 to 1
-
-
-def model_file(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
-    """`path`, if it is a regular file within the size limit and has one of the suffixes; otherwise raises `InputError`."""
-    if not path.is_file():
-        raise InputError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
-    if path.suffix.lower() in PICKLES:
-        raise InputError(f"{path}: pickles and object arrays execute code when they are loaded; {SAFE}")
-    if suffixes and not path.name.lower().endswith(suffixes):
-        raise InputError(f"{path}: expected a file ending in {' or '.join(suffixes)}")
-    if (size := path.stat().st_size) > limits.MODEL:
-        raise InputError(f"{path}: {size:,} bytes, at most {limits.MODEL:,} are read (swerve list limits)")
-    return path
 
 
 def load(net: Callable[[], nn.Module], path: Path) -> nn.Module:
@@ -44,19 +27,19 @@ def load(net: Callable[[], nn.Module], path: Path) -> nn.Module:
     return with_weights(net(), path)
 
 
-def with_weights(made: nn.Module, path: Path) -> nn.Module:
+def with_weights(net: nn.Module, path: Path) -> nn.Module:
     """The network with the weights of a file, in single precision."""
-    who = type(made).__name__
-    wanted = made.state_dict()
+    who = type(net).__name__
+    wanted = net.state_dict()
     found = strip_prefix(tensors_in(path, who), wanted)
     if wrong := [name for name in {**wanted, **found} if _shape(wanted, name) != _shape(found, name)]:
         given = f"{wrong[0]} is {_shape(found, wrong[0])}, expected {_shape(wanted, wrong[0])}"
         raise InputError(f"{path}: these are not the weights of {who}: {given} ({len(wrong)} tensors differ)")
     try:
-        made.load_state_dict({name: tensor.float() for name, tensor in found.items()})
+        net.load_state_dict({name: tensor.float() for name, tensor in found.items()})
     except RuntimeError as error:  # sparse, quantised or meta tensors
-        raise InputError(f"{path}: no weights for {who}: {_first_line(error)}") from error
-    return made.eval()
+        raise InputError(f"{path}: no weights for {who}: {first_line(error)}") from error
+    return net.eval()
 
 
 def strip_prefix(found: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
@@ -80,22 +63,8 @@ def tensors_in(path: Path, who: str = "the network") -> dict[str, Tensor]:
         try:
             return load_file(path)
         except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-            raise InputError(f"{path}: no weights for {who}: {_first_line(error)}") from error
+            raise InputError(f"{path}: no weights for {who}: {first_line(error)}") from error
     return _state_dict(path)
-
-
-def check_archive(path: Path, *, stored: bool = False) -> list[str]:
-    """The names in a zip archive; raises `InputError` if it is invalid or unpacks to more than the limits allow."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-    except Exception as error:  # zipfile may raise anything on a damaged archive
-        raise InputError(f"{path}: invalid archive: {_first_line(error)}") from error
-    squeezed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
-    bomb = any(entry.file_size > RATIO * max(1024, entry.compress_size) for entry in entries)
-    if (stored and squeezed) or bomb or sum(entry.file_size for entry in entries) > limits.MODEL:
-        raise InputError(f"{path}: the archive unpacks to more than is plausible; weights hardly compress")
-    return [entry.filename for entry in entries]
 
 
 def _state_dict(path: Path) -> dict[str, Tensor]:
@@ -116,7 +85,7 @@ def _state_dict(path: Path) -> dict[str, Tensor]:
 
 def _refusal(reason: str) -> str:
     if not (calls := re.search(r"GLOBAL (\S+)|unrecognized function|Unsupported class", reason)):
-        return f"no weights: {printable(_first_line(reason.split('WeightsUnpickler error:')[-1]), 100)}"
+        return f"no weights: {printable(first_line(reason.split('WeightsUnpickler error:')[-1]), 100)}"
     return f"a full pickle, which executes code when it is loaded{f' (it refers to {calls[1]})' if calls[1] else ''}"
 
 
@@ -131,7 +100,3 @@ def _unwrapped(found: Any, path: Path) -> dict[str, Tensor]:
 
 def _shape(state: Mapping[str, Tensor], name: str) -> str:
     return "x".join(map(str, state[name].shape)) or "a number" if name in state else "missing"
-
-
-def _first_line(reason: object) -> str:
-    return (str(reason) or type(reason).__name__).strip().splitlines()[0]

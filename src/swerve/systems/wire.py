@@ -39,7 +39,10 @@ def pack_frame(header: Mapping[str, JSON]) -> bytes:
     text += b" " * (-len(text) % ALIGNED)  # so that the body is aligned too
     for what, length, most in (("header", len(text), HEADER), ("body", body.length, BODY)):
         if length > most:
-            raise ModelError(f"the frame's {what} has {length:,} bytes, the limit is {most:,}; use smaller batches")
+            raise ModelError(
+                f"the message to or from the model has a {what} of {length:,} bytes, more than the "
+                f"limit of {most:,}; set a smaller 'inference_batch'"
+            )
     return b"".join((PREFIX.pack(MAGIC, len(text), body.length), text, *body.parts))
 
 
@@ -60,11 +63,16 @@ class _Body:
             return dict(thing)
         if isinstance(thing, np.generic):
             return _finite(thing.item())
-        raise TypeError(f"a frame cannot contain a {type(thing).__name__}")
+        raise TypeError(
+            f"a message to or from a model cannot contain a {type(thing).__name__}; use numbers, "
+            f"strings, lists, arrays and values"
+        )
 
     def _place(self, array: Array) -> JSON:
         if array.dtype.name not in DTYPES:
-            raise TypeError(f"a frame cannot contain numbers of type {array.dtype}")
+            raise TypeError(
+                f"a message to or from a model cannot contain numbers of type {array.dtype}; use {', '.join(DTYPES)}"
+            )
         place = {"dtype": array.dtype.name, "shape": array.shape, "offset": self.length}
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         self.parts.append(data + bytes(-len(data) % ALIGNED))
@@ -81,13 +89,16 @@ def missing_bytes(received: bytearray) -> int:
     """The number of bytes known to be missing; 0 if the frame is complete. Raises `ModelError` for anything but a frame."""
     if not MAGIC.startswith(received[: len(MAGIC)]):
         start = printable(received.decode(errors="replace"), 40)
-        raise ModelError(f"it wrote '{start}' instead of a frame; only frames may be written to stdout")
+        raise ModelError(f"the process wrote '{start}' to stdout instead of a reply; write other output to stderr")
     if len(received) < PREFIX.size:
         return PREFIX.size - len(received)
     _, header, body = PREFIX.unpack_from(received)
     for what, length, most in (("header", header, HEADER), ("body", body, BODY)):
         if length > most:
-            raise ModelError(f"it announced a {what} of {length:,} bytes, the limit is {most:,}")
+            raise ModelError(
+                f"the process announced a {what} of {length:,} bytes, more than the limit of "
+                f"{most:,}; check how it writes replies (docs/process.md)"
+            )
     return int(PREFIX.size + header + body - len(received))
 
 
@@ -102,11 +113,11 @@ def unpack_frame(received: bytearray) -> dict[str, Any]:
             object_hook=lambda table: _array(table, body) if table.keys() == PLACE else table,
         )
     except RecursionError:
-        raise ModelError("its header is nested too deeply") from None
+        raise ModelError("the header of the reply is nested too deeply") from None
     except (ValueError, TypeError) as error:
-        raise ModelError(f"its header is invalid: {error}") from error
+        raise ModelError(f"the header of the reply is invalid: {error}") from error
     if not isinstance(header, dict):
-        raise ModelError(f"its header must be a JSON object, got {type(header).__name__}")
+        raise ModelError(f"the header of the reply must be a JSON object, got {type(header).__name__}")
     return header
 
 
@@ -140,7 +151,7 @@ def _value_of(row: Any) -> Value:
     except Exception as error:  # the program's JSON may make a constructor raise anything
         raise ModelError(f"{_slot(row)} is invalid: {error}") from error
     if value is None:
-        raise ModelError(f"{_slot(row)} has only a hash, not its content")
+        raise ModelError(f"{_slot(row)} has only a hash; send the value with its numbers")
     return value
 
 

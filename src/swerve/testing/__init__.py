@@ -1,4 +1,4 @@
-"""Contract tests to inherit for your own transformations, sources, systems, searches and ledgers, and fakes to test with.
+"""Contract tests to inherit for your own transformations, spaces, sources, systems, searches and ledgers, and fakes.
 
 class TestBrighten(TransformationContract):
     def changes(self):
@@ -6,7 +6,14 @@ class TestBrighten(TransformationContract):
 """
 
 from swerve.execution.ledger import MemoryLedger
-from swerve.testing.contracts import LedgerContract, SearchContract, SourceContract, SystemContract, TransformationContract
+from swerve.testing.contracts import (
+    LedgerContract,
+    SearchContract,
+    SourceContract,
+    SpaceContract,
+    SystemContract,
+    TransformationContract,
+)
 from swerve.testing.fakes import FakeSource, FakeSystem, sample_case
 
 __all__ = [
@@ -16,6 +23,7 @@ __all__ = [
     "MemoryLedger",
     "SearchContract",
     "SourceContract",
+    "SpaceContract",
     "SystemContract",
     "TransformationContract",
     "sample_case",

@@ -7,21 +7,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from swerve.config.toml import build_change
+from swerve.config.toml import Builder
+from swerve.core.asset import AssetFiles, assets_in
 from swerve.core.campaign import Observation, Plan, Record, Search, Trial
 from swerve.core.case import Case, Source, group_of
 from swerve.core.encode import close, encode
+from swerve.core.origin import Origin
 from swerve.core.relation import Rule, Verdict
-from swerve.core.seeding import digest_of
-from swerve.core.space import Over
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.space import Over, Proposal, Space, propose_all
 from swerve.core.system import System
 from swerve.core.transformation import Transformation, Unchanged, params_of
 from swerve.core.values import Steering
 from swerve.execution.answers import answer_all
 from swerve.execution.ledger import Ledger
 from swerve.relations.steering import same_angle
-from swerve.testing.fakes import FakeSource, sample_case
+from swerve.store.record_json import Result
+from swerve.testing.fakes import FakeSource, FakeSystem, sample_case
 from swerve.transformations.photometric import Brighten
+
+
+def _from_json(change: Transformation) -> Transformation:
+    """A change rebuilt from its JSON, as a run folder does it."""
+    paths = {sha: str(asset.path) for sha, asset in assets_in(change).items()}
+    return Builder("change", assets=AssetFiles(paths)).change(encode(change))
 
 
 class TransformationContract:
@@ -61,7 +70,7 @@ class TransformationContract:
 
     def test_json_brings_it_back(self) -> None:
         for change in self.changes():
-            assert build_change(encode(change)) == change
+            assert _from_json(change) == change
 
     def test_simpler_is_another(self) -> None:
         for change in self.changes():
@@ -157,6 +166,57 @@ class SystemContract:
         assert before == system.fingerprint() == self.system().fingerprint()
 
 
+class SpaceContract:
+    """A space proposes the same for the same random numbers, alone as for many cases, and leaves the cases unmodified."""
+
+    draws = 20
+
+    def space(self) -> Space:
+        """The space to test, newly created."""
+        raise NotImplementedError
+
+    def cases(self) -> Sequence[Case]:
+        """A few cases it has changes for."""
+        source = FakeSource(4)
+        return [source[key] for key in source.keys()]
+
+    def system(self) -> System:
+        """The system that it may ask."""
+        return FakeSystem()
+
+    def test_same_numbers_same_changes(self) -> None:
+        assert self._proposals() == self._proposals()
+
+    def test_some_cases_have_a_change(self) -> None:
+        changes = [change for change in self._proposals() if isinstance(change, Transformation)]
+        assert changes
+        assert all(_from_json(change) == change for change in changes)
+
+    def test_alone_as_in_batch(self) -> None:
+        space, system, together = self.space(), self.system(), self._proposals()
+        for number, case in enumerate(self._shown()):
+            (alone,) = propose_all(space, [case], [rng_for("space", number)], system)
+            assert _change_or_reason(alone) == together[number], case.key
+
+    def test_cases_are_left_alone(self) -> None:
+        cases = self.cases()
+        before = [_content(case) for case in cases]
+        propose_all(self.space(), cases, [rng_for("space", number) for number in range(len(cases))], self.system())
+        assert [_content(case) for case in cases] == before
+
+    def _shown(self) -> list[Case]:
+        return [case for case in self.cases() for _ in range(self.draws)]
+
+    def _proposals(self) -> list[Transformation | str]:
+        shown = self._shown()
+        rngs = [rng_for("space", number) for number in range(len(shown))]
+        return [_change_or_reason(item) for item in propose_all(self.space(), shown, rngs, self.system())]
+
+
+def _change_or_reason(proposal: Proposal) -> Transformation | str:
+    return proposal if isinstance(proposal, Transformation) else str(proposal)
+
+
 class SearchContract:
     """A search asks for the same trials given the same plan and records, and ends."""
 
@@ -213,24 +273,39 @@ class LedgerContract:
         seen, record = _sample_rows()
         first = self.ledger(tmp_path)
         assert list(first.observed(["a"], lambda: [seen])) == [seen]
-        assert list(first.recorded([record.trial], lambda: [record])) == [record]
+        assert _records(first.recorded([record.trial], lambda: [Result(record)])) == [record]
         self.close(first)
         again = self.ledger(tmp_path)
-        assert _same(again.observed(["a"], _never), [seen])
-        assert _same(again.recorded([record.trial], _never), [record])
+        assert list(again.observed(["a"], _never)) == [seen]
+        assert _records(again.recorded([record.trial], _never)) == [record]
         self.close(again)
 
     def test_committed_can_be_counted(self, tmp_path: Path) -> None:
         seen, record = _sample_rows()
         first = self.ledger(tmp_path)
         first.observed(["a"], lambda: [seen])
-        first.recorded([record.trial], lambda: [record])
+        first.recorded([record.trial], lambda: [Result(record)])
         self.close(first)
         again = self.ledger(tmp_path)
         again.observed(["a"], _never)
-        assert _same(again.outcomes([record.trial]) or (), [record.outcome])
-        assert again.outcomes([record.trial]) is None
-        assert list(again.recorded([record.trial], lambda: [record])) == [record]
+        (result,) = again.recorded([record.trial], _never)
+        assert result.outcome == record.outcome
+        assert _records(again.recorded([record.trial], lambda: [Result(record)])) == [record]
+        self.close(again)
+
+    def test_committed_gain_is_not_computed(self, tmp_path: Path) -> None:
+        seen, record = _sample_rows()
+        gain = {"NC": {"covered": "x", "of": 7}}
+        first = self.ledger(tmp_path)
+        assert first.gained(lambda: gain) == gain
+        first.observed(["a"], lambda: [seen])
+        first.gained(lambda: gain)
+        self.close(first)
+        again = self.ledger(tmp_path)
+        assert again.gained(_never) == gain
+        assert list(again.observed(["a"], _never)) == [seen]
+        assert again.gained(_never) == gain
+        assert _records(again.recorded([record.trial], lambda: [Result(record)])) == [record]  # killed after its gain
         self.close(again)
 
     def test_goes_on_after_the_last(self, tmp_path: Path) -> None:
@@ -240,7 +315,7 @@ class LedgerContract:
         self.close(first)
         again = self.ledger(tmp_path)
         again.observed(["a"], _never)
-        assert list(again.recorded([record.trial], lambda: [record])) == [record]
+        assert _records(again.recorded([record.trial], lambda: [Result(record)])) == [record]
         self.close(again)
 
 
@@ -256,7 +331,7 @@ def _sample_rows() -> tuple[Observation, Record]:
         (answer,),
         (Steering(9.8),),
         (label,),
-        True,
+        Origin.INTRODUCED,
         None,
         digest_of("a"),
         digest_of("b"),
@@ -268,5 +343,5 @@ def _never() -> Any:
     raise AssertionError("a committed record was computed again")
 
 
-def _same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    return list(found) == list(wanted)
+def _records(results: Sequence[Result]) -> list[Record]:
+    return [result.record for result in results]

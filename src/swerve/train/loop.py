@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from swerve.core.arguments import check_number, check_whole
 from swerve.core.errors import InputError
 from swerve.core.values import Array
 from swerve.execution.engine import NoProgress, Progress
@@ -45,10 +46,16 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("passes", "batch", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 < self.rate <= HIGHEST_RATE:
-            raise InputError(f"the rate must be a number above 0 and at most {HIGHEST_RATE:g}, got {self.rate!r}")
+            check_whole(name, getattr(self, name), 1, error=InputError)
+        check_number("rate", self.rate, 0, HIGHEST_RATE, above=True, error=InputError)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """An error that may hardly grow: a pass is not kept if it exceeds that of the initial weights by more than `limit`."""
+
+    measure: Callable[[], float]
+    limit: float  # as a share
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ class Task:
     batches: Callable[[int], Sequence[Array]]
     loss: Callable[[Array], Tensor]
     validate: Callable[[], float]
+    guard: Guard | None = None  # only where the initial weights compete
 
 
 def shuffled(count: int, size: int, rng: np.random.Generator) -> Callable[[int], Sequence[Array]]:
@@ -72,6 +80,7 @@ class Fitted:
     errors: tuple[float, ...]
     best: int  # 0: the initial weights
     stopped: str
+    guarded: tuple[float, ...] = ()  # the guarded error of every pass
 
 
 @dataclass(frozen=True)
@@ -105,9 +114,10 @@ class Checkpoint:
             with safe_open(self.file, "pt") as kept:
                 state = json.loads(kept.metadata()[STATE])
                 tensors = {name: kept.get_tensor(name) for name in kept.keys()}
-        except (SafetensorError, TypeError, KeyError, ValueError) as error:
+                key = state["key"]
+        except (SafetensorError, TypeError, KeyError, ValueError, RecursionError) as error:
             raise InputError(f"{self.file}: not a checkpoint ({error}); delete it to train from the start") from error
-        if state["key"] != self.key:
+        if key != self.key:
             raise InputError(
                 f"{self.file}: belongs to a training with another recipe, seed or data; delete it to train from the start"
             )
@@ -136,6 +146,8 @@ def fit(
     `rng` is the generator that the task draws from, so that a checkpoint can save it. A training that resumes from a
     checkpoint ends with the same bytes as one that was never stopped.
     """
+    if task.guard and not initial:
+        raise ValueError("a guard compares with the initial weights, which compete only with initial=True")
     loop = _Loop(net, task, recipe, rng or np.random.default_rng(0), initial, checkpoint)
     return loop.train(progress or NoProgress())
 
@@ -149,6 +161,7 @@ class _Loop:
     initial: bool
     checkpoint: Checkpoint | None
     errors: list[float] = field(default_factory=list)
+    guarded: list[float] = field(default_factory=list)
     best: int = 0  # place of the smallest error
     number: int = 1  # the pass
     step: int = 0  # batches of the pass that are done
@@ -171,7 +184,7 @@ class _Loop:
             self._pass(progress)
         self.net.load_state_dict(self.best_weights)
         self.net.eval()
-        return Fitted(tuple(self.errors), self.best + (not self.initial), self.stopped)
+        return Fitted(tuple(self.errors), self.best + (not self.initial), self.stopped, tuple(self.guarded))
 
     def _pass(self, progress: Progress) -> None:
         """One pass, or the rest of one that was interrupted."""
@@ -230,6 +243,9 @@ class _Loop:
         now, least = self.errors[-1], self.errors[self.best]
         # Of equal passes the last is kept, but initial weights give way only to better ones.
         better = math.isfinite(now) and not (least <= now if self.initial else least < now)
+        if guard := self.task.guard:
+            self.guarded.append(guard.measure())
+            better = better and self.guarded[-1] <= (1 + guard.limit) * self.guarded[0]
         if better or len(self.errors) == 1:
             self.best = len(self.errors) - 1
             self.best_weights = deepcopy(self.net.state_dict())
@@ -251,6 +267,7 @@ class _Loop:
         optimiser = self.optimiser.state_dict()
         state = {
             "errors": [repr(error) for error in self.errors],
+            "guarded": [repr(error) for error in self.guarded],
             "best": self.best,
             "pass": self.number,
             "step": self.step,
@@ -266,7 +283,8 @@ class _Loop:
         self.checkpoint.save(state, tensors | {TORCH_RNG: torch.get_rng_state()})
 
     def _restore(self, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        self.errors, self.best = [float(error) for error in state["errors"]], state["best"]
+        self.errors, self.guarded = ([float(error) for error in state[name]] for name in ("errors", "guarded"))
+        self.best = state["best"]
         self.number, self.step, self.stopped = state["pass"], state["step"], state["stopped"]
         self.pass_rng, self.rng.bit_generator.state = state["pass_rng"], state["rng"]
         self.net.load_state_dict(_under(NET, tensors))

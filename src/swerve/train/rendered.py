@@ -7,26 +7,30 @@ beside it. Each entry is written whole or not at all, so that an interrupted ren
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
+import signal
 import time
 import zipfile
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
+import cv2
 import numpy as np
 
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array
 from swerve.execution.engine import Progress
-from swerve.execution.process_pool import process_pool
 from swerve.store.files import json_bytes, write_whole
+from swerve.systems.child import die_with_parent
 
 KEY_FILE = "key.json"
 SECONDS = "seconds"  # of CPU that an entry took
@@ -79,7 +83,7 @@ class RenderedCache:
         self.state_key()
         missing = [entry for entry in entries if not self.file(entry).exists()]
         progress.begin(stage, len(missing))
-        with closing(in_processes(partial(self.render, render), missing, workers)) as done:
+        with contextlib.closing(in_processes(partial(self.render, render), missing, workers)) as done:
             for _ in done:
                 progress.advance(1, 0)
 
@@ -125,5 +129,29 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers:
     if workers < 2 or len(items) < 2:
         yield from map(work, items)
         return
-    with process_pool(workers) as pool:
+    with _process_pool(workers) as pool:
         yield from pool.map(work, items)
+
+
+@contextlib.contextmanager
+def _process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of fresh processes; whatever ends the block early, SIGTERM and Ctrl-C too, kills them at once."""
+    # Spawned: a process that was forked while torch had threads could hang.
+    pool = ProcessPoolExecutor(max(1, workers), mp_context=get_context("spawn"), initializer=_prepare_process)
+    try:
+        yield pool
+    except BaseException:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join()
+        raise
+    pool.shutdown(wait=True)
+
+
+def _prepare_process() -> None:
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the process that uses the pool
+    cv2.setNumThreads(1)

@@ -13,12 +13,12 @@ import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import cv2
 import numpy as np
 
-from swerve.core.arguments import check_number
+from swerve.core.arguments import OneOfNames, check_number
 from swerve.core.case import Case, Fact
 from swerve.core.errors import InputError
 from swerve.core.transformation import param
@@ -38,7 +38,7 @@ CAMERAS = ("camera", "P2")  # the calibration matrices that project to the image
 class _Affine(ImageChange):
     """A 2×3 matrix that depends on the image size, applied to the image and to its labels."""
 
-    border: str = dataclasses.field(default="black", kw_only=True)
+    border: Annotated[str, OneOfNames(*BORDERS)] = dataclasses.field(default="black", kw_only=True)
     preserves: ClassVar[tuple[str, ...]] = (
         "steering",
         "signal",
@@ -200,7 +200,7 @@ class Shear(_Affine):
     # The ranges stop short of x · y = 1, where the image would collapse into a line.
     x: float = param(-2, 2, neutral=0, grid=[round(-1 + 0.1 * i, 1) for i in range(10)], resolution=0.05)
     y: float = param(-0.4, 0.4, neutral=0, resolution=0.05, default=0.0)
-    anchor: str = dataclasses.field(default="centre", kw_only=True)
+    anchor: Annotated[str, OneOfNames(*ANCHORS)] = dataclasses.field(default="centre", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,10 +225,28 @@ class Rotate(_Affine):
 
     def _matrix(self, width: int, height: int) -> Array:
         cos, sin = math.cos(math.radians(self.degrees)), math.sin(math.radians(self.degrees))
-        return _matrix_about([[cos, sin], [-sin, cos]], (width / 2, height / 2))  # y points down
+        return _matrix_about([[cos, sin], [-sin, cos]], self._fixed(width, height))  # y points down
+
+    def _fixed(self, width: int, height: int) -> tuple[float, float]:
+        return width / 2, height / 2
 
     def _describe(self) -> str:
         return f"rotated {abs(self.degrees):g}° {'' if self.degrees < 0 else 'counter-'}clockwise"
+
+
+@dataclass(frozen=True)
+class RotateAboutPixel(Rotate):
+    """A rotation about the centre of the pixel in column `width // 2` and row `height // 2`, as in DeepTest's code.
+
+    With even sizes that is half a pixel right of and below the image centre.
+    """
+
+    # B.1, item 25: cv2.getRotationMatrix2D((cols/2, rows/2), …) in Python 2, where / of integers rounds down
+    def _fixed(self, width: int, height: int) -> tuple[float, float]:
+        return width // 2 + 0.5, height // 2 + 0.5
+
+    def _describe(self) -> str:
+        return f"{super()._describe()} about the middle pixel"
 
 
 @dataclass(frozen=True)
@@ -290,7 +308,7 @@ class Enlarge(ImageChange):
         return Calibration({**value.matrices, **grown}, size) if grown else value
 
     def applies(self, case: Case) -> str | None:
-        """A reason when the image would take too much memory, as repeated enlargements soon do."""
+        """Why it does not apply (the image would take too much memory, as repeated enlargements soon do), or None."""
         # D-7
         for image in images_of(case):
             width, height = self._new_size(*image.size)
@@ -373,4 +391,4 @@ def _area(corners: Array) -> float:
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        raise ValueError(f"'{name}' must be one of {', '.join(allowed)}, got {value!r}")

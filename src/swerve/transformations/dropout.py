@@ -105,13 +105,13 @@ class DropBeams(CloudChange):
         super().__post_init__()
         angles = tuple(float(angle) for angle in self.elevations)
         if not all(upper > lower for upper, lower in itertools.pairwise(angles)):
-            raise ValueError(f"elevations must decrease, from the top beam down, got {self.elevations!r:.80}")
+            raise ValueError(f"'elevations' must decrease, from the top beam down, got {self.elevations!r:.80}")
         object.__setattr__(self, "elevations", angles)
         beams, most = tuple(sorted(self.beams)), len(self._nominal())
         if not all(isinstance(beam, int) and 0 <= beam < most for beam in beams) or len(set(beams)) < len(beams):
-            raise ValueError(f"beams must be distinct numbers from 0 to {most - 1}, got {self.beams!r:.80}")
+            raise ValueError(f"'beams' must be distinct numbers from 0 to {most - 1}, got {self.beams!r:.80}")
         if beams and self.share:
-            raise ValueError("give either the beams to drop or their share, not both")
+            raise ValueError("give either 'beams', the beams to drop, or 'share', not both")
         object.__setattr__(self, "beams", beams)
 
     def parts(self) -> Sequence[int]:

@@ -50,7 +50,7 @@ class LensFlare(ImageChange):
     preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
 
     def applies(self, case: Case) -> str | None:
-        """A reason when `case` has no image, or when it was taken at night."""
+        """Why it does not apply (`case` has no image, or was taken at night), or None."""
         if why := super().applies(case):
             return why
         if self._is_neutral():

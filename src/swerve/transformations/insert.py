@@ -18,7 +18,7 @@ import numpy as np
 
 from swerve.core.arguments import check_number
 from swerve.core.case import Case, Fact
-from swerve.core.errors import NotApplicable, did_you_mean
+from swerve.core.errors import NotApplicable, unknown
 from swerve.core.region import inside, region_of
 from swerve.core.seeding import rng_for
 from swerve.core.transformation import Transformation
@@ -59,7 +59,7 @@ class InsertObject(Transformation):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kind not in LIBRARY:
-            raise ValueError(f"kind cannot be {self.kind!r}: {did_you_mean(str(self.kind), LIBRARY)}")
+            raise ValueError(unknown("kind", self.kind, LIBRARY))
         for name in ("x", "y", "yaw", "ground"):
             number = getattr(self, name)
             if name == "ground" and number is None:
@@ -68,7 +68,7 @@ class InsertObject(Transformation):
             object.__setattr__(self, name, float(number) + 0.0)
 
     def applies(self, case: Case) -> str | None:
-        """A reason when the place is taken, out of sight, outside the region, or visible to a camera."""
+        """Why it does not apply (the place is taken, out of sight, outside the region, or visible to a camera), or None."""
         sweeps = list(clouds_of(case))
         if not sweeps:
             return "the case has no point cloud to insert an object into"

@@ -39,7 +39,7 @@ class ImageChange(Transformation):
 
     # R58
     def applies(self, case: Case) -> str | None:
-        """A reason when `case` has no image."""
+        """Why it does not apply (`case` has no image), or None."""
         return "the case has no image to change" if next(images_of(case), None) is None else None
 
     def image(self, value: Image) -> Image:

@@ -69,7 +69,7 @@ class CloudChange(Transformation):
     preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
 
     def applies(self, case: Case) -> str | None:
-        """A reason when `case` has no point cloud."""
+        """Why it does not apply (`case` has no point cloud), or None."""
         return "the case has no point cloud to change" if next(clouds_of(case), None) is None else None
 
     def points(self, value: PointCloud) -> PointCloud:

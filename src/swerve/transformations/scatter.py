@@ -8,11 +8,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from swerve.core.arguments import check_number
+from swerve.core.arguments import OneOfNames, check_number
 from swerve.core.case import Case
 from swerve.core.errors import NotApplicable
 from swerve.core.region import bounds, outside, region_of
@@ -49,7 +49,7 @@ class MorePoints(Transformation):
         object.__setattr__(self, "outside", _check_rings(self.outside))
 
     def applies(self, case: Case) -> str | None:
-        """A reason when the case has no sweep or no region."""
+        """Why it does not apply (the case has no sweep or no region), or None."""
         if self._is_neutral():
             return None
         if next(clouds_of(case), None) is None:
@@ -111,7 +111,7 @@ class AddPoints(MorePoints):
     seed: int = 0
     near: float | None = field(default=None, kw_only=True)
     keep: tuple[int, ...] | None = field(default=None, kw_only=True)
-    area: str = field(default="box", kw_only=True)
+    area: Annotated[str, OneOfNames(*AREAS)] = field(default="box", kw_only=True)
     counts: ClassVar[str] = "n"
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class AddPoints(MorePoints):
         object.__setattr__(self, "near", _check_near(self.near))
         object.__setattr__(self, "keep", _check_keep(self.keep, self.n))
         if self.area not in AREAS:
-            raise ValueError(f"area must be {' or '.join(AREAS)}, got {self.area!r}")
+            raise ValueError(f"'area' must be {' or '.join(AREAS)}, got {self.area!r}")
 
     def parts(self) -> Sequence[int]:
         """The indices of the points that are added."""
@@ -218,10 +218,13 @@ class PlacePoints(MorePoints):
     def _new_points(self, reach: Span, region: Region) -> Array:
         xyzi = np.array(self.at, np.float32)
         if held := int((~outside(region, xyzi[:, :2])).sum()):
-            raise NotApplicable(f"{held:,} of {_count_points(len(xyzi))} lie inside the region, or within a cell of it")
+            raise NotApplicable(
+                f"{held:,} of the {_count_points(len(xyzi))} to add lie inside the region, or within a cell of it"
+            )
         if beyond := int(((xyzi < reach.low) | (xyzi > reach.high))[:, 2:].any(axis=1).sum()):
             raise NotApplicable(
-                f"{beyond:,} of {_count_points(len(xyzi))} are outside the sweep's range of heights or intensities"
+                f"{beyond:,} of the {_count_points(len(xyzi))} to add are outside the sweep's range of heights "
+                f"or intensities"
             )
         return xyzi
 
@@ -243,7 +246,9 @@ class OfferPoints(MorePoints):
         object.__setattr__(self, "at", PlacePoints(self.at).at)
         object.__setattr__(self, "near", _check_near(self.near))
         if any(not 0 <= share <= 1 for *_, share in self.at):
-            raise ValueError("at: the fourth number of each point is a share of the intensity range and must be from 0 to 1")
+            raise ValueError(
+                "'at': the fourth number of each point is a share of the intensity range and must be from 0 to 1"
+            )
 
     def parts(self) -> Sequence[Point]:
         """The points."""
@@ -316,9 +321,11 @@ def _check_rings(given: object) -> Rings | None:
     try:
         region = given if isinstance(given, Region) else _region(given)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"outside must be a region, or its rings as lists of (x, y), got {given!r:.80}") from error
+        raise ValueError(
+            f"'outside' must be a Region or a list of rings, each a list of (x, y) points, got {given!r:.80}"
+        ) from error
     if not all(np.isfinite(ring).all() for ring in region.polygons):
-        raise ValueError("outside must hold finite numbers only")
+        raise ValueError("'outside' must contain finite numbers only")
     return tuple(tuple((float(x), float(y)) for x, y in ring) for ring in region.polygons)
 
 
@@ -328,9 +335,9 @@ def _check_points(given: object) -> tuple[Point, ...]:
         with np.errstate(over="ignore"):
             points = np.array(given, np.float64).reshape(-1, 4).astype(np.float32)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"at must be points of four numbers (x, y, z, intensity), got {given!r:.80}") from error
+        raise ValueError(f"'at' must be a list of points of four numbers (x, y, z, intensity), got {given!r:.80}") from error
     if not np.isfinite(points).all():
-        raise ValueError("at must hold finite numbers only")
+        raise ValueError("'at' must contain finite numbers only")
     return tuple((float(x), float(y), float(z), float(i)) for x, y, z, i in points)
 
 
@@ -347,7 +354,7 @@ def _check_keep(keep: Sequence[int] | None, n: int) -> tuple[int, ...] | None:
         return None
     whole = all(isinstance(number, int | np.integer) and not isinstance(number, bool) for number in keep)
     if not whole or len(set(keep)) < len(keep) or not all(0 <= number < n for number in keep):
-        raise ValueError(f"keep must list distinct indices from 0 to n - 1 = {n - 1}, got {keep!r:.80}")
+        raise ValueError(f"'keep' must list distinct indices from 0 to n - 1 = {n - 1}, got {keep!r:.80}")
     return tuple(sorted(int(number) for number in keep))
 
 

@@ -29,7 +29,7 @@ class _SensorMoved(Transformation):
     preserves: ClassVar[tuple[str, ...]] = ("signal", "image", "boxes2d", "masks", "depth", "scene")
 
     def applies(self, case: Case) -> str | None:
-        """A reason when the case has a camera but no calibration that records the LiDAR's new pose."""
+        """Why it does not apply (the case has a camera but no calibration that records the LiDAR's new pose), or None."""
         if not has_camera(case):
             return None
         known = calibration_of(case)
@@ -124,7 +124,7 @@ class MirrorScene(Transformation):
     preserves: ClassVar[tuple[str, ...]] = ("signal", "scene")
 
     def applies(self, case: Case) -> str | None:
-        """A reason when there is no sweep, an unknown matrix, or no image size to mirror pixels in."""
+        """Why it does not apply (there is no sweep, an unknown matrix, or no image size to mirror pixels in), or None."""
         if next(clouds_of(case), None) is None:
             return "the case has no point cloud to mirror"
         known = calibration_of(case)

@@ -27,7 +27,7 @@ from swerve.core.arguments import check_number
 from swerve.core.case import Case
 from swerve.core.errors import NotApplicable
 from swerve.core.seeding import rng_for
-from swerve.core.space import OneOf, Over, Range
+from swerve.core.space import OneOf, Over, Range, Sequenced
 from swerve.core.transformation import Transformation, param, params_of
 from swerve.core.values import Array, Boxes3D, Depth, Group, Image, PointCloud, Value
 from swerve.transformations.atmosphere import (
@@ -41,7 +41,7 @@ from swerve.transformations.atmosphere import (
     estimate_air,
     transmission,
 )
-from swerve.transformations.photometric import ImageChange, images_of
+from swerve.transformations.photometric import Brighten, Contrast, ImageChange, images_of
 from swerve.transformations.points import clouds_of
 
 HEAVY_RAIN, HEAVY_SNOW = 350.0, 130.0  # m of visibility at the highest intensity
@@ -83,11 +83,11 @@ class _Weather(ImageChange):
         super().__post_init__()
         if self.horizon is not None and not 0 < self.horizon < 1:
             raise ValueError(
-                f"horizon must lie between 0 (top) and 1 (bottom), or be None to be estimated, got {self.horizon!r}"
+                f"'horizon' must lie between 0 (top) and 1 (bottom), or be None to be estimated, got {self.horizon!r}"
             )
 
     def applies(self, case: Case) -> str | None:
-        """A reason when `case` has neither an image nor a point cloud."""
+        """Why it does not apply (`case` has neither an image nor a point cloud), or None."""
         sensed = next(images_of(case), None) or next(clouds_of(case), None)
         return "the case has no image and no point cloud to change" if sensed is None else None
 
@@ -338,6 +338,19 @@ def snow() -> Over:
     """Snow as in TigAug: severity 2."""
     # TG-6
     return Over(Snow, severity=TIGAUG_SNOW, slant=Range(-25, 25))
+
+
+def filtered_conditions() -> Sequenced:
+    """Fog, rain, snow and light by image filters, for photographs, within limits that leave the road visible."""
+    return Sequenced(
+        (
+            Over(Contrast, alpha=Range(0.5, 1.6)),
+            Over(Brighten, beta=Range(-60.0, 60.0)),
+            Over(Fog, visibility=Range(60.0, 10_000.0)),
+            Over(Rain, amount=Range(0.0, 0.7), drop_size=0.15, speed=0.25, slant=Range(-20.0, 20.0)),
+            Over(Snow, severity=Range(0.0, 2.0), slant=15.0),
+        )
+    )
 
 
 def tigaug_weather() -> OneOf:

@@ -218,7 +218,7 @@ def _shop(rng: np.random.Generator, half: Array) -> list[Mesh]:
     ]
     board = box((-x, front - 0.18, 2.65), (x, front, 3.25))
     parts = [
-        mesh(glass, SHOP_GLASS, Material.GLASS),
+        mesh(glass, SHOP_GLASS, Material.SHOPFRONT),
         mesh(np.concatenate(posts), (0.25, 0.24, 0.23), Material.WALL),
         mesh(board, colour, Material.BOARD),
     ]

@@ -23,15 +23,23 @@ class Camera:
     horizon: float = 0.47
     above: float = 1.45  # metres above the ground
     forward: float = 1.6  # metres ahead of the rear axle
+    cut: int = 0  # rows at the top that are not rendered
 
     def __post_init__(self) -> None:
         if not (16 <= self.width <= LARGEST and 16 <= self.height <= LARGEST):
             raise InputError(f"width and height must be from 16 to {LARGEST} pixels, got {self.width}x{self.height}")
+        if not 0 <= self.cut <= self.height - 16:
+            raise InputError(f"cut must leave at least 16 of {self.height} rows, got {self.cut}")
 
     @property
     def pixels(self) -> float:
         """The focal length in pixels."""
         return self.focal * self.width
+
+    @property
+    def rows(self) -> int:
+        """The rows that are rendered."""
+        return self.height - self.cut
 
     @property
     def matrix(self) -> Array:
@@ -58,7 +66,8 @@ class Camera:
 
         `shift` moves the rays that many pixels off each pixel's centre.
         """
-        number = np.arange(self.width * self.height, dtype=np.int32) if pixel is None else pixel.astype(np.int32)
+        every = (self.cut * self.width, self.height * self.width)
+        number = np.arange(*every, dtype=np.int32) if pixel is None else pixel.astype(np.int32)
         row, column = np.divmod(number, np.int32(self.width))
         across = (self.width / 2 - 0.5 - shift[0] - column.astype(np.float32)) / self.pixels
         up = (self.horizon * self.height - 0.5 - shift[1] - row.astype(np.float32)) / self.pixels

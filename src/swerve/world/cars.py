@@ -194,11 +194,29 @@ def _face(rng: np.random.Generator, body: Body) -> Mesh:
 
 
 def plate(rng: np.random.Generator, body: Body, *, front: bool) -> Mesh:
-    """A number plate, white or yellow, on nose or tail."""
+    """A number plate, white or yellow with dark characters and a blue strip, on nose or tail."""
     z = body.section[1][0] + (0.06 if front else 0.22)
-    half = 0.26 / (body.size[1] / 2)
+    unit = 1 / (body.size[1] / 2)
     colour = PLATES[int(rng.random() < 0.2)]
-    return mesh(on_end(body, (-half, half), (z, z + 0.115), front=front, lift=0.014), colour, Material.SIGN)
+    board = on_end(body, (-0.26 * unit, 0.26 * unit), (z, z + 0.115), front=front, lift=0.014)
+    left = 1 if front else -1  # of its reader
+    strip = on_end(body, (left * 0.26 * unit, left * 0.225 * unit), (z + 0.004, z + 0.111), front=front, lift=0.018)
+    strokes = []
+    for at in (0.19, 0.135, 0.06, 0.005, -0.05, -0.125, -0.18):
+        stem, bar = rng.uniform(0.0, 0.024), z + 0.025 + rng.uniform(0.0, 0.05)
+        for reach, high in (
+            ((at - stem, at - stem - 0.013), (z + 0.022, z + 0.093)),
+            ((at, at - 0.037), (bar, bar + 0.014)),
+        ):
+            across = (left * reach[0] * unit, left * reach[1] * unit)
+            strokes.append(on_end(body, across, high, front=front, lift=0.018))
+    return joined(
+        [
+            mesh(board, colour, Material.SIGN),
+            mesh(strip, (0.01, 0.04, 0.3), Material.PLASTIC),
+            mesh(np.concatenate(strokes), BLACK, Material.PLASTIC),
+        ]
+    )
 
 
 def _tail(rng: np.random.Generator, body: Body, kind: CarKind) -> Mesh:

@@ -16,9 +16,11 @@ from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 from swerve.world import roadside
 from swerve.world.driver import Pose
+from swerve.world.footprint import circles, size_of
 from swerve.world.ground import KERB_HEIGHT
 from swerve.world.mesh import Material, Mesh, joined, mesh
-from swerve.world.plan import LAST, model
+from swerve.world.models import model
+from swerve.world.plan import LAST
 from swerve.world.road import BEHIND
 from swerve.world.scene import LABELLED, Scene, Snapshot, Solid, Thing
 from swerve.world.shapes import bevelled, box, lathe, tube
@@ -111,8 +113,8 @@ class _Occupied:
 
     @classmethod
     def at(cls, scene: Scene, pose: Pose) -> _Occupied:
-        ours = _circles(pose.x + 1.4 * np.cos(pose.yaw), pose.y + 1.4 * np.sin(pose.yaw), pose.yaw, (4.6, 2.2))
-        others = [_circles(*place, _size(thing.mesh)) for _, thing, place in moving_things(scene, pose.time)]
+        ours = circles(pose.x + 1.4 * np.cos(pose.yaw), pose.y + 1.4 * np.sin(pose.yaw), pose.yaw, (4.6, 2.2))
+        others = [circles(*place, size_of(thing.mesh)) for _, thing, place in moving_things(scene, pose.time)]
         return cls(np.concatenate([ours, _static_circles(scene), *others]))
 
     def add(self, thing: Thing) -> None:
@@ -133,24 +135,7 @@ def _static_circles(scene: Scene) -> Array:
 
 def _thing_circles(thing: Thing) -> Array:
     """Circles around a static thing."""
-    return _circles(thing.x, thing.y, thing.yaw, _size(thing.mesh))
-
-
-@lru_cache(maxsize=512)
-def _size(body: Mesh) -> tuple[float, float]:
-    """Metres along x and y of a rectangle, centred on the origin, around a mesh."""
-    low, high = body.bounds()
-    return float(2 * max(-low[0], high[0])), float(2 * max(-low[1], high[1]))
-
-
-def _circles(x: float, y: float, yaw: float, size: tuple[float, float]) -> Array:
-    """Circles along the longer side of a rectangle that cover it."""
-    length, width = max(size), min(size)
-    turn = yaw if size[0] >= size[1] else yaw + np.pi / 2
-    count = int(np.ceil(length / width)) if width else 1
-    middle = (np.arange(count) + 0.5) * (length / count) - length / 2
-    radius = np.hypot(length / count, width) / 2
-    return np.column_stack([x + np.cos(turn) * middle, y + np.sin(turn) * middle, np.full(count, radius)])
+    return circles(thing.x, thing.y, thing.yaw, size_of(thing.mesh))
 
 
 def islands(scene: Scene) -> tuple[Thing, ...]:

@@ -20,6 +20,8 @@ WIDTH = 1.8  # metres, of our car
 PASSING = 0.75  # metres of clearance when passing
 EASE, BESIDE = 15.0, 3.0  # metres over which to pull out, and to stay out before and after
 MOST_OVER = 1.05  # metres that we move over at most, since oncoming traffic does not give way
+FARTHEST_ASTRAY = 0.9  # metres off our path
+OVERSHOOT = 3.0  # metres of driving until the driver has corrected a wrong heading
 SLOW = 6.0  # metres per second: slower traffic is overtaken
 
 
@@ -44,7 +46,7 @@ class Driver:
     @property
     def lookahead(self) -> float:
         """Metres to the point steered at."""
-        return 4.0 + 0.9 * self.speed
+        return 3.0 + 0.7 * self.speed
 
     def wheel(self, pose: Pose) -> float:
         """Degrees of the steering wheel, left positive, towards the point `lookahead` metres along our path."""
@@ -62,21 +64,44 @@ class Driver:
         shift = max((around.shift(s, time) for around in self._obstacles), default=0.0)
         return self.scene.road.lane_middle() - side * shift
 
+    def deviation(self, pose: Pose) -> float:
+        """Metres that a pose is left of our path, measured across the road; the path is where we should be at that time."""
+        s, d, _ = self.scene.road.locate(np.array([pose.x]), np.array([pose.y]))[0].tolist()
+        return float(d - self.offset(s, pose.time))
+
+    def path(self, s: Array, time: float) -> tuple[Array, Array, Array]:
+        """x, y and the road's heading of our path at several `s` along the road."""
+        return self.scene.road.at(s, np.array([self.offset(float(place), time) for place in s]))
+
     @cached_property
     def _obstacles(self) -> tuple[Obstacle, ...]:
         found = (_obstacle(self.scene, thing) for thing in self.scene.things)
         return tuple(each for each in found if each is not None)
 
-    def drive(self, frames: int, *, shove: float = 1.0) -> list[Pose]:
-        """Poses of consecutive frames; steering noise scaled by `shove` makes the car leave its path and recover."""
+    def drive(self, frames: int, *, shove: float = 1.0, astray: bool = False) -> list[Pose]:
+        """Poses of consecutive frames; steering noise scaled by `shove` makes the car leave its path and recover.
+
+        With `astray`, someone jerks the steering wheel now and then, so that the car is up to a metre off its path and not
+        parallel to it. What the driver steers at these poses, `wheel`, leads back.
+        """
         rng = rng_for(0, self.scene.key, "hand", 0)
         noise = _steering_noise(rng, frames) * shove * -self.scene.road.side
         pose = self._start(rng, shove)
+        jerks = _jerks(rng, frames) * -self.scene.road.side if astray else np.zeros(frames)
         poses = []
-        for turn in noise:
+        for turn, jerk in zip(noise.tolist(), jerks.tolist(), strict=True):
             poses.append(pose)
-            pose = _next_pose(pose, self.wheel(pose) + float(turn) * self._noise_scale(pose))
+            scale = self._noise_scale(pose)
+            pushed = jerk if scale == 1.0 and self._off_path(pose, jerk) < FARTHEST_ASTRAY else 0.0
+            pose = next_pose(pose, self.wheel(pose) * (pushed == 0.0) + turn * scale + pushed)
         return poses
+
+    def _off_path(self, pose: Pose, jerk: float) -> float:
+        """Metres off our path towards the side of `jerk`, with those that the car will still move before it recovers."""
+        s, d, _ = self.scene.road.locate(np.array([pose.x]), np.array([pose.y]))[0].tolist()
+        heading = float(self.scene.road.at(s)[2])
+        coming = OVERSHOOT * float(np.sin(pose.yaw - heading))
+        return float(np.sign(jerk)) * (d - self.offset(s, pose.time) + coming)
 
     def _noise_scale(self, pose: Pose) -> float:
         """The scale of the steering noise: smaller while passing something."""
@@ -136,16 +161,29 @@ def _steering_noise(rng: np.random.Generator, frames: int) -> Array:
     return noise / 0.19 * 9.0
 
 
-def _next_pose(pose: Pose, wheel: float) -> Pose:
-    """The pose one frame later."""
-    turn = pose.speed / WHEELBASE * np.tan(np.radians(wheel / RATIO)) / RATE
+def _jerks(rng: np.random.Generator, frames: int) -> Array:
+    """Degrees by which someone turns the steering wheel in each frame: half a second of it, every two to four seconds."""
+    jerks, start = np.zeros(frames), int(rng.integers(0, 20))
+    while start < frames:
+        strong = float(rng.choice([-1.0, 1.0]) * rng.uniform(25, 80))
+        jerks[start : start + int(rng.integers(8, 16))] = strong
+        start += int(rng.integers(40, 80))
+    return jerks
+
+
+def next_pose(pose: Pose, wheel: float, *, rate: float = RATE) -> Pose:
+    """The pose after 1 / `rate` seconds with the steering wheel at `wheel` degrees: a kinematic bicycle at constant speed.
+
+    The heading turns by exactly speed / wheelbase * tan(road wheel angle) per second.
+    """
+    turn = pose.speed / WHEELBASE * np.tan(np.radians(wheel / RATIO)) / rate
     middle = pose.yaw + turn / 2
-    step = pose.speed / RATE
+    step = pose.speed / rate
     return Pose(
         pose.x + float(np.cos(middle)) * step,
         pose.y + float(np.sin(middle)) * step,
         pose.yaw + float(turn),
-        pose.time + 1 / RATE,
+        pose.time + 1 / rate,
         pose.speed,
     )
 

@@ -15,6 +15,7 @@ from swerve.world.textures import coverage, hashed, look_up, tile
 WHITE, YELLOW = column(0.62, 0.62, 0.6), column(0.6, 0.42, 0.07)
 LINE = 0.13  # metres
 KERB_HEIGHT, KERB_WIDTH = 0.12, 0.28
+STOP = 0.45  # metres: width of a stop line
 GAP = 3.0  # metres between a marking and a side road
 
 
@@ -184,6 +185,9 @@ def markings(
     for crossing in road.crossings:
         bars = coverage(np.mod(d, 1.1), 0.0, 0.55, wide_d)
         drawn.append((coverage(s, crossing, crossing + 3.6, wide_s) * bars * (edge < -0.4), WHITE))
+    for stop, way in road.stops:
+        lanes = coverage(d * (road.side * way), 0.2, profile.lanes * profile.lane, wide_d)
+        drawn.append((coverage(s, stop, stop + STOP, wide_s) * lanes, WHITE))
     return drawn
 
 
@@ -193,9 +197,14 @@ def _side_markings(road: Road, junction: Junction, place: tuple[Array, Array], w
     out = np.abs(along) - road.profile.half
     arm = np.where(along > 0, junction.left, junction.right)
     waiting = np.where(along > 0, across * road.side > 0, across * road.side < 0)  # the lane towards the junction
-    stop = coverage(out, 2.2, 2.7, wide) * waiting
-    middle = coverage(across, -LINE / 2, LINE / 2, wide) * coverage(np.mod(out, 6.0), 0.0, 3.0, wide) * (out > 2.7)
-    return np.maximum(stop, middle) * arm * (np.abs(across) < junction.half - 0.15)
+    line = 6.2 if junction.zebra else 2.2
+    stop = coverage(out, line, line + 0.5, wide) * waiting
+    dashes = coverage(np.mod(out, 6.0), 0.0, 3.0, wide) * (out > line + 0.5)
+    drawn = np.maximum(stop, coverage(across, -LINE / 2, LINE / 2, wide) * dashes)
+    if junction.zebra:
+        bars = coverage(np.mod(across, 1.1), 0.0, 0.55, wide)
+        drawn = np.maximum(drawn, coverage(out, 1.6, 4.8, wide) * bars)
+    return drawn * arm * (np.abs(across) < junction.half - 0.15)
 
 
 def kerbs(road: Road, floor: Floor) -> Mesh:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.ndimage import find_objects
@@ -11,7 +12,6 @@ from swerve.core.values import Array, Boxes2D, Boxes3D, Masks
 from swerve.world.camera import Camera
 from swerve.world.driver import Pose
 from swerve.world.mesh import column
-from swerve.world.render import Rendered
 from swerve.world.scene import LABELLED, Scene, Thing
 
 REACH = 120.0  # metres: farther objects need not be detected
@@ -42,7 +42,15 @@ class VisibleThing:
         return near and self.visible >= SMALLEST and self.hidden <= MAX_HIDDEN
 
 
-def visible_things(scene: Scene, pose: Pose, camera: Camera, frame: Rendered) -> list[VisibleThing]:
+class Shown(Protocol):
+    """A frame that knows the number of the thing in each pixel."""
+
+    @property
+    def things(self) -> Array:
+        """The numbers, 0 for none."""
+
+
+def visible_things(scene: Scene, pose: Pose, camera: Camera, frame: Shown) -> list[VisibleThing]:
     """Every labelled thing of which at least one pixel is visible, nearest first."""
     visible = np.bincount(frame.things.ravel(), minlength=len(scene.things) + 1)
     numbers = [int(number) for number in np.flatnonzero(visible[1:]) + 1]
@@ -74,13 +82,13 @@ def _visible_thing(
     unoccluded = mine | _unoccluded_pixels(thing, place, (left, top, right, bottom), camera, pose)
     # For a thing partly out of frame, its pixels bound the visible part; projected corners do not.
     inside = (low >= 0).all() and (high <= size).all()
-    box = (float(low[0]), float(low[1]), float(high[0]), float(high[1])) if inside else _pixel_bounds(unoccluded, left, top)
+    box = (float(low[0]), float(low[1]), float(high[0]), float(high[1])) if inside else pixel_bounds(unoccluded, left, top)
     return VisibleThing(
-        number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / unoccluded.sum(), _box3d(thing, place, pose, camera)
+        number, thing.kind, box, int(mine.sum()), 1.0 - mine.sum() / unoccluded.sum(), box3d(thing, place, pose, camera)
     )
 
 
-def _box3d(thing: Thing, at: Spot, pose: Pose, camera: Camera) -> Place:
+def box3d(thing: Thing, at: Spot, pose: Pose, camera: Camera) -> Place:
     """Centre, size and yaw of the 3-D box: x ahead, y left, z up from the ground below the camera."""
     low, high = (part.astype(float) for part in thing.mesh.bounds())
     x, y, yaw = at
@@ -125,7 +133,7 @@ def _unoccluded_pixels(thing: Thing, place: Spot, window: tuple[int, int, int, i
     return thing.solid.is_hit(eye, rays).reshape(bottom - top, right - left)
 
 
-def _pixel_bounds(pixels: Array, left: int, top: int) -> tuple[float, float, float, float]:
+def pixel_bounds(pixels: Array, left: int, top: int) -> tuple[float, float, float, float]:
     """The box around pixels of a window."""
     columns, rows = (np.flatnonzero(pixels.any(axis=axis)) for axis in (0, 1))
     return float(left + columns[0]), float(top + rows[0]), float(left + columns[-1] + 1), float(top + rows[-1] + 1)
@@ -151,7 +159,7 @@ def boxes3d(items: list[VisibleThing]) -> Boxes3D:
     )
 
 
-def masks(items: list[VisibleThing], frame: Rendered) -> Masks:
+def masks(items: list[VisibleThing], frame: Shown) -> Masks:
     """The number of the labelled thing in each pixel, 0 for everything else."""
     kinds = {item.number: item.kind for item in items}
     known = np.zeros(int(frame.things.max()) + 1, np.int32)

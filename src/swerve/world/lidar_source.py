@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated
 
+from swerve.core.arguments import OneOfNames
 from swerve.core.case import Case
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError, unknown
 from swerve.core.lru import SizedLRU
 from swerve.core.seeding import digest_of
 from swerve.core.values import Boxes3D, Image, PointCloud, Region, SceneRef
@@ -15,9 +17,11 @@ from swerve.world.camera import Camera
 from swerve.world.conditions import conditions
 from swerve.world.crowd import outline
 from swerve.world.drivable import drivable
+from swerve.world.drives import CROWDED, LONGEST, drive, parse_frame_key
+from swerve.world.frames import take_frame
 from swerve.world.laser_scanner import LaserScanner
 from swerve.world.lidar_sweep import boxes, sweep
-from swerve.world.source import CROWDED, LONGEST, SPLITS, VERSION, code_digest, drive, parse_frame_key, render_frame
+from swerve.world.source import SPLITS, VERSION, code_digest
 
 EVERY = 10  # frames of 1/20 s between two sweeps of a drive: half a second, so that no two look alike
 
@@ -32,7 +36,7 @@ class LidarWorld:
 
     drives: int = 20
     frames: int = 1
-    split: str = "test"
+    split: Annotated[str, OneOfNames(*SPLITS)] = "test"
     seed: int = 0
     camera: bool = False
     _recent: SizedLRU = field(default_factory=lambda: SizedLRU(16), init=False, repr=False, compare=False)
@@ -42,7 +46,7 @@ class LidarWorld:
             if isinstance(value := getattr(self, name), bool) or not isinstance(value, int):
                 raise InputError(f"lidar-world: {name} must be a whole number, got {value!r}")
         if self.split not in SPLITS:
-            raise InputError(f"lidar-world: split cannot be {self.split!r}: {did_you_mean(str(self.split), SPLITS)}")
+            raise InputError(f"lidar-world: {unknown('split', self.split, SPLITS)}")
         if not isinstance(self.camera, bool):
             raise InputError(f"lidar-world: camera must be true or false, got {self.camera!r}")
         if self.drives < 1 or not 1 <= self.frames <= LONGEST // EVERY:
@@ -99,6 +103,6 @@ class LidarWorld:
     def _with_camera(self, case: Case, ref: SceneRef) -> Case:
         """The case with the camera image and the calibration."""
         camera = Camera()
-        picture = Image(render_frame(ref, camera, conditions("clear")).pixels)
+        picture = Image(take_frame(ref, camera, conditions("clear"), among=len(self._known)).pixels)
         truth = (*case.truth, self.lidar.calibration(camera))
         return Case(case.key, {**case.inputs, "camera": picture}, truth, group=case.group)

@@ -83,6 +83,7 @@ _REFLECTIVITY = _by_material(
         Material.LEAVES: 0.5,
         Material.METAL: 0.45,
         Material.GLASS: 0.04,
+        Material.SHOPFRONT: 0.04,
         Material.TYRE: 0.06,
         Material.SKIN: 0.5,
         Material.SIGN: 2.5,  # retro-reflective, as rear lights and number plates are

@@ -9,7 +9,7 @@ import numpy as np
 from swerve.core.values import Array
 from swerve.world.conditions import Conditions
 from swerve.world.mesh import column, row
-from swerve.world.scene import Scene
+from swerve.world.scene import Site
 from swerve.world.textures import look_up, tile
 
 Colour = Array
@@ -43,6 +43,11 @@ class Light:
     urban: float
 
     @property
+    def has_shadows(self) -> bool:
+        """Whether there is any direct sun."""
+        return bool(self.direct.max() > 0)
+
+    @property
     def above(self) -> Colour:
         """The light on an upward surface from the whole sky."""
         return (self.zenith * 0.6 + self.horizon * 0.4) * 1.25
@@ -53,19 +58,26 @@ class Light:
         return 0.16 * (self.above + self.direct * max(float(self.sun[2]), 0.0)) * row(1.0, 0.96, 0.88)
 
 
-def light(scene: Scene, conditions: Conditions, *, yaw: float) -> Light:
-    """The light of a scene; `yaw` is the camera's, for a sun ahead of it."""
-    height = conditions.sun
-    azimuth = scene.azimuth * (1 - conditions.ahead) + (yaw - 0.18 * scene.road.side) * conditions.ahead
+def _ramp(start: float, end: float, place: float) -> float:
+    """0 at `start`, 1 at `end`, and linear between them."""
+    return min(max((place - start) / (end - start), 0.0), 1.0)
+
+
+def light(site: Site, conditions: Conditions, *, yaw: float) -> Light:
+    """The light of a site; `yaw` is the camera's, for a sun ahead of it."""
+    height, rain = conditions.sun, conditions.rain_share
+    facing = yaw + 0.38 * np.sin(2.7 * site.azimuth)  # a sun ahead stands elsewhere in every scene
+    azimuth = site.azimuth * (1 - conditions.ahead) + facing * conditions.ahead
+    azimuth -= site.side * np.radians(conditions.azimuth)
     up = np.radians(max(height, -5.0))
     sun = row(np.cos(azimuth) * np.cos(up), np.sin(azimuth) * np.cos(up), np.sin(up))
     through = float(np.clip((0.92 - conditions.clouds) / 0.5, 0, 1)) ** 1.5
     zenith, horizon, direct = (_interpolate_colour(table, height) for table in (_ZENITH, _HORIZON, _SUN))
-    grey = (0.62 - 0.16 * conditions.rain) * (zenith + horizon) / 2 @ row(0.25, 0.6, 0.15) + 0.12 * direct.mean()
+    grey = (0.62 - 0.16 * rain) * (zenith + horizon) / 2 @ row(0.25, 0.6, 0.15) + 0.12 * direct.mean()
     dull = float(np.clip((conditions.clouds - 0.55) / 0.4, 0, 1))
-    zenith = zenith * (1 - dull) + dull * grey * row(0.9, 0.96, 1.04) * (1 - 0.25 * conditions.rain)
-    horizon = horizon * (1 - dull) + dull * grey * row(1.06, 1.1, 1.13) * (1 - 0.2 * conditions.rain)
-    glow = row(0.016, 0.0115, 0.0085) * scene.urban if height < -4 else np.zeros(3, np.float32)
+    zenith = zenith * (1 - dull) + dull * grey * row(0.9, 0.96, 1.04) * (1 - 0.25 * rain)
+    horizon = horizon * (1 - dull) + dull * grey * row(1.06, 1.1, 1.13) * (1 - 0.2 * rain)
+    glow = row(0.0125, 0.0118, 0.0122) * site.urban * np.float32(_ramp(-4.0, -10.0, height))
     horizon = (horizon + glow * (1 + conditions.snow)).astype(np.float32)
     zenith = (zenith + glow * 0.08 * (1 + conditions.clouds)).astype(np.float32)
     return Light(
@@ -75,9 +87,9 @@ def light(scene: Scene, conditions: Conditions, *, yaw: float) -> Light:
         horizon=horizon,
         air=(horizon * 0.94 + zenith * 0.06).astype(np.float32),
         extinction=3.912 / conditions.visibility,  # Koschmieder: 2% of the contrast is left at the visibility
-        lamps=float(np.clip((2.0 - height) / 6.0, 0, 1)),
+        lamps=conditions.lit,
         conditions=conditions,
-        urban=scene.urban,
+        urban=site.urban,
     )
 
 
@@ -92,7 +104,7 @@ def sky(light: Light, rays: Array, shift: tuple[float, float]) -> Array:
     colour = plain_sky(light, rays)
     up = np.maximum(rays[2], 0)
     toward = light.sun @ rays
-    low = float(np.exp(-((light.conditions.sun / 9.0) ** 2))) if light.conditions.sun > -10 else 0.0
+    low = float(np.exp(-((light.conditions.sun / 9.0) ** 2))) * _ramp(-10.0, -4.0, light.conditions.sun)
     warm = low * np.clip(toward, 0, 1) ** 4 * np.exp(-5 * up) * (1 - 0.8 * _overcast(light))
     colour += warm * column(0.75, 0.3, 0.07)
     density, shade = _clouds(light, rays, up, shift)

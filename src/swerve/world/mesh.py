@@ -48,6 +48,7 @@ class Material(IntEnum):
     HILL = 21  # far away
     WALL = 22  # plain: fences, garden walls, bollards
     INDICATOR = 23
+    SHOPFRONT = 24  # a shop's window, lit from inside at night
 
 
 @dataclass(frozen=True, eq=False)

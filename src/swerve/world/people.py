@@ -101,8 +101,21 @@ def _head(centre: Array, tall: float, looks: _Looks, *, long_hair: bool) -> list
 
 def pedestrian(rng: np.random.Generator) -> Mesh:
     """Someone standing or walking, 1.5 to 1.95 m tall, sometimes with a bag, a coat or a skirt."""
+    return bystander(rng) if rng.random() < 0.3 else walker(rng)
+
+
+def walker(rng: np.random.Generator) -> Mesh:
+    """Someone walking."""
+    return _person(rng, stride=float(rng.uniform(0.25, 0.52)))
+
+
+def bystander(rng: np.random.Generator) -> Mesh:
+    """Someone standing."""
+    return _person(rng, stride=0.0)
+
+
+def _person(rng: np.random.Generator, *, stride: float) -> Mesh:
     looks, tall = _looks(rng), rng.uniform(1.52, 1.92)
-    stride = 0.0 if rng.random() < 0.3 else rng.uniform(0.25, 0.52)
     broad, long_hair, coat, skirt, bag = rng.uniform(0.92, 1.12), *(rng.random(4) < (0.45, 0.3, 0.2, 0.35))
     forward = rng.choice([-1.0, 1.0])
     parts = _head(np.array([0.012, 0, 0.925]) * tall, tall, looks, long_hair=bool(long_hair))

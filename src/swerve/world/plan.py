@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 
 from swerve.core.seeding import rng_for
-from swerve.world import cars, lorries, people, roadside
+from swerve.world import roadside
+from swerve.world.footprint import TakenGround, size_of
 from swerve.world.ground import KERB_WIDTH, Floor
 from swerve.world.mesh import Mesh
+from swerve.world.models import model
+from swerve.world.pavement import Pavement
 from swerve.world.road import AHEAD, BEHIND, CrossSection, Junction, Road, winding
 from swerve.world.scene import Scene, Thing, Track
 
@@ -19,6 +21,22 @@ Random = np.random.Generator
 Colour = tuple[float, float, float]
 STYLES = ("city", "suburb", "avenue", "country")
 FIRST, LAST = -BEHIND + 12, AHEAD - 12
+SIDEWAYS = 4.0  # metres per second squared: nobody takes a bend faster
+WALKER_TRIES = 12  # places tried for someone who walks
+# Street furniture that stands alone: the most of it, and metres from the far edge of the pavement.
+STREET_FURNITURE = (
+    ("bin", 3, 0.5),
+    ("bench", 2, 0.5),
+    ("bus-stop", 1, 0.9),
+    ("post-box", 1, 0.4),
+    ("cabinet", 2, 0.3),
+    ("planter", 3, 0.5),
+    ("hydrant", 1, 0.4),
+    ("parking-meter", 2, 0.4),
+    ("cycle-stand", 2, 0.6),
+    ("pillar", 1, 0.8),
+)
+ONCOMING = 1.95  # metres from the middle of the oncoming lane to the first parked vehicle: a bus passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +50,7 @@ class ScenePlan:
     start: float  # where our drive begins
     speed: float
     ahead: str  # what is in our way: "none", "parked", "cyclist", or a "vehicle" driving ahead
-    _taken: list[tuple[float, float, float]] = field(default_factory=list)
+    taken: TakenGround = field(default_factory=TakenGround)
 
     def beside(self, s: float, side: int, out: float) -> tuple[float, float, float]:
         """x, y and yaw of a model `out` metres beyond the kerb, its -y side towards the road."""
@@ -43,11 +61,11 @@ class ScenePlan:
         """Whether a circle is `off` metres clear of every carriageway, and of occupied ground."""
         if self.road.locate(np.array([x]), np.array([y]))[0, 2] < radius + off:
             return False
-        return all(np.hypot(x - a, y - b) > 0.85 * (radius + r) for a, b, r in self._taken)
+        return self.taken.is_free(x, y, radius)
 
     def take(self, x: float, y: float, radius: float) -> None:
         """Mark a circle of ground as occupied."""
-        self._taken.append((x, y, radius))
+        self.taken.take(x, y, radius)
 
     @property
     def walk(self) -> float:
@@ -58,10 +76,23 @@ class ScenePlan:
 def scene(key: str) -> Scene:
     """The scene of a key; the same key always gives the same scene."""
     rng = rng_for(0, key, "plan", 0)
-    plan = _plan(rng)
+    plan = draw_plan(rng, str(rng.choice(STYLES, p=[0.34, 0.28, 0.18, 0.2])))
     things: list[Thing] = []
-    for furnish in FURNISHERS:  # each has its own generator, seeded by its name, so that adding one changes no other
-        things += furnish(plan, rng_for(0, key, furnish.__name__, 0))
+    for furnish in FURNISHERS:  # each has its own generator, seeded by its name, so that adding one changes none before it
+        things += placed(plan, furnish(plan, rng_for(0, key, furnish.__name__, 0)))
+    return assemble(key, plan, things, azimuth=float(rng.uniform(-np.pi, np.pi)))
+
+
+def placed(plan: ScenePlan, things: Iterable[Thing]) -> Iterator[Thing]:
+    """The things, each marking the ground that it stands on before the next is drawn."""
+    for thing in things:
+        yield thing
+        if thing.track is None and thing.kind != "building":  # buildings have marked their ground before they are built
+            plan.taken.stand(thing)
+
+
+def assemble(key: str, plan: ScenePlan, things: Sequence[Thing], *, azimuth: float) -> Scene:
+    """The scene of a plan and all its things."""
     lamps = [_lamp_light(thing) for thing in things if thing.kind == "lamp"]
     return Scene(
         key=key,
@@ -69,17 +100,17 @@ def scene(key: str) -> Scene:
         floor=plan.floor,
         things=tuple(things),
         lamps=np.array(lamps, np.float32).reshape(-1, 3),
-        azimuth=float(rng.uniform(-np.pi, np.pi)),
+        azimuth=azimuth,
         urban=plan.urban,
         start=plan.start,
         speed=plan.speed,
     )
 
 
-def _plan(rng: Random) -> ScenePlan:
-    style = str(rng.choice(STYLES, p=[0.34, 0.28, 0.18, 0.2]))
+def draw_plan(rng: Random, style: str) -> ScenePlan:
+    """A road and its ground in one of the `STYLES`."""
     urban = {"city": 0.9, "suburb": 0.45, "avenue": 0.7, "country": 0.08}[style] + rng.uniform(-0.08, 0.1)
-    tightest = {"city": 34.0, "suburb": 30.0, "avenue": 60.0, "country": 38.0}[style]
+    tightest = {"city": 19.0, "suburb": 17.0, "avenue": 36.0, "country": 22.0}[style]
     profile = CrossSection(
         lanes=2 if style == "avenue" else 1,
         lane=float(rng.uniform(3.1, 3.6)),
@@ -89,7 +120,8 @@ def _plan(rng: Random) -> ScenePlan:
         solid=bool(rng.random() < 0.3),
     )
     junctions = tuple(_junctions(rng, style))
-    road = Road(winding(rng, tightest), profile, junctions, tuple(_crossings(rng, style, junctions)))
+    bends = winding(rng, tightest)
+    road = Road(bends, profile, junctions, tuple(_crossings(rng, style, junctions)))
     floor = Floor(
         asphalt=float(rng.uniform(0.075, 0.15)),
         wear=float(rng.uniform(0.05, 0.6)),
@@ -103,8 +135,9 @@ def _plan(rng: Random) -> ScenePlan:
         shift=(float(rng.uniform(0, 500)), float(rng.uniform(0, 500))),
     )
     fast = {"city": 9.0, "suburb": 9.0, "avenue": 12.0, "country": 12.0}[style] + float(rng.uniform(-1.5, 1.0))
+    slow = float(np.sqrt(SIDEWAYS / np.abs(bends).max()))
     ahead = str(rng.choice(["none", "parked", "cyclist", "vehicle"], p=[0.2, 0.38, 0.2, 0.22]))
-    return ScenePlan(style, urban, road, floor, float(rng.uniform(0, 60)), fast, ahead)
+    return ScenePlan(style, urban, road, floor, float(rng.uniform(0, 60)), min(fast, slow), ahead)
 
 
 def _vary_colour(rng: Random, colour: Colour, least: float, most: float) -> Colour:
@@ -131,48 +164,6 @@ def _crossings(rng: Random, style: str, junctions: tuple[Junction, ...]) -> Iter
         at = float(rng.uniform(15, 120))
         if all(abs(at - junction.s) > junction.half + 14 for junction in junctions):
             yield at
-
-
-_MODELS: dict[
-    str, tuple[Callable[[Random], Mesh], int]
-] = {  # the builder of each kind, and the number of models to choose from
-    "car": (cars.car, 96),
-    "van": (cars.van, 24),
-    "bus": (lorries.bus, 12),
-    "truck": (lorries.truck, 24),
-    "cyclist": (people.cyclist, 32),
-    "pedestrian": (people.pedestrian, 64),
-    "house": (roadside.house, 48),
-    "villa": (lambda rng: _building(rng, (2, 4), 0.45), 48),
-    "block": (lambda rng: _building(rng, (2, 8), 0.9), 112),
-    "tower": (lambda rng: _building(rng, (6, 16), 0.9), 48),
-    "tree": (roadside.tree, 32),
-    "conifer": (roadside.conifer, 16),
-    "bush": (roadside.bush, 16),
-    "lamp": (roadside.street_lamp, 8),
-    "sign": (roadside.sign, 32),
-    "billboard": (roadside.billboard, 32),
-    "bollard": (roadside.bollard, 4),
-    "bin": (roadside.bin, 6),
-    "bench": (roadside.bench, 4),
-    "bus-stop": (roadside.bus_stop, 4),
-    "power-pole": (roadside.power_pole, 4),
-}
-
-
-def model(kind: str, rng: Random) -> Mesh:
-    """One of the models of a kind; each is built once."""
-    return _build_model(kind, int(rng.integers(_MODELS[kind][1])))
-
-
-def _building(rng: Random, storeys: tuple[int, int], urban: float) -> Mesh:
-    width, depth = float(rng.uniform(9, 22)), float(rng.uniform(9, 15))
-    return roadside.building(rng, width, depth, int(rng.integers(*storeys)), urban)
-
-
-@cache
-def _build_model(kind: str, number: int) -> Mesh:
-    return _MODELS[kind][0](rng_for(0, "model", kind, number))
 
 
 def _static_thing(kind: str, mesh: Mesh, place: tuple[float, float, float], turn: float = 0.0) -> Thing:
@@ -270,13 +261,12 @@ def greenery(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     """Street trees in a row, trees and bushes in gardens and fields, hedges and woods."""
     kinds = [model("tree", rng) for _ in range(4)] + [model("conifer", rng) for _ in range(2)]
     if rng.random() < 0.25 + 0.5 * (plan.style in ("city", "avenue")):
-        yield from _street_trees(plan, rng, kinds[:4])
+        yield from _street_trees(plan, rng, [model("street-tree", rng) for _ in range(2)])
     count = int({"city": 14, "avenue": 26, "suburb": 44, "country": 70}[plan.style] * rng.uniform(0.6, 1.4))
     for _ in range(count):
         out = plan.walk + float(rng.uniform(1.5, 10 if rng.random() < 0.6 else 50))
         place = plan.beside(float(rng.uniform(FIRST, LAST)), int(rng.choice([-1, 1])), out)
         if plan.free(place[0], place[1], 1.6, off=plan.walk):
-            plan.take(place[0], place[1], 1.2)
             yield _tree(kinds, place, rng)
     for _ in range(int({"city": 4, "avenue": 10, "suburb": 24, "country": 22}[plan.style] * rng.uniform(0.4, 1.3))):
         place = plan.beside(
@@ -303,7 +293,8 @@ def _street_trees(plan: ScenePlan, rng: Random, kinds: list[Mesh]) -> Iterator[T
         if rng.random() < 0.75:
             for s in np.arange(FIRST + float(rng.uniform(0, step)), LAST, step):
                 place = plan.beside(float(s), side, out)
-                if not plan.road.near_junction(float(s), 9.0) and rng.random() < 0.85:
+                near = plan.road.near_junction(float(s), 9.0) or not plan.free(place[0], place[1], 0.5, off=0.2)
+                if not near and rng.random() < 0.85:
                     yield _tree(kinds, place, rng)
 
 
@@ -334,22 +325,40 @@ def furniture(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
     for _ in range(int(rng.integers(3, 9))):
         s, ours = float(rng.uniform(8, LAST)), rng.random() < 0.65
         x, y, heading = plan.road.at(s, (1 if ours else -1) * plan.road.side * (plan.road.profile.half + 0.9))
-        if not plan.road.near_junction(s, 2.0):
-            yield Thing("sign", model("sign", rng), float(x), float(y), float(heading) + (0.0 if ours else np.pi))
+        board = Thing("sign", model("sign", rng), float(x), float(y), float(heading) + (0.0 if ours else np.pi))
+        if not plan.road.near_junction(s, 2.0) and plan.taken.has_room(board, 0.3):
+            yield board
     for _ in range(int(rng.integers(0, 3))):
         s, side = float(rng.uniform(25, LAST)), int(rng.choice([-1, 1]))
         x, y, heading = plan.road.at(s, side * (plan.road.profile.half + plan.walk + float(rng.uniform(2.5, 6))))
         if plan.free(float(x), float(y), 2.0):
-            plan.take(float(x), float(y), 2.0)
             yield Thing("billboard", model("billboard", rng), float(x), float(y), float(heading) - side * 0.25)
     if plan.style == "country":
         yield from _country_furniture(plan, rng)
         return
-    for kind, count in (("bollard", 6), ("bin", 3), ("bench", 2), ("bus-stop", 1)):
-        for _ in range(int(rng.integers(0, count + 1))):
-            place = plan.beside(float(rng.uniform(4, LAST)), int(rng.choice([-1, 1])), plan.walk - 0.5)
-            if plan.free(place[0], place[1], 0.8, off=0.5):
-                yield _static_thing("furniture", model(kind, rng), place)
+    yield from _bollards(plan, rng)
+    for kind, most, out in STREET_FURNITURE:
+        for _ in range(int(rng.integers(0, most + 1))):
+            place = plan.beside(float(rng.uniform(4, LAST)), int(rng.choice([-1, 1])), plan.walk - out)
+            piece = _static_thing("furniture", model(kind, rng), place)
+            if not plan.road.near_junction(_along(plan, piece), 4.0) and plan.taken.has_room(piece, 0.3):
+                yield piece
+
+
+def _along(plan: ScenePlan, thing: Thing) -> float:
+    """`s` of a static thing."""
+    return float(plan.road.locate(np.array([thing.x]), np.array([thing.y]))[0, 0])
+
+
+def _bollards(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
+    """Rows of equal bollards along the kerb."""
+    for _ in range(int(rng.integers(0, 3))):
+        body, side, step = model("bollard", rng), int(rng.choice([-1, 1])), float(rng.uniform(1.3, 2.2))
+        start = float(rng.uniform(4, LAST - 25))
+        for s in start + step * np.arange(int(rng.integers(4, 12))):
+            post = _static_thing("furniture", body, plan.beside(float(s), side, 0.25))
+            if not plan.road.near_junction(float(s), 7.0) and not _on_crossing(plan, s) and plan.taken.has_room(post, 0.2):
+                yield post
 
 
 def _country_furniture(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
@@ -374,7 +383,7 @@ def parked(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
             s = float(rng.uniform(-30, 0))
             while s < LAST:
                 if rng.random() < 0.55 and not plan.road.near_junction(s, 10.0) and not _on_crossing(plan, s):
-                    yield _parked(plan, rng, s, side, profile.half - 1.15 + float(rng.normal(0, 0.06)), long=False)
+                    yield from _parked(plan, rng, s, side, float(rng.normal(-1.15, 0.06)), long=False)
                 s += 6.2
         return
     s = plan.start + float(rng.uniform(9, 40))
@@ -383,7 +392,7 @@ def parked(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
         out = float(rng.uniform(-0.7, -0.1)) if ours else float(rng.uniform(0.0, 0.4))  # oncoming traffic does not swerve
         wanted = plan.ahead == "parked" if ours else rng.random() < 0.5
         if wanted and not plan.road.near_junction(s, 10.0) and not _on_crossing(plan, s):
-            yield _parked(plan, rng, s, plan.road.side if ours else -plan.road.side, profile.half + out)
+            yield from _parked(plan, rng, s, plan.road.side if ours else -plan.road.side, out)
         s += float(rng.uniform(24, 55))
 
 
@@ -391,12 +400,17 @@ def _on_crossing(plan: ScenePlan, s: float) -> bool:
     return any(-6.0 < s - crossing < 9.0 for crossing in plan.road.crossings)
 
 
-def _parked(plan: ScenePlan, rng: Random, s: float, side: int, d: float, *, long: bool = True) -> Thing:
+def _parked(plan: ScenePlan, rng: Random, s: float, side: int, out: float, *, long: bool = True) -> Iterator[Thing]:
+    """A vehicle with its middle `out` metres beyond the kerb, if nothing stands there."""
     kind, body = _vehicle(rng, (0.72, 0.18, 0.02, 0.08) if long else (0.85, 0.15, 0.0, 0.0))
+    ours, d = side == plan.road.side, plan.road.profile.half + out
+    if long and not ours:
+        d = max(d, abs(plan.road.lane_middle()) + ONCOMING + size_of(body)[1] / 2)
     x, y, heading = plan.road.at(s, side * d)
-    ours = side == plan.road.side
     yaw = float(heading) + (0.0 if ours else np.pi) + float(rng.normal(0, 0.015))
-    return Thing(kind, body.unlit(), float(x), float(y), yaw)
+    vehicle = Thing(kind, body.unlit(), float(x), float(y), yaw)
+    if plan.taken.has_room(vehicle, 0.15):
+        yield vehicle
 
 
 def _vehicle(rng: Random, shares: tuple[float, float, float, float]) -> tuple[str, Mesh]:
@@ -437,16 +451,35 @@ def _driving(rng: Random, track: Track) -> Thing:
 
 
 def walkers(plan: ScenePlan, rng: Random) -> Iterator[Thing]:
-    """People on the pavements."""
+    """People on the pavements, who walk into nothing during the drive, and some who stand there."""
     if plan.style == "country":
         return
+    pavement = Pavement(plan.road, plan.taken.circles)
     for _ in range(int(rng.integers(1, 6 + round(12 * plan.urban)))):
-        side = int(rng.choice([-1, 1]))
-        d = side * (plan.road.profile.half + KERB_WIDTH + float(rng.uniform(0.4, max(0.5, plan.walk - 0.5))))
-        speed = float(rng.choice([-1, 1]) * rng.uniform(0.8, 1.6))
-        yield Thing(
-            "pedestrian", model("pedestrian", rng), 0.0, 0.0, 0.0, Track(plan.start + float(rng.uniform(4, 130)), d, speed)
-        )
+        if rng.random() < 0.25:
+            yield from _bystander(plan, rng, pavement)
+            continue
+        for _ in range(WALKER_TRIES):
+            d = int(rng.choice([-1, 1])) * (plan.road.profile.half + KERB_WIDTH + _on_pavement(plan, rng))
+            speed = float(rng.choice([-1, 1]) * rng.uniform(0.8, 1.6))
+            track = Track(plan.start + float(rng.uniform(4, 130)), d, speed)
+            if pavement.take(track):
+                yield Thing("pedestrian", model("walker", rng), 0.0, 0.0, 0.0, track)
+                break
+
+
+def _on_pavement(plan: ScenePlan, rng: Random) -> float:
+    """A distance beyond the kerb."""
+    return float(rng.uniform(0.3, max(0.45, plan.walk - 0.55)))
+
+
+def _bystander(plan: ScenePlan, rng: Random, pavement: Pavement) -> Iterator[Thing]:
+    s, side = plan.start + float(rng.uniform(6, 110)), int(rng.choice([-1, 1]))
+    out, turn = _on_pavement(plan, rng), float(rng.uniform(-np.pi, np.pi))
+    person = _static_thing("pedestrian", model("bystander", rng), plan.beside(s, side, out), turn)
+    where = Track(s, side * (plan.road.profile.half + KERB_WIDTH + out), 0.0)
+    if not plan.road.near_junction(s, 5.0) and pavement.take(where):
+        yield person
 
 
 FURNISHERS: tuple[Callable[[ScenePlan, Random], Iterator[Thing]], ...] = (

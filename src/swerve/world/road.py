@@ -17,6 +17,7 @@ CELL = 1.5  # metres of the map; coordinates interpolated in it are exact to a c
 MARGIN = 70.0
 FILLET = 7.0  # metres over which kerbs bend into side roads
 LARGEST_TURN = 1.15  # radians away from the first heading, so that a road never crosses itself
+SHORTEST_ARC = 12  # metres
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Junction:
     half: float
     left: bool
     right: bool
+    zebra: bool = False  # crossings over its arms
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Road:
     profile: CrossSection = CrossSection()
     junctions: tuple[Junction, ...] = ()
     crossings: tuple[float, ...] = ()
+    stops: tuple[tuple[float, int], ...] = ()  # stop lines: `s`, and 1 on the lanes of our direction or -1 on the others
     side: int = -1  # traffic keeps to the right; +1 is a mirrored world
 
     @cached_property
@@ -141,18 +144,21 @@ def _smooth_union(one: Array, other: Array) -> Array:
 
 
 def winding(rng: np.random.Generator, tightest: float) -> Array:
-    """Curvature per metre: straights and arcs of at least `tightest` metres radius, with smooth transitions."""
+    """Curvature per metre: straights and arcs of at least `tightest` metres radius, with smooth transitions.
+
+    An arc ends where the road would turn too far away from its first heading.
+    """
     count = int(BEHIND + AHEAD) + 1
     bend = np.zeros(count)
     place, heading = 0, 0.0
     while place < count:
         length = int(rng.uniform(25, 80))
-        curved = rng.random() < 0.78
-        kappa = rng.choice([-1.0, 1.0]) * rng.uniform(0.15, 1.0) / tightest if curved else 0.0
-        if abs(heading + kappa * length) > LARGEST_TURN:
+        sharp = 0.1 + 0.9 * rng.random() ** 2  # most bends are gentle
+        kappa = float(rng.choice([-1.0, 1.0]) * sharp / tightest) if rng.random() < 0.78 else 0.0
+        if abs(heading + kappa * SHORTEST_ARC) > LARGEST_TURN:
             kappa = -kappa
-        if abs(heading + kappa * length) > LARGEST_TURN:
-            kappa = 0.0
+        if kappa:
+            length = max(SHORTEST_ARC, min(length, int((LARGEST_TURN - np.sign(kappa) * heading) / abs(kappa))))
         bend[place : place + length] = kappa
         heading += kappa * length
         place += length

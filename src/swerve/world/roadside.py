@@ -10,7 +10,7 @@ import numpy as np
 from swerve.core.values import Array
 from swerve.world.buildings import building, house
 from swerve.world.mesh import Material, Mesh, joined, mesh
-from swerve.world.plants import bush, conifer, hedge, tree
+from swerve.world.plants import bush, conifer, hedge, street_tree, tree
 from swerve.world.shapes import Point, bevelled, box, disc, facing_back, lathe, net, prism, tube
 from swerve.world.signs import billboard, sign
 
@@ -31,6 +31,7 @@ __all__ = [
     "power_pole",
     "sign",
     "street_lamp",
+    "street_tree",
     "tree",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -75,6 +76,18 @@ class Hits:
 
 
 @dataclass(frozen=True, eq=False)
+class Site:
+    """What of a scene decides its light and weather, without its geometry."""
+
+    key: str
+    azimuth: float  # of the sun
+    side: int  # of the road on which traffic keeps
+    urban: float
+    lamps: Array
+    shift: tuple[float, float]  # of the clouds
+
+
+@dataclass(frozen=True, eq=False)
 class Scene:
     """Everything about a scene that does not depend on weather and time of day."""
 
@@ -88,27 +101,40 @@ class Scene:
     start: float  # metres along the road at which our drive begins
     speed: float  # our speed in metres per second
 
+    @property
+    def site(self) -> Site:
+        """What decides its light and weather."""
+        return Site(self.key, self.azimuth, self.road.side, self.urban, self.lamps, self.floor.shift)
+
     @cached_property
     def static(self) -> Solid:
         """Everything that does not move."""
+        return self.standing(lambda thing: thing.track is None)
+
+    def standing(self, chosen: Callable[[Thing], bool]) -> Solid:
+        """The ground and the chosen things, which do not move."""
         parts = [
             (mesh(_PLANE, (0.1, 0.1, 0.1), Material.GROUND), 0),
             (kerbs(self.road, self.floor), 0),
             (hills(self.key, self.road.side), 0),
         ]
         for number, thing in enumerate(self.things, 1):
-            if thing.track is None:
+            if chosen(thing):
                 parts.append((thing.mesh.placed(thing.x, thing.y, yaw=thing.yaw), number))
         return Solid.of(parts)
 
+    def is_loose(self, number: int) -> bool:
+        """Whether a thing is not part of `static`: it moves."""
+        return self.things[number - 1].track is not None
+
     def at(self, time: float) -> Snapshot:
         """The scene `time` seconds into the drive."""
-        moving = []
+        loose = []
         for number, thing in enumerate(self.things, 1):
-            if thing.track is not None and thing.on_road(time):
+            if self.is_loose(number) and thing.on_road(time):
                 x, y, yaw = thing.pose(self.road, time)
-                moving.append((thing.mesh.placed(x, y, yaw=yaw), number))
-        return Snapshot(self, time, (self.static, Solid.of(moving)) if moving else (self.static,))
+                loose.append((thing.mesh.placed(x, y, yaw=yaw), number))
+        return Snapshot(self, time, (self.static, Solid.of(loose)) if loose else (self.static,))
 
     def mirrored(self) -> Scene:
         """Left and right exchanged."""
@@ -142,6 +168,11 @@ class Solid:
             np.zeros((3, 1), np.float32), np.ones((3, 1), np.float32)
         )  # builds the tree now, before threads share it
         return solid
+
+    def hits(self, origins: Array, directions: Array) -> Hits:
+        """The first hit of each ray."""
+        found = self.tree.run(*_for_embree(origins, directions), query="INTERSECT", output=True)
+        return Hits(found["tfar"], found["primID"], found["u"], found["v"])
 
     def is_hit(self, origins: Array, directions: Array, within: float | None = None) -> Array:
         """Whether each ray hits it."""
@@ -208,10 +239,11 @@ _PLANE = [
 def hills(key: str, side: int = -1) -> Mesh:
     """A ring of distant hills, which hides the edge of the ground plane."""
     rng = rng_for(0, key, "hills", 0)
-    angle = np.linspace(0, -2 * np.pi * side, 181)  # a mirrored world has mirrored hills
+    turn = np.linspace(0, 2 * np.pi, 181)
+    angle = -side * turn  # a mirrored world has mirrored hills
     waves = [(rng.uniform(3, 16) / (k**0.7), k, rng.uniform(0, 6.28)) for k in (2, 3, 5, 8, 13, 21)]
     tall = rng.uniform(0.5, 2.4)
-    height = 6 + tall * np.maximum(sum(a * np.cos(k * angle + p) for a, k, p in waves) + 8, 0)
+    height = 6 + tall * np.maximum(sum(a * np.cos(k * turn + p) for a, k, p in waves) + 8, 0)
     height[-1] = height[0]
     rings = [(520.0, 0.0), (640.0, 0.75), (800.0, 1.0)]
     rows = [np.stack([r * np.cos(angle), r * np.sin(angle), height * share - (share == 0)], -1) for r, share in rings]

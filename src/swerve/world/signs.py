@@ -23,6 +23,10 @@ DIGITS = {"0": (0, 1, 2, 3, 4, 5), "1": (1, 2), "2": (0, 1, 6, 4, 3), "3": (0, 1
 DIGITS |= {"6": (0, 5, 4, 3, 2, 6), "7": (0, 1, 2), "8": (0, 1, 2, 3, 4, 5, 6), "9": (6, 5, 0, 1, 2, 3)}
 DIGITS |= {"S": (0, 5, 6, 2, 3), "T": (0, 7), "O": (0, 1, 2, 3, 4, 5), "P": (0, 1, 6, 5, 4)}
 LIMITS = ("20", "30", "50", "60", "70", "80", "100")
+INKS = (
+    *((0.62, 0.6, 0.55), (0.55, 0.5, 0.38), (0.02, 0.04, 0.12), (0.42, 0.04, 0.03), (0.5, 0.3, 0.04), (0.03, 0.14, 0.15)),
+    *((0.02, 0.02, 0.02), (0.3, 0.38, 0.46), (0.06, 0.18, 0.08), (0.3, 0.08, 0.14), (0.12, 0.22, 0.4), (0.66, 0.64, 0.6)),
+)  # of posters
 SET_OFF = 0.004  # metres between the layers of a picture
 
 
@@ -154,8 +158,8 @@ def billboard(rng: np.random.Generator) -> Mesh:
 
 
 def _ink(rng: np.random.Generator) -> Array:
-    """A strong colour: one channel bright, one dark, one anything."""
-    return np.asarray(rng.permutation([rng.uniform(0.45, 0.8), rng.uniform(0.01, 0.1), rng.uniform(0.02, 0.7)]))
+    """A colour of printed posters."""
+    return np.asarray(np.array(INKS[int(rng.integers(len(INKS)))]) * rng.uniform(0.85, 1.1))
 
 
 def _figure(rng: np.random.Generator, wide: float, tall: float) -> Array:

@@ -6,29 +6,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from swerve.core.arguments import OneOfNames
 from swerve.core.case import Case
 from swerve.core.convention import Convention
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError, unknown
 from swerve.core.lru import SizedLRU
 from swerve.core.seeding import digest_of, rng_for
 from swerve.core.values import Depth, Image, SceneRef, Steering, Value
 from swerve.world import labels
 from swerve.world.camera import Camera
 from swerve.world.conditions import PRESETS, Conditions, conditions
-from swerve.world.crowd import add_crowd
-from swerve.world.driver import RATIO, Driver, Pose, driver
-from swerve.world.plan import scene
-from swerve.world.render import Rendered, render
-from swerve.world.scene import Scene
+from swerve.world.driver import RATIO, Pose
+from swerve.world.drives import DRIVERS, LONGEST, STANDARD, Drive, drive, parse_frame_key, scene_key
+from swerve.world.frames import take_frame
+from swerve.world.render import Rendered
 
-VERSION = 3  # raise it whenever the bytes of frames or labels change
+VERSION = 4  # raise it whenever the bytes of frames or labels change
 SPLITS = ("train", "val", "test")
 LABELS = ("steering", "boxes2d", "boxes3d", "masks", "depth", "calibration")
-LONGEST = 300  # frames of a drive, limited by the length of its road
 DAY = "day"  # different daylight for every drive
-CROWDED = "lidar-"  # prefix of the keys of scenes with a crowd in every frame
 
 
 @cache
@@ -38,69 +36,24 @@ def code_digest() -> str:
     return digest_of([(file.name, file.read_text()) for file in files])
 
 
-_DRIVES = SizedLRU(4)
-
-
-@dataclass(frozen=True, eq=False)
-class Drive:
-    """A scene and its driver."""
-
-    scene: Scene
-    driver: Driver
-
-    @cached_property
-    def poses(self) -> list[Pose]:
-        """One pose per frame, up to the longest drive."""
-        return self.driver.drive(LONGEST)
-
-    def scene_of(self, number: int) -> Scene:
-        """The scene of a frame: the drive's own, with that frame's crowd if its key has the prefix `CROWDED`."""
-        return add_crowd(self.scene, self.poses[number]) if self.scene.key.startswith(CROWDED) else self.scene
-
-
-def drive(key: str) -> Drive:
-    """The drive of a scene's key; the last few are cached."""
-    return _DRIVES.get(key, lambda: _drive(key))
-
-
-def _drive(key: str) -> Drive:
-    place = scene(key)
-    built = Drive(place, driver(place))
-    _ = place.static, built.poses  # computed now, before threads share them
-    return built
-
-
-def render_frame(ref: SceneRef, camera: Camera, weather: Conditions) -> Rendered:
-    """The frame of a scene reference, in any weather."""
-    key, number = parse_frame_key(ref.scene)
-    driven = drive(key)
-    return render(driven.scene_of(number), driven.poses[number], weather, camera)
-
-
-def parse_frame_key(name: str) -> tuple[str, int]:
-    """Scene key and frame number of a reference such as `test/0/12#3`."""
-    key, _, number = name.rpartition("#")
-    if not key or not number.isdecimal() or int(number) >= LONGEST:
-        raise InputError(f"{name!r} is not a frame of the world: expected a key such as 'test/0/12#3'")
-    return key, int(number)
-
-
 @dataclass(frozen=True)
 class World:
     """`drives` drives of `frames` frames, 20 per second; splits share no scene.
 
     `conditions` may be `day`: different daylight for each drive.
     `labels` may add boxes2d, boxes3d, masks, depth and calibration to the steering angle.
+    `driver` may be `cautious`: objects decide more often where it steers, on busier roads of its own.
     """
 
     drives: int = 20
     frames: int = 1
-    split: str = "test"
-    conditions: str = "clear"
+    split: Annotated[str, OneOfNames(*SPLITS)] = "test"
+    conditions: Annotated[str, OneOfNames("day", *PRESETS)] = "clear"
     labels: tuple[str, ...] = ("steering",)
     width: int = 640
     height: int = 360
     seed: int = 0
+    driver: Annotated[str, OneOfNames(*DRIVERS)] = STANDARD
     convention: ClassVar[Convention] = Convention("degrees", "left", "wheel", RATIO)
     _recent: SizedLRU = field(default_factory=lambda: SizedLRU(64), init=False, repr=False, compare=False)
 
@@ -115,10 +68,11 @@ class World:
         for name, value, allowed in (
             ("split", self.split, SPLITS),
             ("conditions", self.conditions, (DAY, *PRESETS)),
+            ("driver", self.driver, DRIVERS),
             *(("labels", label, LABELS) for label in self.labels),
         ):
             if value not in allowed:
-                raise InputError(f"world: {name} cannot be {value!r}: {did_you_mean(str(value), allowed)}")
+                raise InputError(f"world: {unknown(name, value, allowed)}")
         if self.drives < 1 or not 1 <= self.frames <= LONGEST:
             raise InputError(
                 f"world: drives must be at least 1 and frames from 1 to {LONGEST}, got {self.drives} and {self.frames}"
@@ -136,7 +90,7 @@ class World:
     @cached_property
     def _known(self) -> dict[str, None]:
         """Every key, in order."""
-        scenes = [f"{self.split}/{self.seed}/{drive}" for drive in range(self.drives)]
+        scenes = [scene_key(self.split, self.seed, drive, driver=self.driver) for drive in range(self.drives)]
         return {f"{scene}#{number}": None for scene in scenes for number in range(self.frames)}
 
     def group(self, key: str) -> str:
@@ -149,7 +103,8 @@ class World:
         return self._recent.get(key, lambda: self._case(key))
 
     def fingerprint(self) -> str:
-        return digest_of("world", VERSION, code_digest(), self.conditions, self.labels, self.width, self.height)
+        own = () if self.driver == STANDARD else (self.driver,)
+        return digest_of("world", VERSION, code_digest(), self.conditions, self.labels, self.width, self.height, *own)
 
     def weather(self, key: str) -> Conditions:
         """The conditions of a scene."""
@@ -164,7 +119,7 @@ class World:
         driven = drive(scene_key)
         pose = driven.poses[number]
         ref = SceneRef(key, weather.numbers())
-        seen = render(driven.scene, pose, weather, self.camera)
+        seen = take_frame(ref, self.camera, weather, among=len(self._known))
         truth = (Steering(driven.driver.wheel(pose)), ref, *self._labels(driven, pose, seen))
         return Case(key, {"camera": Image(seen.pixels)}, truth, group=scene_key)
 

@@ -1,47 +1,57 @@
-"""Surfaces hit by rays: positions, normals, colours and textures, without light."""
+"""Surfaces hit by rays: positions, normals, colours and textures, without light or weather."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from swerve.core.values import Array
-from swerve.world.conditions import Conditions
-from swerve.world.ground import Footprint, PaintedGround, paint
 from swerve.world.mesh import Material, column
-from swerve.world.road import Road
 from swerve.world.scene import Hits, Snapshot
 from swerve.world.textures import coverage, hashed, look_up, tile
 
-SNOW = column(0.78, 0.8, 0.84)
 STOREY = 3.0  # metres
-_ROUGH, _SHEDS_SNOW = np.zeros((2, 32), bool)  # materials with stains, and materials that keep little snow
+OFF = 0.02  # metres between the start of a secondary ray and its surface
+_OFF_LEAVES = (
+    0.7  # the same for leaves: cards of a crown let light through, so that its near ones cast no shadow on each other
+)
+_ROUGH = np.zeros(32, bool)  # materials with stains
 _ROUGH[[Material.BARK, Material.ROOF, Material.WALL, Material.HILL, Material.KERB]] = True
-_SHEDS_SNOW[[Material.PAINT, Material.GLASS, Material.TYRE, Material.CLOTH, Material.SKIN]] = True
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
+class Panes:
+    """Surfaces with window panes: their rows, the share of glass, and a number per window that decides whether it is lit."""
+
+    rows: Array
+    share: Array
+    draw: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Surface:
-    """The surfaces hit by n rays. Positions, directions and colours are 3 rows of n: numpy is fast along rows."""
+    """The surfaces hit by n rays, dry. Positions, directions and colours are 3 rows of n: numpy is fast along rows."""
 
     ray: Array  # indices of the rays
-    point: Array
+    start: Array  # of the rays: one for all, or one for each
     toward: Array  # the ray's direction
     distance: Array
     normal: Array
     colour: Array
     material: Array
     owner: Array
-    wet: Array  # 0..1: how strongly it reflects
-    mark: Array  # 0..1: road marking, which reflects headlights
-    window: Array  # 0..1: window pane
-    lit: Array  # 0..1: random per window, to light some of them
+    panes: Panes
+
+    @property
+    def point(self) -> Array:
+        """Where the rays hit."""
+        return self.start + self.toward * self.distance
 
 
 def surface(snapshot: Snapshot, hits: Hits, rays: Array, eye: Array, *, pixels: float) -> Surface:
-    """The surfaces of `hits` without weather; `pixels` is the focal length, which decides the visible detail."""
-    ray = np.flatnonzero(hits.triangle >= 0)
+    """The surfaces of `hits`; the ground is not painted. `pixels` is the focal length, which decides the visible detail."""
+    ray = rows_of(hits.triangle >= 0)
     triangle = hits.triangle[ray]
     toward, distance = np.take(rays, ray, axis=1), hits.distance[ray]
     start = eye if eye.shape[1] == 1 else np.take(eye, ray, axis=1)
@@ -55,25 +65,13 @@ def surface(snapshot: Snapshot, hits: Hits, rays: Array, eye: Array, *, pixels: 
     colour[:, above] = snapshot.of("colour", raised).T
     owner = np.zeros(len(ray), np.int32)
     owner[above] = snapshot.of("owner", raised)
-    blank = np.zeros(len(ray), np.float32)
-    found = Surface(
-        ray=ray,
-        point=start + toward * distance,
-        toward=toward,
-        distance=distance,
-        normal=normal,
-        colour=colour,
-        material=material,
-        owner=owner,
-        wet=blank,
-        mark=blank.copy(),
-        window=blank.copy(),
-        lit=blank.copy(),
-    )
-    _texture_leaves(found)
-    walls = np.flatnonzero(material == Material.FACADE)
-    _texture_facades(found, walls, _interpolate(snapshot.of("uv", triangle[walls]), _weights(hits, ray[walls])), pixels)
-    return found
+    blank = np.empty(0, np.float32)
+    walls = rows_of(material == Material.FACADE)
+    bare = Surface(ray, start, toward, distance, normal, colour, material, owner, Panes(walls, blank, blank))
+    _texture_leaves(bare)
+    _texture_shops(bare)
+    place = _interpolate(snapshot.of("uv", triangle[walls]), _weights(hits, ray[walls]))
+    return replace(bare, panes=_texture_facades(bare, walls, place, pixels))
 
 
 def _weights(hits: Hits, ray: Array) -> tuple[Array, Array, Array]:
@@ -98,51 +96,25 @@ def _face_eye(normal: Array, toward: Array) -> Array:
     return normal / np.where(dot(normal, toward) > 0, -long, long)
 
 
+def lift_off(material: Array) -> Array:
+    """Metres along the normal between a surface and the start of its rays to sun and sky."""
+    return np.where(material == Material.LEAVES, np.float32(_OFF_LEAVES), np.float32(OFF))
+
+
+def rows_of(mask: Array) -> Array:
+    """The indices of what is true, in half the memory that numpy takes."""
+    return np.flatnonzero(mask).astype(np.int32)
+
+
 def dot(one: Array, other: Array) -> Array:
     """The dot products of n pairs of vectors, each given as 3 rows of n."""
     return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]
 
 
-def apply_weather(found: Surface, snapshot: Snapshot, conditions: Conditions, *, pixels: float) -> None:
-    """Colour the ground, and apply rain and snow to all surfaces."""
-    ground = np.flatnonzero(found.material == Material.GROUND)
-    scene = snapshot.scene
-    x, y, _ = np.take(found.point, ground, axis=1)
-    east, north, up = np.take(found.toward, ground, axis=1)
-    across = found.distance[ground] / pixels
-    flat = np.maximum(np.sqrt(east * east + north * north), 1e-6)
-    seen = Footprint(across, across / np.maximum(-up, 0.004), (east / flat, north / flat))
-    painted = paint(scene.road, scene.floor, x, y, seen)
-    found.mark[ground] = painted.mark
-    puddle = np.clip(0.62 + 0.3 * painted.grain, 0.25, 1) * painted.road
-    found.wet = np.zeros(len(found.ray), np.float32)
-    found.wet[ground] = conditions.wet * np.maximum(puddle, 0.12)
-    found.colour[:, ground] = painted.colour * (1 - 0.5 * conditions.wet * np.maximum(painted.road, 0.4))
-    if conditions.snow > 0:
-        _cover_with_snow(found, ground, painted, scene.road, conditions.snow)
-
-
-def _cover_with_snow(found: Surface, ground: Array, painted: PaintedGround, road: Road, amount: float) -> None:
-    """Snow on upward surfaces; on the road, wheels leave dark tracks."""
-    grain = painted.grain
-    lying = np.clip((found.normal[2] - 0.35) / 0.35, 0, 1) * min(1.0, amount * 1.25)
-    lying = np.where(found.material == Material.LEAVES, lying * 0.85, lying)
-    _, d, edge = painted.place
-    lane = np.mod(d / np.float32(road.profile.lane), 1.0) - 0.5
-    tracks = np.clip((0.1 + 0.03 * grain - np.abs(np.abs(lane) - 0.25)) / 0.03 + 0.5, 0, 1)
-    on_road = np.clip(amount * 1.5 - 0.75 + 0.3 * grain, 0, 1) * (0.9 - 0.68 * tracks)
-    beside = np.clip(amount * 1.2 + 0.25 * grain, 0, 1)
-    blend = np.clip(edge / 0.8 + 0.5, 0, 1)
-    lying[ground] = on_road * (1 - blend) + beside * blend
-    lying = np.where(_SHEDS_SNOW[found.material], lying * 0.45, lying).astype(np.float32)
-    found.colour = found.colour * (1 - lying) + lying * SNOW
-    found.mark *= 1 - lying
-
-
 def _texture_leaves(found: Surface) -> None:
     """Texture leaves with light and dark clumps and varying normals, and stain rough materials."""
-    here = np.flatnonzero(found.material == Material.LEAVES)
-    x, y, z = np.take(found.point, here, axis=1)
+    here, point = np.flatnonzero(found.material == Material.LEAVES), found.point
+    x, y, z = np.take(point, here, axis=1)
     near = np.clip(14 / found.distance[here], 0.15, 1)
     clump = look_up(tile("leaves", 0.75), x + 0.7 * z, y - 0.6 * z, 5.0) * near
     other = look_up(tile("leaves", 0.75), y + z, x - z, 4.1) * near
@@ -150,16 +122,30 @@ def _texture_leaves(found: Surface) -> None:
     bent = np.take(found.normal, here, axis=1) + 0.45 * np.stack([clump, other, 0.5 * (clump - other)])
     found.normal[:, here] = bent / np.maximum(np.sqrt(dot(bent, bent)), 1e-6)
     rough = np.flatnonzero(_ROUGH[found.material])
-    x, y, z = np.take(found.point, rough, axis=1)
+    x, y, z = np.take(point, rough, axis=1)
     scale = np.where(found.material[rough] == Material.HILL, 0.02, 1.0).astype(np.float32)
     noise = look_up(tile("stains", 1.25), (x + y) * scale, (z + 0.3 * x) * scale, 13.0)
     found.colour[:, rough] *= np.clip(1 + 0.18 * noise, 0.5, 1.6)
 
 
-def _texture_facades(found: Surface, here: Array, place: Array, pixels: float) -> None:
+def _texture_shops(found: Surface) -> None:
+    """Goods behind a shop's window: coloured boxes on shelves, darker towards the floor."""
+    here = np.flatnonzero(found.material == Material.SHOPFRONT)
+    x, y, z = np.take(found.point, here, axis=1)
+    east, north, _ = np.take(found.normal, here, axis=1)
+    along = x * -north + y * east
+    owner = found.owner[here]
+    box, shelf = np.floor(along / 0.42), np.floor(z / 0.5)
+    tone = np.stack([hashed(owner + number, box, shelf) for number in range(3)])
+    stocked = (hashed(owner + 5, box, shelf) < 0.6) * (np.mod(z, 0.5) < 0.22 + 0.2 * tone[0]) * (z < 2.1)
+    goods = (0.02 + 0.1 * tone * tone) * stocked + column(0.045, 0.042, 0.036) * (1 - stocked)
+    found.colour[:, here] = goods * np.clip(0.35 + 0.4 * z, 0.4, 1.2)
+
+
+def _texture_facades(found: Surface, here: Array, place: Array, pixels: float) -> Panes:
     """Texture the walls `here`, hit at `place` (along, up), with stains, courses and rows of framed windows."""
     if not len(here):
-        return
+        return found.panes
     along, up = place
     owner = found.owner[here]
     facing = np.abs(dot(np.take(found.normal, here, axis=1), np.take(found.toward, here, axis=1)))
@@ -184,8 +170,14 @@ def _texture_facades(found: Surface, here: Array, place: Array, pixels: float) -
     wall *= np.clip(1 + 0.1 * noise - 0.18 * course - 0.1 * np.exp(-up), 0.4, 1.4)
     trim = np.where(draw[3] < 0.45, column(0.6, 0.59, 0.56), column(0.12, 0.1, 0.09))
     blind = hashed(owner, across, floor)
-    inner = np.where(blind > 0.72, column(0.32, 0.3, 0.26), column(0.035, 0.04, 0.05)) * (0.6 + 0.6 * blind)
+    rolled = np.clip((y + high / 2) / high - (1.25 - 1.1 * (blind * 7 % 1)) * (blind > 0.35), -0.05, 0.05) * 10 + 0.5
+    rolled = np.where(blind > 0.35, np.clip(rolled, 0, 1), 0)  # 1 where a blind hangs, down from the top of the pane
+    drape = np.clip((np.abs(x) / share - 0.34 + 0.1 * blind) * 30, 0, 1) * (blind * 13 % 1 < 0.4)  # curtains at both sides
+    hung = np.maximum(rolled, drape)
+    cloth = column(0.34, 0.32, 0.28) * (0.55 + 0.75 * (blind * 29 % 1))
+    room = column(0.05, 0.052, 0.055) * np.clip(0.75 - 1.3 * y / high, 0.2, 1.4)  # darker below the ceiling
+    inner = cloth * hung + room * (1 - hung)
     colour = wall * (1 - frame) + trim * frame
     found.colour[:, here] = colour * (1 - glass) + inner * glass
-    found.window[here] = glass * np.where(blind > 0.72, 0.35, 1.0)
-    found.lit[here] = hashed(owner + 7, across, floor)
+    share = (glass * (1 - 0.45 * hung)).astype(np.float32)
+    return Panes(here, share, hashed(owner + 7, across, floor))

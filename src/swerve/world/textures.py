@@ -40,8 +40,9 @@ def sample(field: Array, column: Array, row: Array, border: int = cv2.BORDER_REP
     count = len(column)
     if not count:
         return np.empty((0, *field.shape[2:]), field.dtype)
-    spare = -count % _ROW
-    columns, rows = (np.pad(part.astype(np.float32), (0, spare)).reshape(-1, _ROW) for part in (column, row))
+    places = np.zeros((2, count + -count % _ROW), np.float32)
+    places[:, :count] = column, row
+    columns, rows = places.reshape(2, -1, _ROW)
     found = cv2.remap(field, columns, rows, cv2.INTER_LINEAR, borderMode=border)
     return found.reshape(-1, *field.shape[2:])[:count]
 

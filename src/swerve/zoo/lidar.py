@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from swerve.core import region as regions
+from swerve.core.arguments import check_known
 from swerve.core.case import Case
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.errors import InputError
 from swerve.core.region import Bitmap
 from swerve.core.seeding import digest_of
 from swerve.core.system import Answer, Traced
@@ -145,6 +146,5 @@ LIDAR: Mapping[str, type[Lidar]] = MappingProxyType({kind.name: kind for kind in
 
 def lidar_named(name: str) -> type[Lidar]:
     """The LiDAR system called `name`; raises `InputError` for any other name."""
-    if name not in LIDAR:
-        raise InputError(f"the zoo has no LiDAR system '{name}'; {did_you_mean(name, LIDAR)}")
+    check_known("LiDAR system", name, LIDAR)
     return LIDAR[name]

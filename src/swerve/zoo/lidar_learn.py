@@ -235,7 +235,13 @@ def learn_lidar(
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> BirdNet:
-    """A trained network; the same seed on one thread gives the same one, and torch's own generator is left alone."""
+    """A trained LiDAR detector of the zoo: first on square pieces of the sweeps, then on whole sweeps.
+
+    The same seed on one thread gives the same weights; the global random state of torch is not changed.
+
+    Args:
+        norm: the normalisation layer, one of `NORMS`; batch normalisation is folded into the convolutions at the end.
+    """
     grid, rng = Grid(recipe.cells), rng_for(seed, "zoo", "lidar")
     stages = {
         "pieces": (Pieces(sweeps, grid, rng, recipe.side), recipe.pieces, len(sweeps)),

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from swerve.core.errors import InputError, did_you_mean
+from swerve.core.arguments import check_known
 from swerve.zoo.clusters import KINDS, Cells
 from swerve.zoo.grid import CHANNELS, FILLED
 from swerve.zoo.networks import Normalised
@@ -55,8 +55,7 @@ class BirdNet(nn.Module):
 
     def __init__(self, norm: str = "none", width: int = 16) -> None:
         super().__init__()
-        if norm not in NORMS:
-            raise InputError(f"norm = '{norm}' is not known; {did_you_mean(norm, NORMS)}")
+        check_known("norm", norm, NORMS)
         widths = [round(width * factor / GROUPS) * GROUPS for factor in WIDENING]
         make = NORMS[norm]
         self.down = nn.ModuleList([_blocks(make, len(CHANNELS), widths[0])])

@@ -153,17 +153,3 @@ def describe_score(score: Mapping[str, Any]) -> str:
 def lidar_cards(folder: Path = PACKAGED) -> dict[str, dict[str, Any]]:
     """The cards of the LiDAR networks in a folder, by name, in the zoo's order."""
     return read_cards(folder, LIDAR)
-
-
-def lidar_overview(by_name: Mapping[str, Mapping[str, Any]]) -> str:
-    """The cards as one Markdown table."""
-    lines = [
-        "| name | normalisation | parameters | car | pedestrian | cyclist | precision | correct types |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for name, card in by_name.items():
-        score = card["held_out"]
-        recalls = " | ".join(f"{score['kinds'][kind]['recall']:.1%}" for kind in GOAL)
-        size = f"{card['norm']} | {card['parameters']:,}"
-        lines.append(f"| `{name}` | {size} | {recalls} | {score['precision']:.1%} | {score['types_right']:.1%} |")
-    return "\n".join(lines)

@@ -14,12 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from swerve.core.arguments import check_known
 from swerve.core.case import Case
 from swerve.core.convention import Convention
-from swerve.core.errors import InputError, did_you_mean
-from swerve.core.system import Activations, Answer, Traced
+from swerve.core.errors import InputError
+from swerve.core.system import Activations, Answer, Gradients, Traced, Window
 from swerve.core.values import Array, Group, Image, Steering
-from swerve.systems.probe import layers_of, probe
+from swerve.systems.gradients import gradients_of
+from swerve.systems.probe import catching, layers_of, probe
 from swerve.systems.torch import TorchSystem
 from swerve.systems.weights import load
 from swerve.world.source import World
@@ -82,6 +84,11 @@ class CameraCrop:
         """The reduced frame; `cut` rows at its top were left out before."""
         rows = frame[max(0, round((len(frame) + cut) * self.top) - cut) :]
         return cv2.resize(rows, (self.width, self.height), interpolation=cv2.INTER_AREA)
+
+    def window(self, image: Image) -> Window:
+        """The part of a frame that the network reads: left, top, right, bottom."""
+        width, height = image.size
+        return 0.0, float(round(height * self.top)), float(width), float(height)
 
     def pixels(self, case: Case) -> Array:
         """The frames of a case, frames x rows x columns x RGB."""
@@ -156,6 +163,13 @@ class Trained:
         rows, found = probe(self.system.net, batch, layers)
         return Traced([(steering_of(row),) for row in rows], found)
 
+    def gradients(self, cases: Sequence[Case], layer: str) -> Gradients:
+        """Feature maps of a layer, and how the angle changes with them."""
+        net = self.system.net.eval()
+        windows = [self.view.window(self.view.images(case)[-1]) for case in cases]
+        batch = torch.stack([self.view.read(case) for case in cases])
+        return gradients_of(net, batch, catching(net, layer), lambda rows: rows, windows=windows)
+
     @cached_property
     def system(self) -> TorchSystem:
         """The network, its weights read once."""
@@ -198,6 +212,14 @@ class DaveOrig(Trained):
     """NVIDIA's PilotNet on one frame, as DeepXplore's Dave-orig."""
 
     name, net = "dave-orig", DaveOrigNet
+    view = CameraCrop(top=0.38, width=200, height=66, tone="centred")
+
+
+@dataclass(frozen=True)
+class DaveObjects(Trained):
+    """PilotNet on one frame, trained on the cautious driver: objects matter more to it than to Dave-orig."""
+
+    name, net = "dave-objects", DaveOrigNet
     view = CameraCrop(top=0.38, width=200, height=66, tone="centred")
 
 
@@ -270,8 +292,12 @@ STEERING: Mapping[str, type[Trained]] = MappingProxyType(
 )
 
 
+# Systems with a recipe and no packaged weights: they need a file of their own, which `swerve zoo train` writes.
+UNTRAINED: Mapping[str, type[Trained]] = MappingProxyType({DaveObjects.name: DaveObjects})
+
+
 def steering_named(name: str) -> type[Trained]:
     """The steering system called `name`; raises `InputError` for any other name."""
-    if name not in STEERING:
-        raise InputError(f"the zoo has no steering system '{name}'; {did_you_mean(name, STEERING)}")
-    return STEERING[name]
+    known = {**STEERING, **UNTRAINED}
+    check_known("steering system", name, known)
+    return known[name]

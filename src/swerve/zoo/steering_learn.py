@@ -17,6 +17,7 @@ from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Recipe, Task, fit, shuffled
+from swerve.world.drives import CAUTIOUS, STANDARD
 from swerve.zoo.networks import FEATURES, ChauffeurNet, folded, normalised
 from swerve.zoo.steering import AT_ONCE, DEGREES, CameraCrop, steering_named
 from swerve.zoo.steering_data import FrameParts, SteeringFrames, rendered
@@ -38,6 +39,7 @@ class SteeringRecipe:
     every: int = 5  # of the windows of a long drive, each fifth is trained on: neighbours look alike
     patience: int = 6  # passes without a better validation error that end the training
     memory: int = 0
+    driver: str = STANDARD  # whose drives it is trained on
 
     @property
     def frames(self) -> Recipe:
@@ -57,6 +59,7 @@ RECIPES: Mapping[str, SteeringRecipe] = MappingProxyType(
         "dave-dropout": SteeringRecipe(passes=24),
         "chauffeur": SteeringRecipe(passes=22, memory=40),
         "rambo": SteeringRecipe(passes=18, every=2),
+        "dave-objects": SteeringRecipe(passes=20, driver=CAUTIOUS),
     }
 )
 

@@ -18,6 +18,7 @@ from swerve.coverage.layers import COUNTINGS, layout_of
 from swerve.execution.engine import Progress
 from swerve.train.card import card_page, read_cards, recipe_row, versions, write_card
 from swerve.train.loop import Checkpoint, save_weights
+from swerve.world.drives import STANDARD
 from swerve.world.source import VERSION, World, code_digest
 from swerve.zoo.steering import DEGREES, PACKAGED, STEERING, CameraCrop, Trained, steering_named
 from swerve.zoo.steering_data import SteeringFrames
@@ -120,6 +121,7 @@ def blank(view: CameraCrop) -> Case:
 def page_of(card: Mapping[str, Any]) -> str:
     """A card as a page of Markdown."""
     view, recipe, kind = card["input"], card["recipe"], steering_named(card["name"])
+    own = "" if recipe.get("driver", STANDARD) == STANDARD else f"{recipe['driver']} "
     rows = {
         "file": f"`{card['name']}.safetensors`, half precision on disk, float32 at run time",
         "input": f"`camera`, {_frames(view['frames'])}; rows below {view['top']:.0%} of the height, "
@@ -129,11 +131,11 @@ def page_of(card: Mapping[str, Any]) -> str:
         "neurons": ", ".join(f"{count:,} ({name})" for name, count in card["neurons"].items()),
         "data": f"embedded world, version {card['world']}, 256 × 144, different daylight in every drive",
         **{part.replace("_", ", "): words for part, words in card["data"].items()},
-        "labels": f"pure pursuit of the world's driver, {World.convention}",
+        "labels": f"pure pursuit of the world's {own}driver, {World.convention}",
         "recipe": ", ".join(f"{name} {value}" for name, value in recipe.items()),
         "augmentation": "brightness, contrast, blur; nothing is mirrored or moved",
         "training": f"{card['training_cpu_minutes']} CPU minutes",
-        "rendering": f"{card['rendering_cpu_minutes']} CPU minutes, once for all five networks",
+        "rendering": f"{card['rendering_cpu_minutes']} CPU minutes{'' if own else ', once for all five networks'}",
         "made with": card["made_with"],
     }
     scores = "\n".join(_score_row(what, card[what]) for what in ("validation", "held_out"))
@@ -178,17 +180,3 @@ LIMITS = (
 def cards(folder: Path = PACKAGED) -> dict[str, dict[str, Any]]:
     """The cards of the steering networks in a folder, by name, in the zoo's order."""
     return read_cards(folder, STEERING)
-
-
-def overview(by_name: Mapping[str, Mapping[str, Any]]) -> str:
-    """The cards as one Markdown table."""
-    lines = [
-        "| name | looks at | parameters | neurons | held-out RMSE | share of never steering |",
-        "|---|---|--:|--:|--:|--:|",
-    ]
-    for name, card in by_name.items():
-        view, score = card["input"], card["held_out"]
-        looks = f"{view['frames']} × {view['width']}×{view['height']} {view['tone']}"
-        size = f"{card['parameters']:,} | {card['neurons']['default']:,}"
-        lines.append(f"| `{name}` | {looks} | {size} | {score['rmse_degrees']:.2f}° | {score['ratio']:.0%} |")
-    return "\n".join(lines)

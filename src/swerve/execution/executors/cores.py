@@ -1,4 +1,4 @@
-"""How many cores there are, how many workers they can serve, and how many threads the libraries may use."""
+"""The cores of this machine, the number of workers they can serve, and the threads of libraries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refuse_crowd(workers: int, on: str | None = None) -> None:
 
 
 def settle_threads() -> None:
-    """One thread each for torch and OpenCV: sums then come in one order on every machine, and Swerve threads over cases."""
+    """Limit torch and OpenCV to one thread: sums have the same order on every machine, and Swerve runs cases in threads."""
     import cv2  # not at the start: every command imports this module
 
     cv2.setNumThreads(1)

@@ -19,7 +19,6 @@ from swerve.config.trust import Trust
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault, ModelError
 from swerve.execution.executors.worker_pool import WorkerPool
-from swerve.store.record_json import record_of
 from swerve.store.view import Run
 from swerve.systems.child import Child
 from swerve.systems.wire import pack_frame
@@ -42,7 +41,7 @@ class Allowance:
 
 @dataclass
 class Pace:
-    """How long a batch may take: as long as one case, or longer where cases are known to be slow."""
+    """The time limit of a batch: that of one case, or more if cases are known to be slow."""
 
     seconds: float
     slowest: float = field(default=0.0)
@@ -86,7 +85,7 @@ class WorkerProcess:
             return reply
 
     def ask_patiently(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Its reply without a time limit: for work that is not the model's, such as hashing a data set."""
+        """Its reply without a time limit, for work outside the model, such as hashing a data set."""
         with self._lock:
             if not self._asked:
                 self._make_ready()
@@ -96,20 +95,21 @@ class WorkerProcess:
         return Child(self._command, None, self._memory)
 
     def _make_ready(self) -> None:
-        """Wait until it has loaded the model; a worker that never starts is an error of the environment."""
+        """Wait until the worker has loaded the model; one that cannot start is an error of the environment."""
         for left in reversed(range(STARTS)):
             try:
                 self._exchange({"ask": "ready"}, limits.START)
+                self._exchange({"ask": "prepare"}, math.inf)
                 self._asked = True
                 return
             except ModelError as error:
                 self._child.end()
                 if self._closed or not left:
-                    raise EnvironmentFault(f"a worker cannot start: {error}") from error
+                    raise EnvironmentFault(f"a worker process cannot start: {error}") from error
                 self._child = self._start()
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """End it, even while it works."""
         self._closed = True
         self._child.kill()  # a thread that waits for its reply wakes up
         with self._lock:
@@ -131,7 +131,6 @@ def module_paths() -> list[str]:
 def process_workers(
     campaign: Campaign,
     folder: Path,
-    base: Path,
     *,
     workers: int,
     trusted: Collection[str | Path] = (),
@@ -139,6 +138,6 @@ def process_workers(
 ) -> WorkerPool:
     """Up to `workers` processes that rebuild the campaign of a run folder."""
     allowed = allowance or Allowance()
-    trust = Run(folder).trust(trusted)
-    start = partial(WorkerProcess, folder, trust, allowed, Pace(allowed.seconds))
-    return WorkerPool(start, workers, source=campaign.source, record=partial(record_of, base=base, trust=trust))
+    builder = Run(folder).builder(trusted=trusted)
+    start = partial(WorkerProcess, folder, builder.trust, allowed, Pace(allowed.seconds))
+    return WorkerPool(start, workers, source=campaign.source, builder=builder)

@@ -30,7 +30,6 @@ from swerve.core.errors import EnvironmentFault, InputError, Killed, ModelError,
 from swerve.execution.executors.cores import LOCAL, refuse_crowd
 from swerve.execution.executors.processes import Allowance, Pace, WorkerProcess, module_paths
 from swerve.execution.executors.worker_pool import WorkerPool
-from swerve.store.record_json import record_of
 from swerve.store.view import CAMPAIGN, Run
 
 KINDS = {kind.kind: kind for kind in (ModelError, Timeout, OutOfMemory, Killed)}
@@ -96,9 +95,15 @@ class RayWorker:
         try:
             there = self._get(self._actor.sees_folder.remote(), limits.START)
         except Timeout as error:  # not the fault of a case
-            raise EnvironmentFault(f"no core of the Ray cluster came free within {limits.START:g} s") from error
+            raise EnvironmentFault(
+                f"no core of the Ray cluster was free within {limits.START:g} s; use fewer "
+                f"--workers, or wait until it is idle"
+            ) from error
         if not there:
-            raise InputError(f"{self._folder}: the Ray cluster cannot see it; its machines must share run folder and data")
+            raise InputError(
+                f"{self._folder}: the machines of the Ray cluster cannot read this folder; share "
+                f"the run folder and the data with them"
+            )
         self._placed = True
 
     def _get(self, promised: Any, seconds: float) -> Any:
@@ -107,22 +112,26 @@ class RayWorker:
             return self._ray.get(promised, timeout=seconds)
         except raised.GetTimeoutError as error:
             self.close()
-            raise Timeout(f"no answer from the Ray actor after {seconds:g} s") from error
+            raise Timeout(f"the Ray worker did not reply within {seconds:g} s") from error
         except raised.OutOfMemoryError as error:
-            raise OutOfMemory(f"ended by Ray, as its machine ran out of memory: {_first_line(error)}") from error
+            raise OutOfMemory(
+                f"Ray ended the worker, because its machine ran out of memory: {_first_line(error)}"
+            ) from error
         except raised.RuntimeEnvSetupError as error:
             raise EnvironmentFault(f"Ray cannot start a worker: {_first_line(error)}") from error
         except raised.RayTaskError as error:  # of the actor itself: errors of a worker are in its reply
-            raise EnvironmentFault(f"a worker on the Ray cluster cannot work: {_last_line(error)}") from error
+            raise EnvironmentFault(
+                f"a worker on the Ray cluster failed: {_last_line(error)}; every machine "
+                f"needs the same Swerve, packages and data"
+            ) from error
         except raised.RayError as error:
-            raise Killed(f"the Ray actor died: {_first_line(error)}") from error
+            raise Killed(f"the Ray worker died: {_first_line(error)}") from error
 
 
 @contextlib.contextmanager
 def ray_workers(
     campaign: Campaign,
     folder: Path,
-    base: Path,
     *,
     workers: int,
     address: str = LOCAL,
@@ -132,11 +141,10 @@ def ray_workers(
     """Up to `workers` processes on a Ray cluster that rebuild the campaign of a run folder, which all of them can read."""
     allowed = allowance or Allowance()
     with connected(address, workers) as (ray, cores):
-        trust = Run(folder).trust(trusted)
-        start = partial(RayWorker, ray, folder, trust, allowed, Pace(allowed.seconds))
-        record = partial(record_of, base=base, trust=trust)
+        builder = Run(folder).builder(trusted=trusted)
+        start = partial(RayWorker, ray, folder, builder.trust, allowed, Pace(allowed.seconds))
         # More workers than cores would wait for each other.
-        with WorkerPool(start, max(1, min(workers, cores)), source=campaign.source, record=record) as pool:
+        with WorkerPool(start, max(1, min(workers, cores)), source=campaign.source, builder=builder) as pool:
             yield pool
 
 

@@ -1,5 +1,5 @@
 """DeepTest's five research questions on the zoo's steering systems, or on a given system and source."""
 
-from swerve.experiments.deeptest.experiment import experiment
+from swerve.experiments.deeptest.experiment import DEEPTEST
 
-__all__ = ["experiment"]
+__all__ = ["DEEPTEST"]

@@ -1,46 +1,34 @@
-"""The DeepTest experiment: its runs, then a section for each research question, tables and a page."""
+"""The DeepTest experiment: changes, weather, searches and retraining on the zoo's systems, and five research questions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-import numpy as np
-
-from swerve.analysis.angles import untouched
 from swerve.analysis.growth import grown
-from swerve.analysis.neurons import SubModels
 from swerve.analysis.oracle import MSE, Oracle
-from swerve.core.case import Source
-from swerve.core.errors import InputError
-from swerve.core.system import System, WhiteBox
-from swerve.coverage.layers import COUNTINGS, layout_of
+from swerve.core.campaign import Campaign
+from swerve.core.system import WhiteBox
 from swerve.execution.launch import HEALTH
-from swerve.experiments.deeptest import correlation, diversity, examples, guidance, retraining, reviewed, violations
-from swerve.experiments.deeptest.retraining import Retraining
-from swerve.experiments.deeptest.subject_runs import DeepTestRuns, Guidance
-from swerve.experiments.estimate import SAMPLED, Cost, Stills, frame_cost, trial_cost
-from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
-from swerve.experiments.subjects import SCENE_FRAMES, SCENES, TRAINING, FrameCounts, Subject, given, rendered, zoo
-from swerve.methods.deeptest import COUNTING_OF, GUIDED, PLAIN, RANDOM, WEATHER, deeptest
-from swerve.report.experiment_page import Page, write_page
-from swerve.retrain.finetune import torch_of
+from swerve.experiments import FULL, QUICK, USUAL, CampaignStep, Cost, Experiment, Setting, Step, Subject
+from swerve.experiments.deeptest import activations, guidance, retraining, reviewed, violations
+from swerve.experiments.deeptest.subject_runs import ALIKE, PAIRS, DeepTestRuns, DeepTests, judged, search_name
+from swerve.experiments.steering_subjects import SCENE_FRAMES, FrameCounts, frame_cost, zoo
+from swerve.methods.deeptest import GUIDED, PLAIN, RANDOM, SIMPLE, WEATHER, deeptest
 from swerve.search.greedy import SCRIPT, Greedy
-from swerve.sources.subset import Subset
-from swerve.sources.windows import frames_of
-from swerve.store.view import Run
-from swerve.world.source import World
-from swerve.zoo.steering import STEERING, Chauffeur
+from swerve.sources.windows import window_length
+from swerve.zoo.steering import Chauffeur
 
-RETRAINED = "epoch"  # the paper's Table 9 is of Epoch
 CHANGES = 70  # of Table 4
 TRIES = 40  # trials per seed, estimated: ten, and ten more for each image that was kept
 REFUSED = 2  # pairs made for each trial: refused pairs cost as well, except that of a long window only one frame is made
 SHARED = 0.1  # share of the work on a long window that neighbouring windows do not share
 FEWER = 56  # divides the budget of long windows: about a tenth of the cumulative set of their seeds
-OTHER_DRAWS = 1000  # between the seeds of a guided search and those of its rivals
+OTHER_DRAWS = {ALIKE: 1000, PAIRS: 2000}  # between the seeds of a guided search and those of its rivals
 LONG = 10  # frames from which on a window counts as long, and its trials as expensive
 
 
@@ -53,107 +41,71 @@ class DeepTestSize:
     searches: int
     budget: int  # maximum number of trials of a search
     passes: int
+    share: float = 1.0  # of the drives that Epoch was trained with, for retraining
 
     def of(self, subject: Subject) -> DeepTestSize:
-        """The size for one system."""
-        return self.at(len(frames_of(subject.source, subject.source.keys()[0])))
-
-    def at(self, length: int) -> DeepTestSize:
-        """The size for images of `length` frames: fewer and shorter searches on long windows."""
-        if length < LONG:
+        """The size for one system: fewer and shorter searches on long windows."""
+        if not is_long(subject):
             return self
         return replace(self, seeds=self.seeds // 5, searches=1, budget=self.budget // FEWER)
 
 
+def is_long(subject: Subject) -> bool:
+    """Whether the cases of a subject are long windows."""
+    return window_length(subject.source) >= LONG
+
+
 SIZES = {
-    QUICK: DeepTestSize(FrameCounts(20, 20, 40), seeds=10, searches=2, budget=300, passes=6),
+    QUICK: DeepTestSize(FrameCounts(20, 20, 40), seeds=10, searches=2, budget=300, passes=6, share=0.05),
     USUAL: DeepTestSize(FrameCounts(100, 100, 600), seeds=100, searches=8, budget=8000, passes=20),
     FULL: DeepTestSize(FrameCounts(1000, 400, 1000), seeds=100, searches=10, budget=40_000, passes=20),
 }
 
 
-def experiment(
-    setting: Setting,
-    system: System | None = None,
-    source: Source | None = None,
-    name: str = "",
-    profile: str = PLAIN,
-    error: str = MSE,
-) -> Page:
-    """Run everything in the setting's folder, resuming what is there; writes the page there and returns it."""
-    size = SIZES[setting.level]
-    Oracle(1.0, error)  # refuses an unknown error metric before anything is run
-    if system is not None and source is not None:
-        subjects = [given(system, source, size.frames.scenes, name or type(system).__name__.lower())]
-        again = _given(subjects[0], size)
-    else:
-        subjects = zoo(setting, size.frames)
-        again = _epoch(setting, subjects, size)
-    tested = [replace(_tested(setting, subject, size.of(subject), profile), metric=error) for subject in subjects]
-    written = page(setting, tested, again)
-    written = replace(written, facts={**written.facts, "profile": profile, "error of Eq. 3": error})
-    write_page(written, setting.into)
-    return written
-
-
-def estimate(
-    level: str, system: System | None = None, source: Source | None = None, profile: str = PLAIN, error: str = MSE
-) -> Cost:
-    """The estimated cost of the experiment, from a few trials of each system; `error` does not matter."""
-    del error
-    size, total = SIZES[level], Cost()
-    if system is not None and source is not None:
-        images = min(size.frames.scenes, len(source.keys()))
-        some = Subset(source, SAMPLED)
-        length = len(frames_of(some, some.keys()[0]))
-        return trial_cost(deeptest(some, system, profile=profile), some) * (
-            _trials(size, images, length) + _training_trials(images, 0, size)
-        )
-    frame, picture = frame_cost()
-    drives, each = size.frames.drives(Chauffeur.view.frames)
-    total += frame * (size.frames.scenes * SCENE_FRAMES + drives * each + size.frames.training)
-    for kind in STEERING.values():
-        stills = Stills(picture, kind.view.frames)
-        long = kind.view.frames >= LONG
-        images = size.frames.windows if long else size.frames.scenes
-        one = trial_cost(deeptest(stills, kind(), profile=profile), stills)
-        total += one * _trials(size, images, kind.view.frames)
-        if kind.name == RETRAINED:
-            total += Cost(one.seconds) * _training_trials(images * SCENE_FRAMES, size.frames.training, size)
-    return total
-
-
-def _training_trials(images: int, training: int, size: DeepTestSize) -> float:
-    """The time of retraining in trials, if every pass is made: reading, then forward and backward passes."""
-    learnt = 2 * (1.7 * images + training) + 3 * training if training else 2 * 1.7 * images
-    return 3 * images + learnt * (1 + size.passes)
-
-
-def _trials(size: DeepTestSize, images: int, length: int) -> float:
-    """The estimated number of trials of one system; simple changes of long windows share most frames with their neighbours.
+def _steps(subject: Subject, setting: Setting) -> Iterator[Step]:
+    """Simple changes, weather, guided searches and for each its random rivals, retraining.
 
     A search usually ends with an empty queue, but on long windows by its budget: every step has neurons of its own.
     """
-    table = images * (CHANGES + 2) * (SHARED if length >= LONG else 1)
-    own = size.at(length)
-    tries = min(own.budget, own.seeds * TRIES) if length < LONG else own.budget
-    return table + 3 * own.searches * tries * (REFUSED if length < LONG else 1)
+    size, long = setting.size.of(subject), is_long(subject)
+    each = subject.count * (SHARED if long else 1)
+    yield CampaignStep(SIMPLE, values={"profile": setting.options["profile"]}, trials=CHANGES * each, checked=True)
+    yield CampaignStep(WEATHER, values={"changes": WEATHER, "coverage": False}, trials=2 * each)
+    tries = size.budget if long else REFUSED * min(size.budget, size.seeds * TRIES)
+    for number in range(size.searches if isinstance(subject.system, WhiteBox) else 0):
+        for kind, after in {GUIDED: SIMPLE, **dict.fromkeys((ALIKE, PAIRS), search_name(GUIDED, number))}.items():
+            how = {"kind": kind, "number": number}
+            yield CampaignStep(search_name(kind, number), _search, how, (after,), trials=tries, parallel=False)
+    yield from retraining.retraining_steps(subject, setting)
 
 
-def page(setting: Setting, tested: Sequence[DeepTestRuns], again: Retraining | None) -> Page:
-    """The page of finished runs; writes their tables as well."""
-    sections = (
-        correlation.section(setting, tested),
-        diversity.section(setting, tested),
-        guidance.section(setting, tested),
-        violations.section(setting, tested),
-        reviewed.section(setting, tested),
-        retraining.section(setting, again),
-        examples.section(tested),
-    )
-    return Page(
-        f"DeepTest on {', '.join(one.name for one in tested)}", (LEAD, *_lead(tested)), sections, _facts(setting, tested)
-    )
+def _changes(one: DeepTestRuns, **how: Any) -> Campaign:
+    return deeptest(one.subject.source, one.subject.system, seed=one.setting.seed, **how)
+
+
+def _search(one: DeepTestRuns, kind: str, number: int) -> Campaign:
+    """A guided search from the seeds, or a random one with as many trials: of pairs, or alike.
+
+    One that is alike keeps an image whenever the guided search kept its own. The limit of Eq. 2 is that of all images, even
+    though a search starts from some of them.
+    """
+    mse, seed = math.degrees(math.sqrt(one.oracle.mse)) ** 2 if judged([one]) else None, one.setting.seed + number
+    make = partial(deeptest, one.seeds, one.subject.system, mse=mse, profile=one.setting.options["profile"])
+    if kind == GUIDED:
+        return make(search=GUIDED, budget=one.setting.size.of(one.subject).budget, seed=seed)
+    script = "".join("01"[new] for _, new in grown(one.runs[search_name(GUIDED, number)])) or "0"  # 1: new neurons covered
+    rival = make(search=RANDOM, budget=len(script), seed=seed + OTHER_DRAWS[kind])
+    assert isinstance(rival.search, Greedy)
+    if kind == PAIRS:
+        return rival
+    return replace(rival, search=replace(rival.search, follow=SCRIPT, script=script, chance=0.0))
+
+
+def _preparation(setting: Setting) -> Cost:
+    """Frames to render: scenes, drives for long windows, and those that Epoch was trained with."""
+    frames: FrameCounts = setting.size.frames
+    drives, each = frames.drives(Chauffeur.view.frames)
+    return frame_cost()[0] * (frames.scenes * SCENE_FRAMES + drives * each) + retraining.own_cost(setting.size)
 
 
 LEAD = (
@@ -163,77 +115,30 @@ LEAD = (
 )
 
 
-def _lead(tested: Sequence[DeepTestRuns]) -> tuple[str, ...]:
-    black = [one.name for one in tested if one.parts is None]
-    lines = [f"{', '.join(black)}: a black box, left out of RQ1 to RQ3."] if black else []
-    return (*lines, *(f"{one.name}: {concern}" for one in tested for concern in _concerns(one.simple)))
+def _concerns(results: DeepTests) -> Iterator[str]:
+    """Black boxes, and the concerns of `swerve check` above the level of a note."""
+    if black := [one.name for one in results if one.layout is None]:
+        yield f"{', '.join(black)}: a black box, left out of RQ1 to RQ3."
+    for one in results:
+        health = json.loads((one.simple.folder / HEALTH).read_text())
+        yield from (f"{one.name}: {concern['why']}" for concern in health["concerns"] if concern["level"] != "note")
 
 
-def _concerns(run: Run) -> list[str]:
-    """The concerns of `swerve check` above the level of a note."""
-    health = json.loads((run.folder / HEALTH).read_text())
-    return [concern["why"] for concern in health["concerns"] if concern["level"] != "note"]
-
-
-def _facts(setting: Setting, tested: Sequence[DeepTestRuns]) -> dict[str, object]:
-    images = {one.name: f"{len(one.baseline):,} images, {one.angles.count:,} simple follow-ups" for one in tested}
-    return {"level": setting.level, "seed": setting.seed, **images}
-
-
-def _tested(setting: Setting, subject: Subject, size: DeepTestSize, profile: str) -> DeepTestRuns:
-    """All runs of one system; a system that `swerve check` refuses is refused."""
-    dry = deeptest(subject.source, subject.system, profile=profile, seed=setting.seed)
-    wet = deeptest(subject.source, subject.system, changes=WEATHER, coverage=False, seed=setting.seed)
-    simple = setting.run(f"{subject.name}/simple", dry, force=False)
-    weather = setting.run(f"{subject.name}/weather", wet)
-    seeds = Subset(subject.source, size.seeds)
-    if not isinstance(subject.system, WhiteBox):
-        return DeepTestRuns(subject, simple, weather, tuple(seeds.keys()))
-    counting = COUNTINGS[COUNTING_OF[profile]]
-    layout = layout_of(subject.system, seeds[seeds.keys()[0]], counting=counting)
-    # The limit of Eq. 2 is that of all images, even though the search starts from some of them.
-    searched = _search(setting, replace(subject, source=seeds), size, _mse(simple), profile)
-    return DeepTestRuns(subject, simple, weather, tuple(seeds.keys()), SubModels.of(layout), layout.layers, searched)
-
-
-def _mse(run: Run) -> float | None:
-    """MSE_orig of a run in degrees²; None without labels."""
-    labels, answers = untouched(run.baseline())
-    return float(np.degrees(np.sqrt(np.mean((labels - answers) ** 2))) ** 2) if len(labels) else None
-
-
-def _search(setting: Setting, subject: Subject, size: DeepTestSize, mse: float | None, profile: str) -> Guidance:
-    """Guided searches, and for each its random rivals with as many trials and draws of their own."""
-    guided: list[Run] = []
-    alike: list[Run] = []
-    pairs: list[Run] = []
-    make = partial(deeptest, subject.source, subject.system, mse=mse, profile=profile)
-    for number in range(size.searches):
-        seed = setting.seed + number
-        led = make(search=GUIDED, budget=size.budget, seed=seed)
-        guided.append(setting.run(f"{subject.name}/guided-{number}" if number else f"{subject.name}/guided", led, workers=0))
-        script = "".join("01"[new] for _, new in grown(guided[-1])) or "0"
-        twin = make(search=RANDOM, budget=len(script), seed=seed + OTHER_DRAWS)
-        assert isinstance(twin.search, Greedy)
-        same = replace(twin, search=replace(twin.search, follow=SCRIPT, script=script, chance=0.0))
-        alike.append(setting.run(f"{subject.name}/alike-{number}", same, workers=0))
-        pairs.append(setting.run(f"{subject.name}/pairs-{number}", replace(twin, seed=seed + 2 * OTHER_DRAWS), workers=0))
-    return Guidance(tuple(guided), tuple(alike), tuple(pairs))
-
-
-def _epoch(setting: Setting, subjects: Sequence[Subject], size: DeepTestSize) -> Retraining | None:
-    """As in the paper: Epoch on every frame of the test scenes, with frames of the training split as original data."""
-    chosen = next((subject for subject in subjects if subject.name == RETRAINED), None)
-    if chosen is None:
-        return None
-    scenes = rendered(setting, SCENES, World(size.frames.scenes, SCENE_FRAMES, seed=setting.seed))
-    base = rendered(setting, TRAINING, World(size.frames.training, 1, "train", seed=setting.seed))
-    return Retraining(chosen, scenes, base, size.passes)
-
-
-def _given(subject: Subject, size: DeepTestSize) -> Retraining | None:
-    try:
-        torch_of(subject.system)
-    except InputError:
-        return None
-    return Retraining(subject, subject.source, None, size.passes)
+DEEPTEST = Experiment(
+    "deeptest",
+    "DeepTest",
+    subjects=lambda setting: zoo(setting, setting.size.frames),
+    cases=lambda setting: setting.size.frames.scenes,
+    sizes=SIZES,
+    steps=_steps,
+    campaign=_changes,
+    reads=DeepTestRuns,
+    questions=(
+        *(activations.rq1, activations.rq2, guidance.rq3, violations.rq4),
+        *(reviewed.false_positives, retraining.rq5, reviewed.examples),
+    ),
+    lead=(LEAD, _concerns),
+    options={"profile": PLAIN, "error": MSE},
+    check=lambda setting: Oracle(1.0, setting.options["error"]),  # refuses an unknown error metric
+    preparation=_preparation,
+)

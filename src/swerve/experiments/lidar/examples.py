@@ -3,39 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import nlargest
 from itertools import chain
 
 from swerve.core.encode import decode_values
+from swerve.core.region import region_of
 from swerve.core.values import Array
-from swerve.experiments.lidar.fewest import pictured
-from swerve.experiments.lidar.subject_runs import LidarRuns, Trial, boxes_of
-from swerve.relations.obstacles import in_region
+from swerve.experiments import pictures, question
+from swerve.experiments.lidar.subject_runs import LidarRuns, Lidars, Trial
+from swerve.relations.obstacles import boxes_of, in_region
 from swerve.report.birdseye import before_after
-from swerve.report.experiment_page import PicturePanel, Section
+from swerve.report.followups import pictured
 from swerve.store.record_json import record_of
 
 EACH = 4  # of a system
-
-
-def section(all_tested: Sequence[LidarRuns]) -> Section:
-    """For each system the frames in which most obstacles vanished."""
-    parts = tuple(made for tested in all_tested if (made := _pictures(tested)).items)
-    return Section("Examples of lost obstacles", (TEXT,), parts, "" if parts else "no obstacle was lost")
-
-
-TEXT = (
-    "Left: the frame with the detected obstacles; right: the same with the added points in yellow. The region is shaded; no "
-    "added point lies in it. Cars are green, pedestrians pink, cyclists blue, all others purple. Lost obstacles are dashed "
-    "in red, moved ones in light blue, those of another type in white, also in the camera image, which is left out if it "
-    "shows none of them. Ahead is up, the triangle is the sensor."
-)
-
-
-def _pictures(tested: LidarRuns) -> PicturePanel:
-    rows = chosen(row for run in tested.runs.values() for row in run.trials())
-    return PicturePanel(tested.name, tuple((_caption(row), _picture(tested, row)) for row in rows), across=1)
 
 
 def chosen(rows: Iterable[Trial], most: int = EACH) -> list[Trial]:
@@ -59,15 +41,26 @@ def _loss(row: Trial) -> tuple[float, float]:
     return row["facts"]["vanished"], row["facts"]["lost"]
 
 
-def _caption(row: Trial) -> str:
-    return f"{row['rule']}: {row['why']}, {row['facts']['vanished']:.0f} of the lost ones vanished; {row['case']}"
+@pictures()
+def _pictures(one: LidarRuns) -> Iterator[tuple[str, Array]]:
+    for row in chosen(row for _, row in one.trials()):
+        gone = "{rule}: {why}, {facts[vanished]:.0f} of the lost ones vanished; {case}"
+        yield gone.format_map(row), _picture(one, row)
 
 
-def _picture(tested: LidarRuns, row: Trial) -> Array:
-    record = record_of(dict(row))
+def _picture(one: LidarRuns, row: Trial) -> Array:
+    record, case = record_of(dict(row), one.builders[row["rule"]]), one.subject.source[row["case"]]
     assert record.change
-    case = tested.subject.source[record.trial.case]
-    region = tested.regions[record.trial.case]
-    before, after = (in_region(boxes_of(decode_values(row[end])), region) for end in ("before", "after"))
-    camera = pictured(tested.subject, case)
+    before, after = (in_region(boxes_of(decode_values(row[end])), region_of(case)) for end in ("before", "after"))
+    camera = pictured(one.subject.source, case)
     return before_after(case, record.change(case), before, after, facts=record.facts, pictured=camera)
+
+
+@question("Examples of lost obstacles", _pictures)
+def examples(results: Lidars) -> str:
+    """Left: the frame with the detected obstacles; right: the same with the added points in yellow. The region is shaded; no
+    added point lies in it. Cars are green, pedestrians pink, cyclists blue, all others purple. Lost obstacles are dashed in
+    red, moved ones in light blue, those of another type in white, also in the camera image, which is left out if it shows
+    none of them. Ahead is up, the triangle is the sensor."""
+    lost = any(frame.count("lost") for one in results for frames in one.series.values() for frame in frames)
+    return "" if lost else "no obstacle was lost"

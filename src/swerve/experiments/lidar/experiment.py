@@ -1,33 +1,28 @@
-"""The LiDAR experiment: series and searches, then a section for each question, tables and a page."""
+"""The LiDAR experiment: series and searches on the zoo's systems, and the questions asked of them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 
-from swerve.core.case import Source
-from swerve.core.system import System
-from swerve.experiments.estimate import SAMPLED, Cost, trial_cost
-from swerve.experiments.lidar import examples, fewest, losses, reach, retraining, subset_check
-from swerve.experiments.lidar.fewest import Hunt, hunt
-from swerve.experiments.lidar.retraining import Lessons
-from swerve.experiments.lidar.subject_runs import PLACEMENTS, LidarRuns, is_safe
-from swerve.experiments.lidar.subjects import zoo
-from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
-from swerve.experiments.subjects import Subject, given
+from swerve.core.campaign import Campaign
+from swerve.execution.cost import measured
+from swerve.experiments import FULL, QUICK, SAMPLED, USUAL, CampaignStep, Cost, Experiment, Setting, Step, Subject
+from swerve.experiments.lidar import examples, fewest, losses, reach, retraining
+from swerve.experiments.lidar.retraining import Lessons, is_retrained
+from swerve.experiments.lidar.subject_runs import PLACEMENTS, LidarRuns, Lidars
 from swerve.methods.lidar import BOTH, INDEPENDENT, PAIRED, SERIES, lidar
-from swerve.report.experiment_page import Page, write_page
 from swerve.search.fuzz import Fuzz
-from swerve.sources.subset import Subset
 from swerve.transformations.points import clouds_of
 from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.lidar import Lidar, LidarGlobal
 
+SAFE = "lidar (region first)"  # outside points cannot reach it: D-29
 SHRINKING = 30  # forward passes for an obstacle that was hidden, estimated
 HIDDEN = 0.3  # share of the obstacles tried, estimated
-LEARNING = 1.5  # forward passes to train on one piece of a sweep, estimated
 PICTURE = 0.5e6  # bytes of a frame's picture
+BATCHES = (8, 4)  # of the two runs, different so that A/A covers an influence of the batch
 
 
 @dataclass(frozen=True)
@@ -45,43 +40,48 @@ SIZES = {
     USUAL: LidarSize(500, 200, Fuzz(), Lessons(200, 20, 4, 200, 50)),
     FULL: LidarSize(1000, 400, Fuzz(targets=48, tries=128), Lessons(400, 40, 6, 500, 100)),
 }
-BATCHES = (8, 4)  # of the two runs, different so that A/A covers an influence of the batch
 
 
-def experiment(
-    setting: Setting,
-    system: System | None = None,
-    source: Source | None = None,
-    name: str = "",
-    *,
-    independent: bool = False,
-    retrain: bool = False,
-) -> Page:
-    """Run everything in the setting's folder, resuming what is there; writes the page there and returns it."""
-    size = SIZES[setting.level]
-    if system is not None and source is not None:
-        subjects = [given(system, source, _frames(size, independent), name or type(system).__name__.lower())]
-    else:
-        subjects = zoo(setting, _frames(size, independent))
-    tested = [_tested(setting, subject, independent) for subject in subjects]
-    hunts = [hunt(setting, subject, size.searched, size.search) for subject in subjects if not is_safe(subject.system)]
-    retrained = retraining.section(setting, tested, size.lessons, retrain=retrain or setting.level != QUICK)
-    sections = (
-        losses.section(setting, tested),
-        examples.section(tested),
-        subset_check.section(setting, tested),
-        reach.section(setting, tested),
-        fewest.section(setting, hunts),
-        retrained,
-    )
-    facts = _facts(setting, tested, hunts, INDEPENDENT if independent else PAIRED)
-    page = Page(f"LiDAR on {', '.join(one.name for one in tested)}", (LEAD, *_lead(tested)), sections, facts)
-    write_page(page, setting.into)
-    return page
+def _frames(setting: Setting) -> int:
+    frames: int = setting.size.frames * (len(SERIES) if setting.options["independent"] else 1)
+    return frames
 
 
-def _frames(size: LidarSize, independent: bool) -> int:
-    return size.frames * (len(SERIES) if independent else 1)
+def _subjects(setting: Setting) -> list[Subject]:
+    """The zoo's two systems, and the first with `roi_first`, all on the same sweeps."""
+    source, few = retraining.cached_sweeps(setting, _frames(setting)), LidarWorld(drives=SAMPLED, seed=1)
+    systems = {"lidar": Lidar(), "lidar-global": LidarGlobal(), SAFE: Lidar(roi_first=True)}
+    return [Subject(name, system, source, few=few) for name, system in systems.items()]
+
+
+def _steps(subject: Subject, setting: Setting) -> Iterator[Step]:
+    for (placement, near), batch in zip(PLACEMENTS.items(), BATCHES, strict=True):
+        yield CampaignStep(placement, values={"near": near, "inference_batch": batch})
+    if not LidarRuns(subject, setting).is_safe:
+        search, searched = setting.size.search, setting.size.searched
+        trials = searched * (1 + search.per_case) + search.targets * (search.tries + HIDDEN * SHRINKING)
+        yield CampaignStep(fewest.RUN, fewest.search_for_fewest, trials=trials)
+    yield from retraining.retraining_steps(subject, setting)
+
+
+def _series(one: LidarRuns, near: float | None, inference_batch: int) -> Campaign:
+    design = INDEPENDENT if one.setting.options["independent"] else PAIRED
+    make = partial(lidar, one.subject.source, one.subject.system, check=BOTH, seed=one.setting.seed)
+    return make(near=near, series=design, inference_batch=inference_batch)
+
+
+def _preparation(setting: Setting) -> Cost:
+    """Sweeps to render: those of the series, of retraining, and of the exported frames with their pictures."""
+    lessons: Lessons = setting.size.lessons
+    learnt = lessons.sweeps + lessons.aside if is_retrained(setting) else 0
+    return _sweep_cost() * (_frames(setting) + learnt + 2 * lessons.exported) + Cost(0, PICTURE) * (2 * lessons.exported)
+
+
+@cache
+def _sweep_cost() -> Cost:
+    """The cost of one sweep of a new drive."""
+    world = LidarWorld(drives=1, seed=2)
+    return measured(lambda: next(clouds_of(world[world.keys()[0]])), lambda cloud: cloud.xyzi.nbytes)[0]
 
 
 LEAD = (
@@ -92,88 +92,35 @@ LEAD = (
 )
 
 
-def _lead(tested: Sequence[LidarRuns]) -> tuple[str, ...]:
-    safe = [one.name for one in tested if one.safe]
-    full = [one.name for one in tested if isinstance(one.subject.system, Lidar) and one.name not in safe]
-    # D-29
-    lines = []
-    if full:
-        lines.append(
-            f"{', '.join(full)}: the network gets the whole sweep and the region selects the points of boxes, as in the "
-            "code of Apollo 1.5 to 3.0."
-        )
-    if safe:
-        lines.append(
-            f"{', '.join(safe)}: only points in the region reach the network, as in the paper's text; no point outside can "
-            "change its answer, which is verified here."
-        )
-    return tuple(lines)
+ARCHITECTURES = {
+    False: "the network gets the whole sweep and the region selects the points of boxes, as in the code of Apollo 1.5 to "
+    "3.0.",
+    True: "only points in the region reach the network, as in the paper's text; no point outside can change its answer, "
+    "which is verified here.",
+}  # D-29
 
 
-def _facts(setting: Setting, tested: Sequence[LidarRuns], hunts: Sequence[Hunt], design: str) -> dict[str, object]:
-    frames = {one.name: f"{len(one.baseline):,} frames, {one.unjudged:,} trials not judged" for one in tested}
-    tries = {f"{one.subject.name}, fewest points": f"{one.tries:,} forward passes" for one in hunts}
-    return {"level": setting.level, "seed": setting.seed, "series": design, **frames, **tries}
+def _architectures(results: Lidars) -> Iterator[str]:
+    known = [one for one in results if isinstance(one.subject.system, Lidar)]
+    for safe, words in ARCHITECTURES.items():
+        if names := [one.name for one in known if one.is_safe == safe]:
+            yield f"{', '.join(names)}: {words}"
 
 
-def _tested(setting: Setting, subject: Subject, independent: bool) -> LidarRuns:
-    """The series of one system, points anywhere and points near the border."""
-    series = INDEPENDENT if independent else PAIRED
-    runs = {}
-    for (placement, near), batch in zip(PLACEMENTS.items(), BATCHES, strict=True):
-        campaign = lidar(
-            subject.source, subject.system, near=near, check=BOTH, series=series, seed=setting.seed, inference_batch=batch
-        )
-        runs[placement] = setting.run(f"{subject.name}/{placement}", campaign)
-    return LidarRuns(subject, runs)
-
-
-def estimate(
-    level: str,
-    system: System | None = None,
-    source: Source | None = None,
-    *,
-    independent: bool = False,
-    retrain: bool = False,
-) -> Cost:
-    """The estimated cost of the experiment, from a few trials of each system."""
-    size = SIZES[level]
-    frames = _frames(size, independent)
-    if system is not None and source is not None:
-        passes = _passes(size, min(frames, len(source.keys())), independent)
-        return _trial(system, Subset(source, SAMPLED)) * (passes + _searching(size))
-    some, (sweep, points) = LidarWorld(drives=SAMPLED, seed=1), _sweep()
-    total = sweep * frames + Cost(0, points * frames)
-    systems = (Lidar(), LidarGlobal(), Lidar(roi_first=True))
-    trials = [_trial(one, some) for one in systems]
-    for one, trial in zip(systems, trials, strict=True):
-        total += trial * (_passes(size, frames, independent) + (0 if is_safe(one) else _searching(size)))
-    if retrain or level != QUICK:
-        lessons = size.lessons
-        total += sweep * (lessons.sweeps + lessons.aside) + Cost(0, points * (lessons.sweeps + lessons.aside))
-        both = 2 * (2 * lessons.sweeps * lessons.passes * LEARNING + 4 * lessons.frames)  # clean, and with points
-        total += trials[0] * both
-    return total + (sweep + Cost(0, points + PICTURE)) * (2 * size.lessons.exported)
-
-
-def _sweep() -> tuple[Cost, float]:
-    """The cost of one sweep of a new drive, and its bytes."""
-    world, started = LidarWorld(drives=1, seed=2), time.process_time()
-    cloud = next(clouds_of(world[world.keys()[0]]))
-    return Cost(time.process_time() - started), float(cloud.xyzi.nbytes)
-
-
-def _trial(system: System, source: Source) -> Cost:
-    return trial_cost(lidar(source, system, n=SERIES[-1], check=BOTH), source)
-
-
-def _passes(size: LidarSize, frames: int, independent: bool) -> int:
-    """The number of answers of one system in the series: the frames once in each run, and every follow-up."""
-    del size
-    return len(PLACEMENTS) * frames * (2 if independent else 1 + len(SERIES))
-
-
-def _searching(size: LidarSize) -> float:
-    """The estimated number of answers of one system in the search for the fewest points."""
-    search = size.search
-    return size.searched * (1 + search.per_case) + search.targets * (search.tries + HIDDEN * SHRINKING)
+LIDAR = Experiment(
+    "lidar",
+    "LiDAR",
+    subjects=_subjects,
+    cases=_frames,
+    sizes=SIZES,
+    steps=_steps,
+    campaign=_series,
+    reads=LidarRuns,
+    questions=(
+        *(losses.are_obstacles_lost, examples.examples, losses.are_they_the_same, reach.where_points_lie),
+        *(fewest.how_few_points, retraining.does_training_help),
+    ),
+    lead=(LEAD, _architectures),
+    options={"independent": False, "retrain": False},
+    preparation=_preparation,
+)

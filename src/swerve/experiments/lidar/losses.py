@@ -1,162 +1,178 @@
-"""Are obstacles lost? The paper's table and Fig. 3 by counting, beside the counts of unchanged frames (A/A)."""
-# LM-6 to LM-9
+"""Are obstacles lost? By counting as in the paper's table and Fig. 3, beside unchanged frames (A/A); then one by one.
+
+The authors did not check the subset relation: which obstacles are lost, vanished, of another type, moved, gained.
+"""
+# LM-6 to LM-9, D-17
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 
-from swerve.analysis.statistics import sign_test, wilson
-from swerve.experiments.lidar.paper_values import FRAMES, RANKING, TABLE
-from swerve.experiments.lidar.subject_runs import ANYWHERE, NOTHING, Frame, LidarRuns
-from swerve.experiments.setting import Setting
-from swerve.relations.obstacles import ALL
-from swerve.report.cells import Row
+from markupsafe import Markup
+
+from swerve.analysis.obstacle_frames import MISSING, REAL, Frame, struck
+from swerve.analysis.statistics import sign_test
+from swerve.experiments import Counted, Row, chart, question, rated
+from swerve.experiments.lidar.subject_runs import ANYWHERE, MOST, PAPER, PLACEMENTS, RANKING, LidarRuns, Lidars, system_table
+from swerve.relations.obstacles import ALL, BESIDE, COVERED, OBSTACLES, PIECE
 from swerve.report.charts import Bar, bars, stacked
-from swerve.report.experiment_page import ChartPanel, Section, TablePanel
 
 OUTCOMES = ("lost", "equal", "gained")
-PRINTED = tuple(f"printed {name}" for name in OUTCOMES)
-COLUMNS = (
-    *("system", "placement", "n", "frames", *OUTCOMES, "rate", "low", "high", "A/A rate", "sign test p"),
-    *("answers changed", *PRINTED),
+TITLE = "Table: frames with fewer, equally many and more obstacles than before"
+ORDER = " > ".join(RANKING)
+WIDE = ("rate", "low", "high")  # columns of the file; the page has them beside the counts
+FATES = ("lost", "vanished", REAL, "type_changed", "moved", "gained", MISSING)
+MATCHING = (
+    f"A match has the same type and an IoU of at least {OBSTACLES.overlap:g} seen from above or, for pedestrians and "
+    f"cyclists, lies within {OBSTACLES.within:g} m. An obstacle without a match is of another type, moved (IoU at least "
+    f"{OBSTACLES.near:g}, or less than {2 * OBSTACLES.within:g} m away), or lost. A lost obstacle has vanished if no other "
+    f"box covers more than {COVERED:.0%} of it or lies for {PIECE:.0%} on it: it was not merged into a neighbour. lost real:"
+    f" lost obstacles whose centre lies on a labelled box or at most {BESIDE:g} m beside it, in frames with labels only. "
+    "Obstacles that do not touch the region are neither required nor forbidden."
 )
-FIG_3 = ("system", "placement", "n", "type", "frames", *OUTCOMES, "rate", "low", "high", "A/A rate", "before", "after")
-FORMATS = {"rate": ".1%", "low": ".1%", "high": ".1%", "A/A rate": ".1%"}
-MOST = max(TABLE)
-
-
-def section(setting: Setting, all_tested: Sequence[LidarRuns]) -> Section:
-    """Lost, equal and gained for every system, placement and n; and per type."""
-    rows = tuple(row for tested in all_tested for row in _table(tested))
-    types = tuple(row for tested in all_tested for row in _figure_3(tested))
-    parts = (
-        TablePanel("Table: frames with fewer, equally many and more obstacles than before", COLUMNS, rows, NOTE,
-              printed=PRINTED, csv=setting.table("table", COLUMNS, rows), formats={**FORMATS, "sign test p": ".2g"}),
-        ChartPanel("Frames that lost obstacles, by counting", bars(_bars(all_tested), percent=True), "95% Wilson intervals"),
-        ChartPanel(f"Fig. 3: lost, equal and gained, {MOST:,} points anywhere", stacked(_shares(all_tested))),
-        TablePanel("Fig. 3: the same by type", FIG_3, types, NOTE_3, csv=setting.table("fig3", FIG_3, types),
-              formats=FORMATS, main=False),
-    )  # fmt: skip
-    return Section("Do points outside the region hide obstacles within it?", TEXT, parts, _answer(all_tested))
-
-
-TEXT = (
-    "MR1: every obstacle detected in a sweep must still be detected when points are added outside the region of interest. "
-    "As in the paper, numbers are compared: fewer obstacles than before are a violation. In the A/A row each untouched "
-    "frame is answered a second time: its losses are noise of the system, not an effect of points. Obstacles that do not "
-    "touch the region do not count.",
-)
-# D-20
-NOTE = (
-    "rate: frames with fewer obstacles, with its 95% Wilson interval; sign test: whether losses and gains are equally "
-    "likely, as they would be by noise; answers changed: frames whose answers before and after differ in any bit of boxes, "
-    "types or scores. The printed numbers are of Apollo on real sweeps: compare their pattern, not their size"
-)
-NOTE_3 = f"before and after: obstacles of the type in all frames; the paper ranks error rates {' > '.join(RANKING)}"
 
 
 def outcomes(frames: Sequence[Frame], kind: str = ALL) -> Counter[str]:
     """The numbers of frames with fewer, equally many and more obstacles of a type."""
-    return Counter(frame.counts[kind].outcome if kind in frame.counts else "equal" for frame in frames)
+    return Counter(frame.outcome(kind) for frame in frames)
 
 
-def rate(frames: Sequence[Frame], kind: str = ALL) -> float | None:
-    """The share of frames with fewer obstacles."""
+def _rate(frames: Sequence[Frame], kind: str = ALL) -> float | None:
     return outcomes(frames, kind)["lost"] / len(frames) if frames else None
 
 
-def changed(frames: Sequence[Frame]) -> int:
-    """The number of frames whose answers before and after differ in any bit."""
-    return sum(frame.changed for frame in frames)
+def _cells(one: LidarRuns, frames: Sequence[Frame], kind: str = ALL) -> Row:
+    """Frames, the three columns, the rate with its interval, and that of unchanged frames."""
+    counts, total = outcomes(frames, kind), len(frames)
+    columns = {name: Counted(counts[name], total) for name in OUTCOMES}
+    return {"frames": total, **columns, **rated(counts["lost"], total), "A/A rate": _rate(one.again, kind)}
 
 
-def _interval(successes: int, trials: int) -> tuple[float | None, float | None]:
-    return wilson(successes, trials) if trials else (None, None)
+@system_table("table", TITLE, hidden=(*WIDE, "A/A rate"), printed=PAPER["table"])
+def _table(one: LidarRuns) -> Iterator[Row]:
+    """lost, equal, gained: frames with fewer, equally many and more obstacles, with their share and its 95% Wilson interval;
+    sign test: whether losses and gains are equally likely, as they would be by noise; answers changed: frames whose answers
+    before and after differ in any bit of boxes, types or scores. The printed numbers are of Apollo on real sweeps: compare
+    their pattern, not their size"""
+    # D-20
+    for (placement, n), frames in one.every.items():
+        counts = outcomes(frames)
+        p = sign_test(counts["lost"], counts["gained"]).p
+        key = {"placement": placement, "n": n, **_cells(one, frames)}
+        yield {**key, "sign test p": p, "answers changed": sum(frame.changed for frame in frames)}
 
 
-def _row(frames: Sequence[Frame], kind: str = ALL) -> Row:
-    """Frames, the three columns, and the rate with its interval."""
-    counts = outcomes(frames, kind)
-    return (len(frames), *(counts[name] for name in OUTCOMES), rate(frames, kind), *_interval(counts["lost"], len(frames)))
+@system_table("fig3", "Fig. 3: the same by type", hidden=WIDE, main=False)
+def _figure_3(one: LidarRuns) -> Iterator[Row]:
+    """before and after: obstacles of the type in all frames; the paper ranks error rates {ORDER}"""
+    for (placement, n), frames in one.every.items():
+        for kind in one.kinds:
+            totals = {end: sum(frame.count(end, kind) for frame in frames) for end in ("before", "after")}
+            yield {"placement": placement, "n": n, "type": kind, **_cells(one, frames, kind), **totals}
 
 
-def _table(tested: LidarRuns) -> Iterator[Row]:
-    floor = rate(tested.again)
-    yield (tested.name, NOTHING, 0, *_row(tested.again), floor, _p(tested.again), changed(tested.again), None, None, None)
-    for (placement, n), frames in tested.series.items():
-        printed = TABLE.get(n, (None,) * 3) if placement == ANYWHERE else (None,) * 3
-        yield (tested.name, placement, n, *_row(frames), floor, _p(frames), changed(frames), *printed)
+def bars_of_series(results: Lidars, count: Callable[[Sequence[Frame]], int], *, printed: bool = False) -> Markup:
+    """A bar for every series: the share of frames that `count` counts."""
+    groups: dict[str, dict[str, Bar]] = {}
+    for one in results:
+        for (placement, n), frames in one.series.items():
+            paper = PAPER["table"].values.get((placement, n)) if printed else None
+            bar = Bar.rate(count(frames), len(frames), printed=paper["lost"].rate if paper else None)
+            groups.setdefault(f"{one.name}, {placement}", {})[f"{n:,} points"] = bar
+    return bars(groups, percent=True)
 
 
-def _p(frames: Sequence[Frame]) -> float | None:
-    counts = outcomes(frames)
-    return sign_test(counts["lost"], counts["gained"]).p
+@chart("Frames that lost obstacles, by counting", "95% Wilson intervals")
+def _bars(results: Lidars) -> Markup:
+    return bars_of_series(results, lambda frames: outcomes(frames)["lost"], printed=True)
 
 
-def _figure_3(tested: LidarRuns) -> Iterator[Row]:
-    every = {(NOTHING, 0): tested.again, **tested.series}
-    for (placement, n), frames in every.items():
-        for kind in kinds_of(tested):
-            counts = [frame.counts[kind] for frame in frames if kind in frame.counts]
-            totals = sum(count.before for count in counts), sum(count.after for count in counts)
-            yield (tested.name, placement, n, kind, *_row(frames, kind), rate(tested.again, kind), *totals)
+@chart(f"Fig. 3: lost, equal and gained, {MOST:,} points anywhere")
+def _shares(results: Lidars) -> Markup:
+    rows = {(one, kind): outcomes(one.series[ANYWHERE, MOST], kind) for one in results for kind in (ALL, *one.kinds)}
+    return stacked(
+        {f"{one.name}, {kind}": {name: float(some[name]) for name in OUTCOMES} for (one, kind), some in rows.items()}
+    )
 
 
-def kinds_of(tested: LidarRuns) -> list[str]:
-    """The types that occur: the paper's in their order, then others."""
-    frames = [frame for series in (tested.again, *tested.series.values()) for frame in series]
-    found = {kind for frame in frames for kind in frame.counts if kind != ALL}
-    return [*(kind for kind in RANKING if kind in found), *sorted(found - {*RANKING})]
-
-
-def _bars(all_tested: Sequence[LidarRuns]) -> dict[str, dict[str, Bar]]:
-    return {
-        f"{tested.name}, {placement}": {
-            f"{n:,} points": _bar(frames, TABLE[n][0] / FRAMES if placement == ANYWHERE and n in TABLE else None)
-            for (where, n), frames in tested.series.items()
-            if where == placement
-        }
-        for tested in all_tested
-        for placement in tested.runs
-    }
-
-
-def _bar(frames: Sequence[Frame], printed: float | None) -> Bar:
-    return Bar.rate(outcomes(frames)["lost"], len(frames), printed=printed)
-
-
-def _shares(all_tested: Sequence[LidarRuns]) -> dict[str, dict[str, float]]:
-    found = {}
-    for tested in all_tested:
-        frames = tested.series[ANYWHERE, MOST]
-        for kind in (ALL, *kinds_of(tested)):
-            counts = outcomes(frames, kind)
-            found[f"{tested.name}, {kind}"] = {name: float(counts[name]) for name in OUTCOMES}
-    return found
-
-
-def _answer(all_tested: Sequence[LidarRuns]) -> str:
-    return "; ".join(_describe_losses(tested) for tested in all_tested)
-
-
-def _describe_losses(tested: LidarRuns) -> str:
-    """Such as `lidar lost obstacles in 0.2/1.0/6.0% anywhere and … of the frames (10/100/1,000 points; A/A 0.0%)`."""
+@question("Do points outside the region hide obstacles within it?", _table, _bars, _shares, _figure_3, each=True)
+def are_obstacles_lost(one: LidarRuns) -> str:
+    """MR1: every obstacle detected in a sweep must still be detected when points are added outside the region of interest.
+    As in the paper, numbers are compared: fewer obstacles than before are a violation. In the A/A row each untouched frame
+    is answered a second time: its losses are noise of the system, not an effect of points. Obstacles that do not touch the
+    region do not count."""
     parts = []
-    for placement in tested.runs:
-        series = {n: frames for (where, n), frames in tested.series.items() if where == placement}
-        shares = "/".join("–" if (share := rate(frames)) is None else f"{100 * share:.1f}" for frames in series.values())
-        parts.append(f"{shares}% {placement}")
-    floor = rate(tested.again)
+    for placement in PLACEMENTS:
+        series = [frames for (where, _), frames in one.series.items() if where == placement]
+        shares = "/".join("–" if (share := _rate(frames)) is None else f"{100 * share:.1f}" for frames in series)
+        parts.append(f"{shares}% of the frames ({placement})")
+    floor = _rate(one.again)
     aa = "unknown" if floor is None else f"{floor:.1%}"
-    text = f"{tested.name} lost obstacles in {' and '.join(parts)} of the frames (10/100/1,000 points; A/A {aa})"
-    return f"{text}, {_describe_changed(tested)}" if tested.safe else text
+    text = f"with 10/100/1,000 points, {one.name} lost obstacles in {' and '.join(parts)}, A/A {aa}"
+    return f"{text}, {_describe_changed(one)}" if one.is_safe else text
 
 
-def _describe_changed(tested: LidarRuns) -> str:
+def _describe_changed(one: LidarRuns) -> str:
     """How many answers of a system that no outside point can reach differ: no bit may."""
-    frames = [frame for series in tested.series.values() for frame in series]
-    count = changed(frames)
-    if not count:
-        return f"and of its {len(frames):,} answers exactly 0 differ in any bit"
-    return f"but {count:,} of its {len(frames):,} answers differ, although no point outside should reach it"
+    changed = [frame.changed for series in one.series.values() for frame in series]
+    if not any(changed):
+        return f"and of its {len(changed):,} answers exactly 0 differ in any bit"
+    return f"but {sum(changed):,} of its {len(changed):,} answers differ, although no point outside should reach it"
+
+
+def _fate(frames: Sequence[Frame], fate: str, kind: str = ALL) -> tuple[Counted, Counted]:
+    """How many obstacles have an outcome, and how many frames such obstacles; what is real is known of labelled frames."""
+    able = [frame for frame in frames if frame.labelled] if fate == REAL else frames
+    if fate == REAL and not able:
+        return Counted(None, None), Counted(None, 0)
+    there, had = (sum(frame.count(name, kind) for frame in able) for name in ("before", fate))
+    return Counted(had, there), Counted(struck(able, fate, kind), len(able))
+
+
+@system_table("subset")
+def _subset(one: LidarRuns) -> Iterator[Row]:
+    """Obstacles and frames, each with the share that has the outcome; gained ones relative to the obstacles before."""
+    for ((placement, n), frames), kind, fate in product(one.every.items(), (ALL, *one.kinds), FATES):
+        (had, with_it), (floor, frame_floor) = (_fate(some, fate, kind) for some in (frames, one.again))
+        yield {
+            **{"placement": placement, "n": n, "type": kind, "fate": fate, "obstacles": had.of, "count": had.count},
+            **rated(had.count, 0 if had.of is None or (had.count or 0) > had.of else had.of),  # more gained is not a share
+            **{"A/A rate": floor.rate, "frames": with_it.of, "frames with": with_it.count},
+            **rated(with_it.count, with_it.of or 0, ("frame rate", "frame low", "frame high")),
+            "A/A frame rate": frame_floor.rate,
+        }
+
+
+@system_table(title="What happened to the obstacles, all types", file="subset", formats={"rate": ".2%"})
+def _all_types(one: LidarRuns) -> Iterator[Row]:
+    """missing: lost, of another type or moved, which the subset relation forbids; rate: share of obstacles; frame rate:
+    share of frames with a missing obstacle, with its 95% Wilson interval; hidden from counting: frames with a missing
+    obstacle but not fewer obstacles. The CSV has every type, with intervals"""
+    for (placement, n), frames in one.every.items():
+        missing, with_it = _fate(frames, MISSING)
+        yield {
+            **{"placement": placement, "n": n, "obstacles": missing.of},
+            **{fate.replace("_", " "): _fate(frames, fate)[0].count for fate in FATES},
+            "rate": missing.rate,
+            **rated(with_it.count, len(frames), ("frame rate", "low", "high")),
+            "hidden from counting": sum(frame.count(MISSING) > 0 and frame.outcome() != "lost" for frame in frames),
+        }
+
+
+@chart("Frames with a missing obstacle")
+def _missing_bars(results: Lidars) -> Markup:
+    return bars_of_series(results, lambda frames: struck(frames, MISSING))
+
+
+@question("Are they the same obstacles?", _subset, _all_types, _missing_bars, text=(MATCHING,))
+def are_they_the_same(results: Lidars) -> str:
+    """A lost obstacle and a false one together leave the number unchanged, so each obstacle is matched."""
+    frames = [frame for one in results for series in one.series.values() for frame in series]
+    missing, fewer = struck(frames, MISSING), outcomes(frames)["lost"]
+    vanished, floor = struck(frames, "vanished"), sum(struck(one.again, MISSING) for one in results)
+    return (
+        f"of {len(frames):,} follow-ups of all systems and series, {missing:,} miss an obstacle of the untouched frame, "
+        f"while counting finds {fewer:,}; in {vanished:,} one has vanished without being merged; A/A {floor:,}"
+    )

@@ -1,64 +1,47 @@
 """Does training with added points help? The Apollo team's answer was to fine-tune with augmented data.
 
-The network is trained further in two ways on sweeps that share no scene with the tested ones: on the sweeps as they are, as
-a control, and with points added outside the region of every other sweep. Then the frames of the series are answered again.
-Violating frames are also exported as training data.
+The network with the most losses is trained further in two ways on sweeps that share no scene with the tested ones: on the
+sweeps as they are, as a control, and with points added outside the region of every other sweep. Then the frames of the
+series are answered again. Violating frames are also exported as training data.
 """
 # LM-12
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
-from typing import Any, overload
+from functools import partial
+from pathlib import Path
 
-from swerve.analysis.statistics import mcnemar, wilson
-from swerve.core.case import Case, Source
+from markupsafe import Markup
+
+from swerve.analysis.obstacle_frames import MISSING, Frame, struck
+from swerve.analysis.statistics import mcnemar
+from swerve.core.campaign import Campaign
 from swerve.core.errors import InputError
-from swerve.core.seeding import digest_of, rng_for
-from swerve.core.values import Boxes3D, Calibration, find
-from swerve.experiments.lidar.fewest import pictured
-from swerve.experiments.lidar.subject_runs import CLOSE, PLACEMENTS, Frame, LidarRuns, Trial, boxes_of, frames_of
-from swerve.experiments.lidar.subjects import cached_sweeps
-from swerve.experiments.lidar.subset_check import MISSING, fates
-from swerve.experiments.setting import DATA, RUNS, Setting
-from swerve.experiments.subjects import Subject
-from swerve.methods.lidar import SERIES, lidar
-from swerve.report.cells import Row
+from swerve.core.seeding import digest_of
+from swerve.core.values import Boxes3D, find
+from swerve.experiments import DATA, QUICK, CampaignStep, Row, Setting, Subject, TrainingStep, chart, question, rated
+from swerve.experiments.lidar.subject_runs import CLOSE, MOST, PLACEMENTS, LidarRuns, Lidars, judged, system_table
+from swerve.methods.lidar import lidar
+from swerve.relations.obstacles import boxes_of
 from swerve.report.charts import Bar, bars
-from swerve.report.experiment_page import ChartPanel, Section, TablePanel
+from swerve.report.followups import labelled_followup
+from swerve.retrain.sweeps import Twice, learn
 from swerve.sources.export import export
 from swerve.sources.subset import Subset
 from swerve.store.files import make_folder
-from swerve.store.record_json import record_of
-from swerve.store.view import Run
-from swerve.train.loop import Checkpoint, Recipe, fit, save_weights
-from swerve.transformations.photometric import images_of
-from swerve.transformations.scatter import AddPoints
-from swerve.zoo.grid import Grid
+from swerve.train.loop import Checkpoint, save_weights
+from swerve.train.rendered_sweeps import CachedSweeps
+from swerve.world.lidar_source import LidarWorld
 from swerve.zoo.lidar import Lidar
-from swerve.zoo.lidar_data import labelled
-from swerve.zoo.lidar_learn import PATIENCE, Labelled, Pieces, sweep_task
-from swerve.zoo.lidar_network import BirdNet
 from swerve.zoo.lidar_score import GOAL, DetectionTally, compared
 
-TITLE = "Does training with added points help?"
-VIOLATING = "violating"
-RATE = 5e-4  # an eighth of that of the first training
-PIECE = 160  # cells a side
-MOST = max(SERIES)
+VIOLATING, SWEEPS = "violating", "sweeps"
+LEARNING = 1.5  # forward passes to train on one piece of a sweep, estimated
 BEFORE, CLEAN, NOISE = "none", "clean sweeps", "noise points"
 ARMS = {CLEAN: "retrained clean", NOISE: "retrained"}  # training data, and the name of its weights and runs
 STEPS = "no further training → clean sweeps → noise points"
-COLUMNS = (
-    *("system", "placement", "n", "further training", "frames", "missing", "rate", "low", "high"),
-    *("p against none", "p against clean"),
-)
-SCORES = ("system", "further training", "precision", "types right", *(f"{kind} recall" for kind in GOAL))
-FORMATS = {"rate": ".1%", "low": ".1%", "high": ".1%", "p against none": ".2g", "p against clean": ".2g"}
-
-Again = Mapping[str, Mapping[str, list[Frame]]]  # the same frames by placement and by training
 
 
 @dataclass(frozen=True)
@@ -72,138 +55,91 @@ class Lessons:
     exported: int
 
 
-class Twice(Sequence[Labelled]):
-    """Every sweep of a source twice: as it is and, if `noisy`, with points added outside its region as in the series."""
-
-    def __init__(self, source: Source, seed: int, *, noisy: bool = True) -> None:
-        self._source, self._keys, self._seed, self._noisy = source, source.keys(), seed, noisy
-
-    def __len__(self) -> int:
-        return 2 * len(self._keys)
-
-    @overload
-    def __getitem__(self, number: int) -> Labelled: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Labelled]: ...
-
-    def __getitem__(self, number: int | slice) -> Labelled | list[Labelled]:
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        case = self._source[self._keys[number // 2]]
-        return labelled(self.change(number)(case) if self._noisy and number % 2 else case)
-
-    def change(self, number: int) -> AddPoints:
-        """The change that adds the points of a noisy sweep."""
-        rng = rng_for(self._seed, "noise", number)
-        near = list(PLACEMENTS.values())[int(rng.integers(len(PLACEMENTS)))]
-        return AddPoints(int(rng.choice(SERIES)), int(rng.integers(2**31)), near=near)
+def cached_sweeps(setting: Setting, frames: int, split: str = "test") -> CachedSweeps:
+    """`frames` sweeps, each of another scene, stored in the experiment's folder."""
+    world = LidarWorld(drives=frames, split=split, seed=setting.seed)
+    return CachedSweeps(world, setting.into.absolute() / DATA / SWEEPS)
 
 
-def section(setting: Setting, all_tested: Sequence[LidarRuns], lessons: Lessons, *, retrain: bool) -> Section:
-    """The exported frames, and the losses before and after retraining on held-out frames."""
-    text = tuple(_export(setting, tested, lessons.exported) for tested in all_tested)
-    if not retrain:
-        return Section(TITLE, (*text, "Nothing was retrained; use --retrain to do so at this level."), answer="not run")
-    chosen = _chosen(all_tested)
-    if chosen is None:
-        why = "None of the systems is a network of the zoo that can lose obstacles, so none was retrained."
-        return Section(TITLE, (*text, why), answer="it cannot be retrained")
-    again = _again(setting, chosen, lessons)
-    rows = tuple(row for placement, frames in again.items() for row in _compared(chosen, placement, frames))
-    scores = tuple(_scores(setting, chosen))
-    parts = (
-        TablePanel("Frames with an obstacle missing, before and after", COLUMNS, rows, NOTE, formats=FORMATS,
-              csv=setting.table("retrained", COLUMNS, rows)),
-        TablePanel("Detections in untouched frames", SCORES, scores, "within the region and 30 m",
-              formats=dict.fromkeys(SCORES[2:], ".1%")),
-        ChartPanel("Frames with an obstacle missing", bars(_bars(again), percent=True)),
-    )  # fmt: skip
-    return Section(TITLE, text, parts, _answer(chosen, again))
+def is_retrained(setting: Setting) -> bool:
+    """Whether anything is to be retrained."""
+    return bool(setting.options["retrain"] or setting.level != QUICK)
 
 
-NOTE = (
-    f"missing: lost, of another type or moved; p: McNemar's test, paired by frame. {CLEAN}: the control, trained with the "
-    f"same passes, rate, steps and seed but without added points; the effect of {NOISE} is the difference to it"
-)
+def retraining_steps(subject: Subject, setting: Setting) -> Iterator[CampaignStep | TrainingStep]:
+    """Two trainings of the network with the most losses, and its series with most points after each."""
+    lessons: Lessons = setting.size.lessons
+    once = type(subject.system) is Lidar  # of several networks one is trained, so one counts in the estimate
+    for arm, name in ARMS.items() if _is_able(subject) and is_retrained(setting) else ():
+        weights, trials = f"{name}.safetensors", 2 * lessons.sweeps * lessons.passes * LEARNING * once
+        yield TrainingStep(weights, partial(_train, arm), partial(_key, arm), trials=trials, when=is_worst)
+        for placement, near in PLACEMENTS.items():
+            make = partial(_series, weights, near)
+            yield CampaignStep(_run(arm, placement), make, after=(weights,), trials=2 * lessons.frames * once, when=is_worst)
 
 
-def _chosen(all_tested: Sequence[LidarRuns]) -> LidarRuns | None:
-    """The network with the most losses; one with `roi_first` cannot have any."""
-    able = [one for one in all_tested if isinstance(one.subject.system, Lidar) and not one.subject.system.roi_first]
-    return max(able, key=lambda one: sum(_missing(frame) for frame in one.series[CLOSE, MOST]), default=None)
+def _is_able(subject: Subject) -> bool:
+    return isinstance(subject.system, Lidar) and not subject.system.roi_first  # whose points cannot have an effect
 
 
-def _missing(frame: Frame) -> bool:
-    return fates(frame, MISSING) > 0
+def is_worst(results: Lidars, one: LidarRuns) -> bool:
+    """Whether this is the network with the most frames that miss an obstacle."""
+    able = [other for other in results if _is_able(other.subject)]
+    return one is max(able, key=lambda other: struck(other.series[CLOSE, MOST], MISSING))
 
 
-def _again(setting: Setting, chosen: LidarRuns, lessons: Lessons) -> Again:
-    """The frames of the series with most points, by placement and training, if they were judged every time."""
-    some = Subset(chosen.subject.source, lessons.frames)
-    systems = {arm: retrained(setting, chosen.subject, lessons, arm) for arm in ARMS}
-    found: dict[str, dict[str, list[Frame]]] = {}
-    for placement, near in PLACEMENTS.items():
-        judged = {BEFORE: {frame.case: frame for frame in chosen.series[placement, MOST]}}
-        for arm, system in systems.items():
-            run = setting.run(_run(chosen, arm, placement), lidar(some, system, n=MOST, near=near, seed=setting.seed))
-            judged[arm] = {frame.case: frame for _, frame in frames_of(run, chosen.regions)}
-        every = [key for key in judged[BEFORE] if all(key in frames for frames in judged.values())]
-        found[placement] = {arm: [frames[key] for key in every] for arm, frames in judged.items()}
-    return found
+def _run(arm: str, placement: str) -> str:
+    return f"{ARMS[arm]}, {placement}"
 
 
-def _run(chosen: LidarRuns, arm: str, placement: str) -> str:
-    return f"{chosen.name}/{ARMS[arm]}, {placement}"
+def _key(arm: str, one: LidarRuns) -> str:
+    return digest_of(one.subject.system.fingerprint(), arm, asdict(one.setting.size.lessons), one.setting.seed)
 
 
-def retrained(setting: Setting, subject: Subject, lessons: Lessons, arm: str = NOISE) -> Lidar:
-    """The system with further trained weights, which are stored, so that this is done once."""
-    system = subject.system
+def _train(arm: str, one: LidarRuns, file: Path, checkpoint: Checkpoint) -> None:
+    system, lessons, seed = one.subject.system, one.setting.size.lessons, one.setting.seed
     assert isinstance(system, Lidar)
-    file = setting.into.absolute() / DATA / ARMS[arm] / f"{system.name}.safetensors"
-    if not file.exists():
-        make_folder(file.parent, parents=True)
-        train, val = (
-            Twice(cached_sweeps(setting, count, split), setting.seed, noisy=arm == NOISE)
-            for count, split in ((lessons.sweeps, "train"), (lessons.aside, "val"))
-        )
-        key = digest_of(system.fingerprint(), arm, asdict(lessons), setting.seed)
-        checkpoint = Checkpoint(file.with_name(f"{system.name}-{key[:12]}.checkpoint"), key)
-        save_weights(learn(system.net, system.grid, train, val, lessons.passes, setting.seed, checkpoint), file)
-        checkpoint.remove()
-    return replace(system, weights=file)
+    train, val = (
+        Twice(cached_sweeps(one.setting, count, split), seed, noisy=arm == NOISE)
+        for count, split in ((lessons.sweeps, "train"), (lessons.aside, "val"))
+    )
+    save_weights(learn(system.net, system.grid, train, val, lessons.passes, seed, checkpoint), file)
 
 
-def learn(
-    net: BirdNet,
-    grid: Grid,
-    train: Sequence[Labelled],
-    val: Sequence[Labelled],
-    passes: int,
-    seed: int,
-    checkpoint: Checkpoint | None = None,
-) -> BirdNet:
-    """The network after some more passes; the best of them by the loss on the validation sweeps."""
-    tuned, rng = deepcopy(net), rng_for(seed, "retrain")
-    recipe = Recipe(passes, batch=4, rate=RATE, decay=1e-3, patience=PATIENCE, one_cycle=True)
-    pieces = Pieces(train, grid, rng, min(PIECE, grid.cells))
-    task = sweep_task(tuned, pieces, val, count=len(train), batch=recipe.batch)
-    fit(tuned, task, recipe, rng=rng, checkpoint=checkpoint)
-    return tuned
+def _series(weights: str, near: float | None, one: LidarRuns) -> Campaign:
+    assert isinstance(one.subject.system, Lidar)
+    system = replace(one.subject.system, weights=one.trained[weights])
+    some = Subset(one.subject.source, one.setting.size.lessons.frames)
+    return lidar(some, system, n=MOST, near=near, seed=one.setting.seed)
 
 
-def _compared(chosen: LidarRuns, placement: str, again: Mapping[str, list[Frame]]) -> Iterator[Row]:
-    """A row for each training, with tests against the previous ones."""
-    missing = {arm: [_missing(frame) for frame in frames] for arm, frames in again.items()}
-    for arm, flags in missing.items():
-        share = (sum(flags) / len(flags), *wilson(sum(flags), len(flags))) if flags else (None,) * 3
-        tests = (
-            None if arm == BEFORE else _p(missing[BEFORE], flags),
-            _p(missing[CLEAN], flags) if arm == NOISE else None,
-        )
-        yield (chosen.name, placement, MOST, arm, len(flags), sum(flags), *share, *tests)
+def retrained(results: Lidars) -> list[LidarRuns]:
+    """The systems that were retrained."""
+    return [one for one in results if _run(NOISE, CLOSE) in one.runs]
+
+
+def missed(one: LidarRuns, placement: str) -> Mapping[str, list[bool]]:
+    """By training: which frames of the series with most points miss an obstacle, of those that were judged every time."""
+    frames = {BEFORE: one.series[placement, MOST]}
+    frames |= {arm: [Frame.of_row(row) for row in judged(one.runs[_run(arm, placement)])] for arm in ARMS}
+    flags = {arm: {frame.case: frame.count(MISSING) > 0 for frame in some} for arm, some in frames.items()}
+    every = [case for case in flags[BEFORE] if all(case in some for some in flags.values())]
+    return {arm: [some[case] for case in every] for arm, some in flags.items()}
+
+
+@system_table("retrained", "Frames with an obstacle missing, before and after", of=retrained, optional=True)
+def _retrained(one: LidarRuns) -> Iterator[Row]:
+    """missing: lost, of another type or moved; p: McNemar's test, paired by frame. {CLEAN}: the control, trained with the
+    same passes, rate, steps and seed but without added points; the effect of {NOISE} is the difference to it"""
+    for placement in PLACEMENTS:
+        missing = missed(one, placement)
+        for arm, flags in missing.items():
+            yield {
+                **{"placement": placement, "n": MOST, "further training": arm, "frames": len(flags)},
+                **{"missing": sum(flags), **rated(sum(flags), len(flags))},
+                "p against none": None if arm == BEFORE else _p(missing[BEFORE], flags),
+                "p against clean": _p(missing[CLEAN], flags) if arm == NOISE else None,
+            }
 
 
 def _p(one: Sequence[bool], other: Sequence[bool]) -> float | None:
@@ -212,65 +148,70 @@ def _p(one: Sequence[bool], other: Sequence[bool]) -> float | None:
     return mcnemar(pairs.count((True, False)), pairs.count((False, True))).p
 
 
-def _scores(setting: Setting, chosen: LidarRuns) -> Iterator[Row]:
+SHARES = dict.fromkeys(("precision", "types right", *(f"{kind} recall" for kind in GOAL)), ".1%")
+
+
+DETECTIONS = "Detections in untouched frames"
+
+
+@system_table(title=DETECTIONS, note="within the region and 30 m", of=retrained, formats=SHARES, optional=True)
+def _scores(one: LidarRuns) -> Iterator[Row]:
     """Recall and precision on the same untouched frames, from the journals."""
     first = next(iter(PLACEMENTS))
-    runs = {arm: Run(setting.into / RUNS / _run(chosen, arm, first)) for arm in ARMS}
+    runs = {BEFORE: one.runs[first], **{arm: one.runs[_run(arm, first)] for arm in ARMS}}
     keys = {seen.case for seen in runs[NOISE].baseline()}
-    for arm, run in {BEFORE: chosen.runs[first], **runs}.items():
+    for arm, run in runs.items():
         total = DetectionTally()
         for seen in run.baseline():
             truth = find(seen.truth, Boxes3D.slot)
             if seen.case in keys and not seen.fault and isinstance(truth, Boxes3D):
-                total += compared(truth, boxes_of(seen.said))
-        yield (chosen.name, arm, total.precision, total.typed, *(total.recall(kind) for kind in GOAL))
+                total += compared(truth, boxes_of(seen.answer))
+        recall = {f"{kind} recall": total.recall(kind) for kind in GOAL}
+        yield {"further training": arm, "precision": total.precision, "types right": total.typed, **recall}
 
 
-def _bars(again: Again) -> dict[str, dict[str, Bar]]:
-    return {
-        placement: {arm: Bar.rate(sum(map(_missing, frames)), len(frames)) for arm, frames in arms.items()}
-        for placement, arms in again.items()
+@chart("Frames with an obstacle missing", of=retrained)
+def _bars(one: LidarRuns) -> Markup:
+    rates = {
+        where: {arm: Bar.rate(sum(some), len(some)) for arm, some in missed(one, where).items()} for where in PLACEMENTS
     }
+    return bars(rates, percent=True)
 
 
-def _answer(chosen: LidarRuns, again: Again) -> str:
-    """Such as `lidar, 1,000 points, …: 30 → 28 → 12 of 200 frames anywhere`."""
-    counts = {
-        placement: " → ".join(str(sum(map(_missing, frames))) for frames in arms.values())
-        for placement, arms in again.items()
-    }
-    parts = (f"{counts[placement]} of {len(arms[BEFORE])} frames {placement}" for placement, arms in again.items())
-    return f"{chosen.name}, {MOST:,} points, frames with an obstacle missing ({STEPS}): {', '.join(parts)}"
+def _texts(results: Lidars) -> Iterator[str]:
+    yield from map(_export, results)
+    if not is_retrained(results.setting):
+        yield "Nothing was retrained; use --retrain to do so at this level."
+    elif not any(_is_able(one.subject) for one in results):
+        yield "None of the systems is a network of the zoo that can lose obstacles, so none was retrained."
 
 
-def _export(setting: Setting, tested: LidarRuns, most: int) -> str:
+@question("Does training with added points help?", _retrained, _scores, _bars, text=(_texts,))
+def does_training_help(results: Lidars) -> str:
+    """The network with the most losses is trained further, on sweeps with added points and, as a control, without."""
+    for one in retrained(results):
+        counts = {placement: missed(one, placement).values() for placement in PLACEMENTS}
+        parts = (
+            f"{' → '.join(str(sum(flags)) for flags in some)} of {len(next(iter(some)))} frames {placement}"
+            for placement, some in counts.items()
+        )
+        return f"{one.name}, {MOST:,} points, frames with an obstacle missing ({STEPS}): {', '.join(parts)}"
+    return "it cannot be retrained" if is_retrained(results.setting) else "not run"
+
+
+def _export(one: LidarRuns) -> str:
     """Export violating frames as training data in KITTI's format, unless they are there; returns a sentence about it."""
-    folder = setting.into / DATA / VIOLATING / tested.name
-    rows = sorted(_violating(tested), key=lambda row: -row["margin"])[:most]
+    where = f"{DATA}/{VIOLATING}/{one.name}"
+    violating = (row for _, row in one.trials() if row["status"] == "violated")
+    rows = sorted(violating, key=lambda row: -row["margin"])[: one.setting.size.lessons.exported]
     if not rows:
-        return f"{tested.name}: no frame is violated, so none is exported."
-    where = f"{DATA}/{VIOLATING}/{tested.name}"
+        return f"{one.name}: no frame is violated, so none is exported."
+    folder = one.setting.into / where
     if not folder.exists():
         make_folder(folder.parent, parents=True)
         try:
-            export({"train": (_followup(tested, row) for row in rows)}, folder, "kitti")
+            followups = (labelled_followup(one.subject.source, row, one.builders[row["rule"]]) for row in rows)
+            export({"train": followups}, folder, "kitti")
         except InputError as error:
-            return f"{tested.name}: its {len(rows):,} worst violating frames were not exported: {error}."
-    return f"{tested.name}: its {len(rows):,} worst violating frames are in {where}, in KITTI's format with labelled boxes."
-
-
-def _violating(tested: LidarRuns) -> Iterator[Trial]:
-    return (row for run in tested.runs.values() for row in run.trials() if row["status"] == "violated")
-
-
-def _followup(tested: LidarRuns, row: Trial) -> Case:
-    """A violating frame with its labelled boxes, the camera image and the calibration."""
-    record = record_of(dict(row))
-    assert record.change
-    case = tested.subject.source[record.trial.case]
-    made, seen = record.change(case), pictured(tested.subject, case)
-    camera: Mapping[str, Any] = dict(zip(["camera"], images_of(seen), strict=False))
-    ties = [value for value in seen.truth if isinstance(value, Calibration)]
-    truth = (*(value for value in made.truth if not isinstance(value, Calibration)), *ties)
-    facts = {"rule": record.trial.rule, "change": record.change.words()}
-    return Case(f"{case.key}~{record.id}", {**made.inputs, **camera}, truth, case.group, case.key, facts)
+            return f"{one.name}: its {len(rows):,} worst violating frames were not exported: {error}."
+    return f"{one.name}: its {len(rows):,} worst violating frames are in {where}, in KITTI's format with labelled boxes."

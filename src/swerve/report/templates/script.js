@@ -1,4 +1,3 @@
-"use strict";
 document.documentElement.classList.add("js");
 document.addEventListener("click", async (event) => {
   const button = event.target.closest(".replay button");
@@ -14,48 +13,237 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "copy"; }, 1500);
 });
 const grid = document.getElementById("cards");
+const address = () => new URLSearchParams(location.hash.slice(1));
+/* Tables whose columns sort: by what a cell holds in data-v, as numbers if it has some, the total staying last. */
+for (const table of document.querySelectorAll("table.sortable")) {
+  const body = table.tBodies[0];
+  const held = (row, place) => {
+    const cell = row.cells[place];
+    const text = cell.dataset.v ?? cell.textContent.trim();
+    const number = Number.parseFloat(text.replaceAll(",", ""));
+    return Number.isNaN(number) ? text.toLowerCase() : number;
+  };
+  for (const head of table.tHead.rows[0].cells) {
+    if (head.classList.contains("plain")) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const down = head.getAttribute("aria-sort") === (head.cellIndex ? "descending" : "ascending");
+      const way = (head.cellIndex === 0) === down ? -1 : 1; // numbers from the largest first, names from A
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", way < 0 ? "descending" : "ascending");
+      const rows = [...body.rows].filter((row) => !row.classList.contains("total"));
+      const total = [...body.rows].filter((row) => row.classList.contains("total"));
+      const compare = (a, b) => (typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1);
+      rows.sort((a, b) => way * compare(held(a, head.cellIndex), held(b, head.cellIndex)));
+      body.append(...rows, ...total);
+    });
+  }
+}
 if (grid) {
-  const control = Object.fromEntries(["sort", "rule", "group", "origin", "text"].map((id) => [id, document.getElementById(id)]));
-  const cards = [...grid.children].map((node) => ({
-    node,
-    margin: Number(node.dataset.m),
-    rule: Number(node.dataset.r),
-    group: node.dataset.g,
-    origin: node.dataset.o,
-    key: node.querySelector(".case").textContent,
-    text: node.textContent.toLowerCase(),
-  }));
+  const at = (id) => document.getElementById(id);
+  const names = JSON.parse(at("facets").textContent);
+  const selects = [...document.querySelectorAll("[data-facet]")];
+  const numbers = (text) => (text ? text.split(" ") : []);
+  /* A card shows one follow-up, which may have failed several rules: one entry for each of these findings. */
+  const cards = [...grid.children].map((node, place) => {
+    const { r, g, o, x, d, s, m } = node.dataset;
+    const values = (x ?? "").split(" ");
+    const groups = numbers(g);
+    const origins = numbers(o);
+    const slices = numbers(s);
+    return {
+      node,
+      place,
+      margin: Number(m),
+      findings: numbers(r).map((rule, at) => ({
+        order: Number(rule),
+        rule: names.rules[rule],
+        group: groups[at],
+        origin: origins[at],
+        value: values[at] ? Number(values[at]) : NaN,
+      })),
+      domain: numbers(d),
+      where: Object.fromEntries(names.columns.map(([name, known], at) => [`where.${name}`, known[slices[at]]])),
+      words: node.querySelector(".words").textContent,
+      key: node.querySelector(".case").textContent,
+      text: node.textContent.toLowerCase(),
+    };
+  });
   const orders = {
-    "margin": (a, b) => b.margin - a.margin,
-    "-margin": (a, b) => a.margin - b.margin,
-    "rule": (a, b) => a.rule - b.rule || b.margin - a.margin,
+    "believable": (a, b) => a.place - b.place,
+    "margin": (a, b) => b.margin - a.margin || a.place - b.place,
+    "-margin": (a, b) => a.margin - b.margin || a.place - b.place,
+    "rule": (a, b) => a.findings[0].order - b.findings[0].order || b.margin - a.margin,
     "case": (a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : b.margin - a.margin),
   };
-  const filter = () => {
-    const wanted = control.text.value.trim().toLowerCase();
+  const OF_FINDINGS = ["rule", "group", "origin"];
+  let wanted = {}; // filters by name; the address has the same
+  const inside = (finding, span) => {
+    const [low, high] = span.split("..").map(Number);
+    return finding.value >= low - 1e-9 && finding.value <= high + 1e-9;
+  };
+  /* What a card offers to one facet, if it passes all other filters. */
+  const offers = (card, facet) => {
+    const passes = (name) => !wanted[name] || name === facet;
+    if (wanted.text && !card.text.includes(wanted.text.toLowerCase())) return [];
+    if (wanted.change && card.words !== wanted.change) return [];
+    if (wanted.domain && facet !== "domain" && !card.domain.includes(wanted.domain)) return [];
+    for (const [name, value] of Object.entries(card.where)) if (!passes(name) && value !== wanted[name]) return [];
+    const found = card.findings.filter((one) => OF_FINDINGS.every((name) => passes(name) || one[name] === wanted[name])
+      && (!wanted.value || inside(one, wanted.value)));
+    if (!found.length) return [];
+    if (facet === "domain") return card.domain;
+    if (OF_FINDINGS.includes(facet)) return [...new Set(found.map((one) => one[facet]))];
+    return facet in card.where ? [card.where[facet]] : [""];
+  };
+  const count = () => {
+    for (const select of selects) {
+      const counts = new Map();
+      for (const card of cards) for (const value of offers(card, select.dataset.facet)) counts.set(value, (counts.get(value) ?? 0) + 1);
+      for (const option of select.options) {
+        if (!option.value) continue;
+        option.label = `${option.textContent} (${counts.get(option.value) ?? 0})`;
+        option.disabled = !counts.get(option.value) && !option.selected;
+      }
+    }
+  };
+  const show = () => {
     let shown = 0;
     for (const card of cards) {
-      const fits = (control.rule.value === "" || card.rule === Number(control.rule.value))
-        && (control.group.value === "" || card.group === control.group.value)
-        && (control.origin.value === "" || card.origin === control.origin.value)
-        && card.text.includes(wanted);
+      const fits = offers(card, "").length > 0;
       card.node.hidden = !fits;
       shown += fits;
     }
-    document.getElementById("shown").textContent = `${shown} of ${cards.length}`;
-    document.getElementById("nothing").hidden = shown > 0;
+    at("shown").textContent = `${shown} of ${cards.length}`;
+    at("nothing").hidden = shown > 0;
+    for (const select of selects) select.value = wanted[select.dataset.facet] ?? "";
+    at("text").value = wanted.text ?? "";
+    for (const name of ["change", "value"]) {
+      at(name).hidden = !wanted[name];
+      at(name).textContent = `${wanted[name]?.replace("..", " to ")} ✕`;
+    }
+    at("reset").hidden = Object.keys(wanted).length === 0;
+    count();
   };
-  const sort = () => grid.append(...cards.sort(orders[control.sort.value]).map((card) => card.node));
-  control.sort.addEventListener("change", sort);
-  for (const name of ["rule", "group", "origin", "text"]) control[name].addEventListener("input", filter);
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest(".filter");
-    if (!link) return;
-    for (const name of ["rule", "origin", "text"]) control[name].value = "";
-    control.group.value = link.dataset.g;
-    filter();
+  const sort = () => grid.append(...cards.sort(orders[at("sort").value]).map((card) => card.node));
+  /* Filters and order in the address, beside the finding that the lightbox shows. */
+  const save = () => {
+    const { id } = linked;
+    const params = new URLSearchParams(wanted);
+    if (at("sort").value !== "believable") params.set("sort", at("sort").value);
+    if (id) params.set("finding", id);
+    const text = params.toString();
+    history.replaceState(null, "", text ? `#${text}` : location.href.split("#")[0]);
+  };
+  const known = new Set([...selects.map((select) => select.dataset.facet), "text", "change", "value"]);
+  const read = () => {
+    const params = address();
+    wanted = Object.fromEntries([...params].filter(([name, value]) => known.has(name) && value));
+    at("sort").value = Object.hasOwn(orders, params.get("sort") ?? "") ? params.get("sort") : "believable";
+    sort();
+    show();
+  };
+  const set = (name, value) => {
+    delete wanted[name];
+    if (value) wanted[name] = value;
+    save();
+    show();
+  };
+  at("sort").addEventListener("change", () => { save(); sort(); });
+  for (const select of selects) select.addEventListener("input", () => set(select.dataset.facet, select.value));
+  at("text").addEventListener("input", () => set("text", at("text").value.trim()));
+  for (const name of ["change", "value"]) at(name).addEventListener("click", () => set(name, ""));
+  at("reset").addEventListener("click", () => { wanted = {}; save(); show(); });
+  addEventListener("hashchange", () => {
+    const params = address();
+    const names = [...params.keys()];
+    if (!names.some((name) => known.has(name))) return; // a section, or a finding
+    read();
+    if (!params.has("finding")) at("gallery").scrollIntoView();
   });
-  // Apply form values that a browser restores on reload.
-  sort();
-  filter();
+  read();
+  if (Object.keys(wanted).length && !linked.id) at("gallery").scrollIntoView();
+}
+const lightbox = document.getElementById("lightbox");
+if (lightbox) {
+  const at = (id) => document.getElementById(id);
+  const viewer = new Viewer(at("stage"));
+  let shown = null;
+  const side = (link) => link && { src: link.href, overlay: link.querySelector("svg")?.cloneNode(true) };
+  const shot = (pair) => {
+    const [source, followup] = [...pair.querySelectorAll(".pic")].map(side);
+    return { sensor: pair.dataset.sensor, source, followup };
+  };
+  // Previous and next follow the gallery as it is sorted and filtered; a card that is filtered out is among all of them.
+  const cards = () => {
+    const seen = [...grid.children].filter((card) => !card.hidden);
+    return seen.includes(shown) ? seen : [...grid.children];
+  };
+  const idsOf = (card) => [card.id, ...(card.dataset.ids?.split(" ") ?? [])];
+  const cardOf = (id) => [...grid.children].find((card) => idsOf(card).includes(id));
+  /* A finding in the gallery, or the smallest failing change of a group. */
+  const nodeOf = (id) => (id && (cardOf(id) ?? [...document.querySelectorAll("[data-shown]")].find((one) => one.dataset.shown === id))) || null;
+  const said = (line, name) => line.querySelector(name)?.textContent ?? "";
+  const show = (node) => {
+    const card = node.dataset.shown ? cardOf(node.dataset.id) : node;
+    shown = card;
+    const all = cards();
+    const place = all.indexOf(card);
+    at("place").textContent = node === card ? `${place + 1} of ${all.length}` : "smallest failing change";
+    at("previous").disabled = place === 0;
+    at("next").disabled = place === all.length - 1;
+    const [source, followup] = node.querySelectorAll(".said > span");
+    viewer.caption("source", said(source, "b"), said(source, "span > bdi"));
+    viewer.caption("followup", said(followup, "b"), said(followup, "span > bdi"));
+    viewer.explain(said(node, ".missing"));
+    at("about").replaceChildren(...["h3:has(.words)", ".why", ".also", ".smallest", ".facts", ".meta:has(.case)", ".replay"].flatMap((name) => {
+      return [...node.querySelectorAll(name)].map((part) => part.cloneNode(true));
+    }));
+    const id = node.dataset.shown ?? node.id;
+    linked.id = id;
+    if (!lightbox.open) lightbox.showModal();
+    at("stage").focus({ preventScroll: true });
+    viewer.show([...node.querySelectorAll(".pair, .alone")].map(shot)).then((wanted) => {
+      if (wanted) at("stage").dataset.shown = id;
+    });
+  };
+  const move = (step) => {
+    const next = cards()[cards().indexOf(shown) + step];
+    if (next) show(next);
+  };
+  const follow = () => {
+    const { id } = linked;
+    const node = nodeOf(id);
+    at("unknown").hidden = !id || Boolean(node);
+    at("unknown").textContent = `Finding ${id} is not on this page.`;
+    if (node) show(node);
+    else lightbox.close();
+  };
+  lightbox.addEventListener("close", () => {
+    linked.id = "";
+    shown?.scrollIntoView({ block: "nearest" });
+  });
+  document.addEventListener("click", (event) => {
+    const picture = event.target.closest(":is(.card, .group, .told) .pic");
+    if (!picture || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    const card = picture.closest(".card, .group, .told");
+    show(card.dataset.shown ? card : cardOf(card.dataset.id ?? card.id));
+  });
+  lightbox.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input")) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (event.target.matches("button") && (key === " " || key === "Enter")) return;
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+    if (step) move(step);
+    if (step || (!event.repeat && viewer.key(key))) event.preventDefault();
+  });
+  at("previous").addEventListener("click", () => move(-1));
+  at("next").addEventListener("click", () => move(1));
+  at("close").addEventListener("click", () => lightbox.close());
+  addEventListener("hashchange", follow);
+  follow();
 }

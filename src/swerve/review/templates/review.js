@@ -1,4 +1,3 @@
-"use strict";
 document.documentElement.classList.add("js");
 const at = (id) => document.getElementById(id);
 const data = JSON.parse(at("data").textContent);
@@ -6,7 +5,6 @@ const items = data.items;
 const rules = [...new Set(items.map((item) => item.key))];
 const marks = new Map(Object.entries(data.marks));
 const others = new Map(Object.entries(data.others));
-const SVG = "http://www.w3.org/2000/svg";
 const IDLE = 300000; // longer pauses are not counted as time spent on a finding
 const KEYS = ["true positive", "false positive", "unnatural"];
 const KEYS_HELD = ["natural", null, "unnatural"];
@@ -34,14 +32,11 @@ const fits = {
 };
 
 /* Pictures */
+const viewer = new Viewer(at("stage"));
 const known = new Map(Object.entries(data.pictures));
 const contents = known.get("") ?? {};
 async function picturesOf(item) {
-  if (data.offline) {
-    const kept = known.get(item.id);
-    const inside = (shot) => ({ sensor: shot.sensor, source: contents[shot.source], followup: contents[shot.followup] });
-    return { why: kept.why, shots: kept.shots.map(inside) };
-  }
+  if (data.offline) return known.get(item.id);
   if (!known.has(item.id)) {
     const asked = fetch(`pictures/${item.id}`).then((reply) => (reply.ok ? reply.json() : Promise.reject(reply.status)));
     known.set(item.id, asked);
@@ -49,43 +44,14 @@ async function picturesOf(item) {
   }
   return known.get(item.id);
 }
-function draw(pane, item, sides, size) {
-  const svg = pane.querySelector("svg");
-  svg.replaceChildren();
-  const [width, height] = size;
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  for (const [name, kind] of sides) {
-    for (const [left, top, right, bottom] of item.boxes[name]) {
-      const box = document.createElementNS(SVG, "rect");
-      const edges = { x: left, y: top, width: Math.max(right - left, 0), height: Math.max(bottom - top, 0), class: kind };
-      for (const [edge, value] of Object.entries(edges)) box.setAttribute(edge, value);
-      svg.append(box);
-    }
-  }
-  const scale = (height * 0.56) / 64; // slimmer than the report's arrows, since this picture is large
-  for (const [name, kind] of sides) {
-    if (item.turns[name] === "") continue;
-    const arrow = document.createElementNS(SVG, "use");
-    arrow.setAttribute("href", kind === "l" ? "#d" : "#a");
-    arrow.setAttribute("class", kind);
-    arrow.setAttribute("transform", `translate(${width / 2} ${height - 6 * scale}) scale(${scale}) rotate(${item.turns[name]})`);
-    svg.append(arrow);
-  }
-}
-const SIDES = {
-  source: [["label", "l"], ["before", "k"]],
-  followup: [["truth", "l"], ["before", "k"], ["after", "r"]],
-};
-function explain(why) {
-  at("missing").textContent = why;
-  at("missing").hidden = why === "";
-}
+/* A drawing as the server made it, where every text is escaped. */
+const drawing = (svg) => (svg ? new DOMParser().parseFromString(svg, "text/html").body.firstElementChild : null);
+const side = (shot, name) => ({ src: contents[shot[name]] ?? shot[name], overlay: drawing(shot.drawn[name]) });
+const shotOf = (shot) => ({ sensor: shot.sensor, source: side(shot, "source"), followup: side(shot, "followup") });
 function awaitPictures(item) {
   if (current() !== item) return;
-  explain("The pictures are being made…");
-  // What is still shown belongs to the previous finding.
-  for (const drawn of document.querySelectorAll(".frame svg")) drawn.replaceChildren();
-  for (const image of document.querySelectorAll(".frame img")) image.hidden = true;
+  viewer.explain("The pictures are being made…");
+  viewer.clear(); // what is still shown belongs to the previous finding
 }
 async function showPictures(item) {
   let found;
@@ -97,28 +63,8 @@ async function showPictures(item) {
   }
   clearTimeout(slow);
   if (current() !== item) return;
-  explain(found.why);
-  const shot = found.shots[0];
-  await Promise.all(["source", "followup"].map(async (side) => {
-    const next = new Image();
-    next.alt = side === "source" ? "source" : "follow-up";
-    if (shot) {
-      next.src = shot[side];
-      await next.decode().catch(() => {});
-    }
-    if (current() !== item) return;
-    const pane = at(side);
-    next.hidden = !shot;
-    pane.querySelector("img").replaceWith(next);
-    if (shot) {
-      const boxed = side === "source" ? SIDES.source : SIDES.followup.filter(([name]) => name !== "before" || item.turns.before !== "");
-      const drawn = { ...item, boxes: side === "source" ? item.boxes : { ...item.boxes, before: [] } };
-      draw(pane, drawn, boxed, [next.naturalWidth || 2, next.naturalHeight || 1]);
-    } else {
-      pane.querySelector("svg").replaceChildren();
-    }
-  }));
-  at("stage").dataset.shown = item.id;
+  viewer.explain(found.why);
+  if (await viewer.show(found.shots.map(shotOf))) at("stage").dataset.shown = item.id;
   const after = list[index + 1];
   if (after && !data.offline) picturesOf(after).then((more) => more.shots.slice(0, 1).forEach((one) => {
     new Image().src = one.source;
@@ -140,22 +86,17 @@ function show() {
   at("case").textContent = item.case;
   at("id").textContent = item.id;
   at("origin").textContent = item.origin;
-  at("origin").className = `badge ${item.origin[0]}`;
-  caption("source", item.said.before, item.said.label);
-  caption("followup", item.said.after, item.said.truth);
+  at("origin").className = `badge ${item.origin.replaceAll(" ", "-")}`;
+  viewer.caption("source", item.said.before, item.said.label);
+  viewer.caption("followup", item.said.after, item.said.truth);
   at("was").textContent = item.said.before ? `source ${item.said.before}` : "";
   at("place").textContent = `${index + 1} of ${list.length}`;
   at("previous").disabled = index === 0;
   at("next").disabled = index === list.length - 1;
   at("comment").value = commentOf(item.id);
-  for (const frame of document.querySelectorAll(".frame")) frame.classList.remove("close");
+  linked.id = item.id;
   showMarks();
   showPictures(item);
-}
-function caption(side, said, label) {
-  const line = at(side).querySelector("figcaption");
-  line.querySelector("bdi").textContent = said;
-  line.querySelector("i").textContent = label ? `label ${label}` : "";
 }
 function showMarks() {
   const item = current();
@@ -291,26 +232,6 @@ function choose() {
   show();
 }
 
-/* Views */
-function view(kind) {
-  const stage = at("stage");
-  stage.classList.toggle("one", kind !== "both");
-  stage.classList.toggle("on-source", kind === "source");
-  stage.classList.toggle("on-followup", kind === "followup");
-}
-function flip() {
-  view(at("stage").classList.contains("on-followup") ? "source" : "followup");
-}
-function closer(event) {
-  const frame = event.currentTarget.getBoundingClientRect();
-  const origin = `${(100 * (event.clientX - frame.left)) / frame.width}% ${(100 * (event.clientY - frame.top)) / frame.height}%`;
-  const on = !event.currentTarget.classList.contains("close");
-  for (const one of document.querySelectorAll(".frame")) {
-    one.classList.toggle("close", on);
-    for (const part of one.children) part.style.transformOrigin = origin;
-  }
-}
-
 /* A page without a server */
 function keep() {
   try {
@@ -358,11 +279,10 @@ function download() {
 /* Keys and buttons */
 const actions = {
   ...Object.fromEntries(KEYS.map((_, place) => [place + 1, () => mark(keysOf(current())[place])])),
-  ArrowLeft: () => move(-1), ArrowRight: () => move(1), u: undo, " ": flip,
+  ArrowLeft: () => move(-1), ArrowRight: () => move(1), u: undo,
   c: () => at("comment").focus(),
-  z: () => view(at("stage").classList.contains("one") ? "both" : "followup"),
-  d: () => document.body.classList.toggle("bare"),
-  Escape: () => view("both"),
+  Escape: () => viewer.view("both"),
+  ...viewer.keys,
 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
@@ -382,7 +302,6 @@ document.addEventListener("keydown", (event) => {
   if (current()) actions[key]();
 });
 for (const button of document.querySelectorAll(".mark")) button.addEventListener("click", () => mark(button.dataset.mark));
-for (const frame of document.querySelectorAll(".frame")) frame.addEventListener("click", closer);
 at("previous").addEventListener("click", () => move(-1));
 at("next").addEventListener("click", () => move(1));
 at("undo").addEventListener("click", undo);
@@ -399,5 +318,16 @@ addEventListener("beforeunload", (event) => {
 // Reset form values that a browser restores on reload.
 at("rule").value = "";
 at("state").value = "all";
-index = Math.max(items.findIndex(fits.todo), 0);
+function follow() {
+  const place = items.findIndex((item) => item.id === linked.id);
+  if (place < 0 || items[place] === current()) return;
+  keepComment();
+  at("rule").value = "";
+  at("state").value = "all";
+  list = items;
+  index = place;
+  show();
+}
+addEventListener("hashchange", follow);
+index = Math.max(items.findIndex(linked.id ? (item) => item.id === linked.id : fits.todo), 0);
 show();

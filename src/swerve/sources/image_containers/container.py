@@ -31,7 +31,7 @@ class Container:
 def check_size(kind: str, width: int, height: int) -> None:
     """Refuse a picture that is empty or larger than the limit, before any of it is unpacked."""
     if width < 1 or height < 1:
-        raise BadImage(f"a {kind} of {width} x {height} pixels")
+        raise BadImage(f"a {kind} of {width} x {height} pixels; both must be at least 1")
     if width * height > limits.PIXELS:
         raise BadImage(f"{width:,} x {height:,} pixels; at most {limits.PIXELS:,} are read (swerve list limits)")
 

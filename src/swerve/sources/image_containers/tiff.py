@@ -79,7 +79,10 @@ def _pieces(values: Mapping[int, int]) -> int:
     width, height = values[WIDTH], values[HEIGHT]
     across, down = values.get(TILE_WIDTH, width), values.get(TILE_HEIGHT, values.get(ROWS_PER_STRIP, height))
     if min(across, down) < 1 or values.get(TILE_WIDTH, 1) * values.get(TILE_HEIGHT, 1) > limits.PIXELS:
-        raise BadImage("a TIFF with strips or tiles that are empty or too large")
+        raise BadImage(
+            f"a TIFF with a strip or tile that is empty, or a tile of more than {limits.PIXELS:,} "
+            f"pixels (swerve list limits)"
+        )
     layers = values.get(SAMPLES, 1) if values.get(PLANAR) == 2 else 1
     return -(-width // across) * -(-height // down) * layers
 

@@ -1,0 +1,1 @@
+"""Explanations: which parts of a picture a system's steering angle depends on."""

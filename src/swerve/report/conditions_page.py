@@ -1,0 +1,182 @@
+"""The page of critical conditions: each in words, with its worst scenes, its neighbourhood, and the course of the search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+
+from swerve.analysis.numbers import SUMMARY, derived_file
+from swerve.core.values import Array, Steering, find
+from swerve.report.experiment_page import ChartPanel, Page, Part, PicturePanel, Section, TablePanel, write_page
+from swerve.report.plane import Spot, lines
+from swerve.report.steering_pictures import BLUE, RED, with_arrows
+from swerve.report.words import in_words, title_of
+from swerve.search.neighbourhood import TOWARDS_NEUTRAL as SHARES
+from swerve.store.artifacts import FINDINGS, SHA_DIGITS
+from swerve.store.record_json import Finding
+from swerve.store.view import Run
+
+CONDITIONS_PAGE = "report/conditions.html"
+PICTURES = "conditions"
+WORST = 3  # scenes shown of each condition
+MOST_LINES = 5
+DAMAGED = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+
+
+def write_conditions_page(run: Run) -> Path | None:
+    """Write `report/conditions.html` of a run that searched for conditions; None for any other run."""
+    summary = derived_file(run, SUMMARY)
+    try:
+        page = _page(run, summary) if summary.get("conditions") else None
+    except DAMAGED:  # a summary is derived, and may have been edited
+        return None
+    return write_page(page, run.folder, name=CONDITIONS_PAGE, pictures=PICTURES) if page else None
+
+
+def has_conditions(run: Run) -> bool:
+    """Whether a run searched for conditions, and has finished."""
+    return bool(derived_file(run, SUMMARY).get("conditions"))
+
+
+def condition_sentences(run: Run) -> list[str]:
+    """The conditions that a run found, each in a sentence; none if the summary is damaged."""
+    try:
+        return [sentence(one) for one in derived_file(run, SUMMARY).get("conditions", ())]
+    except DAMAGED:
+        return []
+
+
+def _page(run: Run, summary: Mapping[str, Any]) -> Page:
+    conditions = summary["conditions"]
+    worst = _worst(run, conditions)
+    campaign = run.identity["campaign"]
+    sections = [_section(run, number, one, worst[number]) for number, one in enumerate(conditions)]
+    facts = {name: in_words(campaign.get(name)) for name in ("system", "source")}
+    return Page(
+        title=f"Critical conditions: {title_of(campaign)}",
+        lead=tuple(f"{number}. {sentence(one)}" for number, one in enumerate(conditions, 1)),
+        sections=(*sections, _course(summary)),
+        facts={**facts, "seed": summary["seed"]},
+    )
+
+
+def sentence(condition: Mapping[str, Any]) -> str:
+    """A condition in a sentence: "fog 42 m, low sun ahead, wet road: 5 of 16 scenes beyond 30°"."""
+    scenes = int(condition["scenes"]) - int(condition["refused"])
+    errors = {name: int(count) for name, count in condition["errors"].items()}
+    limit = next((name for name in reversed(errors) if errors[name]), None)
+    unit = "°" if "10" in errors else ""
+    words = str(condition["in_words"]).removeprefix("rendered again: ")
+    if limit is None:
+        return f"{words}: none of {scenes} scenes beyond {next(iter(errors))}{unit}"
+    first = next(iter(errors))
+    more = "" if limit == first else f", {errors[first]} beyond {first}{unit}"
+    return f"{words}: {errors[limit]} of {scenes} scenes beyond {limit}{unit}{more}"
+
+
+def _section(run: Run, number: int, condition: Mapping[str, Any], worst: Sequence[Finding]) -> Section:
+    pictures = [item for finding in worst for item in _pictures(run, finding)]
+    shown = PicturePanel("The scenes that it moves most, without and with it", tuple(pictures), across=2)
+    return Section(
+        f"Condition {number + 1}",
+        tuple(_remarks(condition)),
+        ((shown,) if pictures else ()) + tuple(_neighbourhood(condition)),
+        sentence(condition) + ".",
+    )
+
+
+def _remarks(condition: Mapping[str, Any]) -> Iterator[str]:
+    mean = float(condition["divergence"])
+    angle = f" ({math.degrees(mean):.1f}° of the steering wheel)" if "10" in condition["errors"] else ""
+    share = float(condition["coverage_share"])
+    yield (
+        f"On average over {condition['scenes']} scenes the answer moves by {mean:.3f}{angle}. "
+        f"Fitness {float(condition['fitness']):.3f}, of which {share:.0%} from new coverage."
+    )
+    if condition["refused"]:
+        yield f"{condition['refused']} scenes were rejected by the gate or got no answer; they count as not moved."
+    if condition["on_bounds"]:
+        yield f"On a bound of the space: {', '.join(condition['on_bounds'])}. Wider limits might give a worse condition."
+    if "lines" in condition:
+        holds = condition["holds"]
+        yield f"The nearest condition that holds has {holds}." if holds else "No move of a single parameter makes it hold."
+
+
+def _neighbourhood(condition: Mapping[str, Any]) -> Iterator[Part]:
+    if condition.get("lines"):
+        centre = Spot(0.0, float(condition["centre"]))
+        series = {
+            name: [centre, *(Spot(share, float(one["divergence"])) for share, one in zip(SHARES, points, strict=False))]
+            for name, points in condition["lines"].items()
+        }
+        telling = sorted(series, key=lambda name: -max(abs((spot.y or 0.0) - (centre.y or 0.0)) for spot in series[name]))
+        yield ChartPanel(
+            "Towards neutral, one parameter at a time",
+            lines({name: series[name] for name in telling[:MOST_LINES]}, x="share of the way there", y="mean divergence"),
+            f"On {_scenes(condition)} scenes; the {MOST_LINES} parameters that matter most.",
+        )
+    if (found := condition.get("map")) and found["points"]:
+        yield _map(found, condition)
+
+
+def _map(found: Mapping[str, Any], condition: Mapping[str, Any]) -> TablePanel:
+    """The share of scenes beyond the first limit over two parameters, one in rows and one in columns."""
+    first = next(iter(condition["errors"]))
+    cells = {tuple(point["at"]): int(point["errors"][first]) / int(point["scenes"]) for point in found["points"]}
+    across, down = (list(dict.fromkeys(at[place] for at in cells)) for place in (0, 1))
+    rows = tuple((row, *(cells.get((column, row)) for column in across)) for row in down)
+    formats = dict.fromkeys(across, ".0%")
+    title = f"Scenes beyond {first}{'°' if first == '10' else ''} around it"
+    return TablePanel(title, (found["axes"][1], *across), rows, f"On {_scenes(condition)} scenes.", formats=formats)
+
+
+def _scenes(condition: Mapping[str, Any]) -> int:
+    return int(next(iter(condition["lines"].values()))[0]["scenes"])
+
+
+def _course(summary: Mapping[str, Any]) -> Section:
+    search, between = summary["condition_search"], summary["between_conditions"]
+    courses = {f"condition {number}": course for number, course in enumerate(search["fitness"], 1) if course}
+    best = {name: list(_best_so_far(course)) for name, course in courses.items()}
+    charts = (ChartPanel("Best fitness", lines(best, x="candidate", y="fitness")),) if best else ()
+    pairs = ", ".join(f"{count} beyond {limit}" for limit, count in between["errors"].items())
+    text = (
+        f"Search: {search['strategy']}. Candidates were run on {search['scene_evaluations']:,} scenes; all candidates "
+        f"on all scenes would have been {search['without_race']:,}. {search['explored']:,} more explored what lies around.",
+        f"Between conditions: the answers to one scene differ by {float(between['mean_spread']):.3f} on average; "
+        f"of {between['pairs']} pairs {pairs}.",
+    )
+    return Section("The search", text, charts)
+
+
+def _best_so_far(course: Sequence[Mapping[str, Any]]) -> Iterator[Spot]:
+    best, most = 0.0, max(int(row["scenes"]) for row in course)
+    for place, row in enumerate(course, 1):
+        if int(row["scenes"]) == most:  # a candidate that left the race is known on some scenes only
+            best = max(best, float(row["fitness"]))
+        yield Spot(place, best)
+
+
+def _worst(run: Run, conditions: Sequence[Mapping[str, Any]]) -> list[list[Finding]]:
+    """The findings of each condition with the largest margins."""
+    found: list[list[Finding]] = [[] for _ in conditions]
+    for finding in run.findings():
+        for place, condition in enumerate(conditions):
+            if dict(finding.change) == condition["change"]:
+                found[place].append(finding)
+    return [sorted(some, key=lambda finding: -finding.margin)[:WORST] for some in found]
+
+
+def _pictures(run: Run, finding: Finding) -> Iterator[tuple[str, Array]]:
+    """Source and follow-up with arrows: blue for the answer to the source, red for that to the follow-up."""
+    before, after = (find(answer, Steering.slot) for answer in (finding.before, finding.after))
+    for sha, angles in ((finding.source_sha, ((before, BLUE),)), (finding.input_sha, ((before, BLUE), (after, RED)))):
+        file = next(iter(sorted((run.folder / FINDINGS).glob(f"{sha[:SHA_DIGITS]}-*.png"))), None)
+        pixels = None if file is None else cv2.imread(str(file), cv2.IMREAD_COLOR_RGB)
+        if pixels is not None:
+            known = [(angle.degrees if isinstance(angle, Steering) else None, colour) for angle, colour in angles]
+            yield f"{finding.case}: {finding.why if len(angles) > 1 else 'unchanged'}", with_arrows(pixels, known)

@@ -1,0 +1,46 @@
+"""Files of models: regular, within the size limits, and never a pickle; torch is not needed to look at them."""
+# R45, R46
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from swerve.config import limits
+from swerve.core.errors import InputError
+
+PICKLES = (".pkl", ".pickle", ".joblib", ".npy", ".npz", ".dill", ".mar")
+SAFE = "save only the state dict, as safetensors or with torch.save(net.state_dict(), ...)"
+RATIO = 200  # highest plausible compression of weights, which hardly compress; zlib reaches 1000 to 1
+
+
+def model_file(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
+    """`path`, if it is a regular file within the size limit and has one of the suffixes; otherwise raises `InputError`."""
+    if not path.is_file():
+        raise InputError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
+    if path.suffix.lower() in PICKLES:
+        raise InputError(f"{path}: pickles and object arrays execute code when they are loaded; {SAFE}")
+    if suffixes and not path.name.lower().endswith(suffixes):
+        raise InputError(f"{path}: expected a file ending in {' or '.join(suffixes)}")
+    if (size := path.stat().st_size) > limits.MODEL:
+        raise InputError(f"{path}: {size:,} bytes, at most {limits.MODEL:,} are read (swerve list limits)")
+    return path
+
+
+def check_archive(path: Path, *, stored: bool = False) -> list[str]:
+    """The names in a zip archive; raises `InputError` if it is invalid or unpacks to more than the limits allow."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except Exception as error:  # zipfile may raise anything on a damaged archive
+        raise InputError(f"{path}: invalid archive: {first_line(error)}") from error
+    squeezed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+    bomb = any(entry.file_size > RATIO * max(1024, entry.compress_size) for entry in entries)
+    if (stored and squeezed) or bomb or sum(entry.file_size for entry in entries) > limits.MODEL:
+        raise InputError(f"{path}: the archive unpacks to more than is plausible; weights hardly compress")
+    return [entry.filename for entry in entries]
+
+
+def first_line(reason: object) -> str:
+    """The first line of an error's message, or its name."""
+    return (str(reason) or type(reason).__name__).strip().splitlines()[0]
