@@ -23,7 +23,7 @@ from swerve.zoo.steering_data import FrameParts, default_folder
 from swerve.zoo.steering_learn import RECIPES, TrainingFrames
 from swerve.zoo.steering_train import cards, train_steering
 
-THREADS = 2  # of the steering recipes
+THREADS = 1  # of the steering recipes: two beside another job cost far more CPU than they save
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
