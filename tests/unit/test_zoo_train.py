@@ -57,6 +57,13 @@ def test_windows_end_at_their_angle():
     assert found.pixels(np.array([4]))[0, :, 0, 0, 0].tolist() == [8, 9, 10]
 
 
+def test_another_drivers_parts_are_half_as_many():
+    own, other = FrameParts(), FrameParts().driven_by("cautious")
+    assert own.driven_by("standard") == own
+    assert [part.drives for part in other.all()] == [round(part.drives / 2) for part in own.all()]
+    assert {part.driver for part in other.all()} == {"cautious"}
+
+
 def test_short_drives_have_no_window():
     assert len(samples(replace(VIEW, frames=5), numbered(2, 4), every=(1,)).units) == 0
 

@@ -103,8 +103,10 @@ class FrameParts:
         return FrameParts(*(replace(part, drives=max(1, round(part.drives * share))) for part in self.all()))
 
     def driven_by(self, driver: str) -> FrameParts:
-        """The same of another driver's drives."""
-        return FrameParts(*(replace(part, driver=driver) for part in self.all()))
+        """The same of another driver's drives, half as many: one network alone is trained on them."""
+        if driver == STANDARD:
+            return self
+        return FrameParts(*(replace(part, driver=driver) for part in self.scaled(0.5).all()))
 
     def all(self) -> tuple[FramePart, ...]:
         """Every part, in the order of the fields."""
