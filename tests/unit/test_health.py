@@ -22,7 +22,8 @@ from swerve.core.space import Over, Range
 from swerve.core.system import Answer
 from swerve.core.transformation import Unchanged
 from swerve.core.values import Array, Boxes2D, Boxes3D, Image, PointCloud, Signal, Steering, find
-from swerve.execution.check import Health, Level, examine
+from swerve.execution.check import examine
+from swerve.execution.checks.concern import Health, Level
 from swerve.execution.engine import observe, run
 from swerve.execution.executors.in_process import InProcess
 from swerve.execution.launch import run_into
@@ -385,7 +386,7 @@ def test_same_pictures_are_told_and_kept_apart(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swerve.execution.check.shutil.disk_usage", lambda path: _Usage(free=1000))
+    monkeypatch.setattr("swerve.execution.checks.disk.shutil.disk_usage", lambda path: _Usage(free=1000))
     health = health_of(campaign(), tmp_path / "not" / "there")
     assert named(health) == {"disk": Level.REFUSAL}
 

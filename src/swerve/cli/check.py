@@ -12,7 +12,7 @@ from swerve.core.errors import InputError, printable
 
 if TYPE_CHECKING:
     from swerve.config.toml import Loaded
-    from swerve.execution.check import Health
+    from swerve.execution.checks.concern import Health
 
 LISTED = 10  # unreadable cases in a message
 EXAMPLES = """

@@ -17,7 +17,8 @@ from swerve.core.campaign import Campaign, Observation
 from swerve.core.errors import InputError, StoreError, SwerveError, printable
 from swerve.core.relation import Status
 from swerve.core.seeding import digest_of
-from swerve.execution.check import NOTHING, Health, examine
+from swerve.execution.check import examine
+from swerve.execution.checks.concern import NOTHING, Health
 from swerve.execution.engine import observe, run
 from swerve.execution.executors.in_process import InProcess
 from swerve.execution.finding_pictures import keep_pictures

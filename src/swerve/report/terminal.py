@@ -31,7 +31,7 @@ from swerve.analysis.where import FoundSlice
 from swerve.core.errors import printable
 from swerve.core.origin import Origin
 from swerve.core.relation import Status
-from swerve.execution.check import Health, Level
+from swerve.execution.checks.concern import Health, Level
 from swerve.report.cells import filled, fitted, plain, shortened
 from swerve.report.conditions_page import condition_sentences
 from swerve.report.sweep_pictures import drawn_of
