@@ -32,8 +32,9 @@ from swerve.systems.preprocessing import Step
 from swerve.systems.steps import Crop, Divide
 from swerve.systems.torch import Torch
 from swerve.testing import FakeSystem
-from swerve.transformations.salient import SalientObjects, importance
-from swerve.world.objects import SeenObjects
+from swerve.transformations.frame_objects import FrameObject, FrameObjects
+from swerve.transformations.object_choice import Ranking
+from swerve.transformations.salient import FLAT, NO_HEAT, SalientObjects, importance
 from swerve.zoo.steering import DaveOrig, Epoch, Rambo
 
 ANGLE = SteeringDecoder(unit="radians", positive="left", kind="wheel")
@@ -244,7 +245,7 @@ def test_importance_has_the_printed_values() -> None:
     assert importance(np.ones((5, 5)), np.zeros((5, 5), bool)) == 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Planted:
     """An explanation that is known, and counts its cases."""
 
@@ -257,35 +258,30 @@ class Planted:
         return [HeatMap(self.heat, (0, 0, columns, rows), (columns, rows)) for _ in cases]
 
 
-@dataclass(frozen=True)
-class Numbered:
-    """Objects by their masks alone."""
+THINGS = np.zeros((10, 10), int)
+THINGS[:6], THINGS[7:9, :4], THINGS[9] = 1, 2, 3
+SEEN = FrameObjects(THINGS, tuple(FrameObject(number, "car", (0, 0, 9, 9), 9) for number in (1, 2, 3)))
+CASES = [frame("a", 10, 10), frame("b", 10, 10)]
 
-    things: Array
 
-    @property
-    def numbered(self) -> dict[int, None]:
-        return dict.fromkeys(int(number) for number in np.unique(self.things) if number)
-
-    def mask(self, number: int) -> Array:
-        return np.asarray(self.things == number)
+def ranked(planted: Planted, by: str = "sum") -> Sequence[Ranking]:
+    return SalientObjects(planted, by=by).rank(CASES, [SEEN] * 2, [rng_for("unused")] * 2, FakeSystem())
 
 
 def test_objects_are_ranked_by_their_heat() -> None:
-    things = np.zeros((10, 10), int)
-    things[:6], things[7:9, :4], things[9] = 1, 2, 3
     heat = np.zeros((10, 10))
     heat[:6], heat[7:9, :4] = 0.3, 0.9
-    seen: list[SeenObjects] = [Numbered(things)] * 2  # type: ignore[list-item]
-    rngs = [rng_for("unused")] * 2
     planted = Planted(heat, [])
-    cases = [frame("a", 10, 10), frame("b", 10, 10)]
-    assert SalientObjects(planted).rank(cases, seen, rngs, FakeSystem()) == [[1, 2]] * 2
-    assert planted.asked == ["a", "b"]
-    by_mean = SalientObjects(planted, by="average")
-    assert by_mean.rank(cases, seen, rngs, FakeSystem()) == [[2, 1]] * 2
-    assert by_mean.rank(cases, seen, rngs, FakeSystem()) == [[2, 1]] * 2
-    assert planted.asked == ["a", "b", "a", "b"]  # each explanation is asked once for a case
+    assert ranked(planted) == [[1, 2, 3]] * 2
+    assert ranked(planted, "average") == [[2, 1, 3]] * 2
+    assert planted.asked == ["a", "b"]  # selections share what an explanation found
+
+
+def test_pictures_without_heat_on_objects_have_a_reason() -> None:
+    aside = np.zeros((10, 10))
+    aside[6] = 1.0
+    for heat, why in ((np.zeros((10, 10)), FLAT), (aside, NO_HEAT)):
+        assert [str(reason) for reason in ranked(Planted(heat, []))] == [why] * 2
 
 
 def test_sign_rule_follows_the_equation() -> None:

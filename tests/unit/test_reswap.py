@@ -23,10 +23,12 @@ from swerve.sources.windows import Windows
 from swerve.testing import FakeSystem, SpaceContract, TransformationContract
 from swerve.transformations.additions import Additions
 from swerve.transformations.edited_boxes import in_order
+from swerve.transformations.frame_objects import frame_objects
+from swerve.transformations.object_choice import LargestObjects, NearestObjects, RandomObjects
 from swerve.transformations.photometric import Brighten
 from swerve.transformations.rerender import Rerender
 from swerve.transformations.reswap import AddObjects, Recolour, RemoveObjects, Reswap, SceneEdited
-from swerve.transformations.swaps import LargestObjects, NearestObjects, RandomObjects, Swaps
+from swerve.transformations.swaps import Swaps
 from swerve.world.camera import Camera
 from swerve.world.driver import driver
 from swerve.world.drives import drive
@@ -361,7 +363,7 @@ def test_other_cases_say_why() -> None:
         lambda: Swaps(size="huge"),
         lambda: Swaps(count=0),
         lambda: Swaps(kinds=("tree",)),
-        lambda: Swaps(least=2),
+        lambda: Swaps(least=-1),
         lambda: Additions(kinds=()),
         lambda: Additions(near=9, far=9),
     ],
@@ -378,16 +380,17 @@ def test_choose_must_select() -> None:
 
 def test_selections_rank_all_objects() -> None:
     cases = [case_of(key) for key in KEYS]
-    seen = [objects_of(case) for case in cases]
+    seen = [frame_objects(case) for case in cases]
     rngs = [rng_for("rank", number) for number in range(len(cases))]
     for selection in (RandomObjects(), LargestObjects(), NearestObjects()):
         for numbers, objects in zip(selection.rank(cases, seen, rngs, FakeSystem()), seen, strict=True):
-            assert sorted(numbers) == sorted(objects.numbered)
+            assert sorted(numbers) == sorted(objects.numbered)  # type: ignore[arg-type]
     (largest,), (nearest,) = (
         one.rank(cases[:1], seen[:1], rngs[:1], FakeSystem()) for one in (LargestObjects(), NearestObjects())
     )
-    pixels = [seen[0].numbered[number].visible for number in largest]
-    metres = [np.hypot(*seen[0].numbered[number].place[:2]) for number in nearest]
+    known = objects_of(cases[0]).numbered
+    pixels = [known[number].visible for number in largest]  # type: ignore[union-attr]
+    metres = [np.hypot(*known[number].place[:2]) for number in nearest]  # type: ignore[union-attr]
     assert pixels == sorted(pixels, reverse=True)
     assert metres == sorted(metres)
 

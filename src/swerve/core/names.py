@@ -152,9 +152,9 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "insertions": "swerve.transformations.insert:Insertions",
         },
         "selections": {
-            "random-objects": "swerve.transformations.swaps:RandomObjects",
-            "largest-objects": "swerve.transformations.swaps:LargestObjects",
-            "nearest-objects": "swerve.transformations.swaps:NearestObjects",
+            "random-objects": "swerve.transformations.object_choice:RandomObjects",
+            "largest-objects": "swerve.transformations.object_choice:LargestObjects",
+            "nearest-objects": "swerve.transformations.object_choice:NearestObjects",
             "salient-objects": "swerve.transformations.salient:SalientObjects",
         },
         "explanations": {

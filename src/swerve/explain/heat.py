@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import cv2
@@ -37,9 +36,10 @@ class HeatMap:
         """Whether it has fewer than four rows or columns."""
         return bool(min(self.values.shape) < COARSE)
 
-    @cached_property
+    @property
     def on_picture(self) -> Array:
         """The heat of every pixel of the picture, interpolated."""
+        # Not cached: maps are kept by the thousand, and pictures are large.
         width, height = self.size
         left, top, right, bottom = self.window
         rows, columns = self.values.shape

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from swerve.core.arguments import OneOfNames, check_known
 from swerve.core.case import Case
-from swerve.core.lru import SizedLRU
+from swerve.core.errors import NotApplicable
 from swerve.core.values import Array
 from swerve.explain.grad_cam import GradCam
 from swerve.explain.heat import Explanation, HeatMap
-from swerve.world.objects import SeenObjects
+from swerve.explain.known_heat import heat_maps
+from swerve.transformations.frame_objects import FrameObjects
+from swerve.transformations.object_choice import Ranking
 
 if TYPE_CHECKING:
     from swerve.core.system import System
 
 SUM, AVERAGE = MEASURES = ("sum", "average")
+FLAT = "the heat map is flat: nothing in the picture speaks for the angle"
+NO_HEAT = "no heat falls on any of the objects"
 
 
 def importance(heat: Array, mask: Array, by: str = SUM) -> float:
@@ -35,7 +38,7 @@ def importance(heat: Array, mask: Array, by: str = SUM) -> float:
 
 @dataclass(frozen=True)
 class SalientObjects:
-    """Objects with the most heat first; those without any heat are left out, and so are all where a heat map is flat.
+    """Objects with the most heat first; a picture has none if its heat map is flat, or if no heat falls on any object.
 
     Args:
         explanation: how the heat is found.
@@ -44,28 +47,23 @@ class SalientObjects:
 
     explanation: Explanation = field(default_factory=GradCam)
     by: Annotated[str, OneOfNames(*MEASURES)] = SUM
-    _known: SizedLRU = field(default_factory=lambda: SizedLRU(256), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_known("value of 'by':", self.by, MEASURES)
 
     def rank(
-        self, cases: Sequence[Case], objects: Sequence[SeenObjects], rngs: Sequence[np.random.Generator], system: System
-    ) -> Sequence[Sequence[int]]:
-        """For each case the numbers of its objects, the most important first."""
+        self, cases: Sequence[Case], objects: Sequence[FrameObjects], rngs: Sequence[np.random.Generator], system: System
+    ) -> Sequence[Ranking]:
+        """For each case the numbers of its objects, the most important first; one pass for all cases."""
         del rngs
-        return [self._ranked(heat, seen) for heat, seen in zip(self._heats(cases, system), objects, strict=True)]
+        heats = heat_maps(self.explanation, cases, system)
+        return [self._ranked(heat, seen) for heat, seen in zip(heats, objects, strict=True)]
 
-    def _ranked(self, heat: HeatMap, seen: SeenObjects) -> list[int]:
-        scores = {number: importance(heat.on_picture, seen.mask(number), self.by) for number in sorted(seen.numbered)}
-        return [number for number in sorted(scores, key=lambda number: -scores[number]) if scores[number] > 0]
-
-    def _heats(self, cases: Sequence[Case], system: System) -> Sequence[HeatMap]:
-        """The heat maps of all cases; those not known yet are found in one pass."""
-        keys = [(case.input_sha, system.fingerprint()) for case in cases]
-        known = {key: heat for key in keys if isinstance(heat := self._known.find(key), HeatMap)}
-        missing = {key: case for key, case in zip(keys, cases, strict=True) if key not in known}
-        found = self.explanation.explain(list(missing.values()), system) if missing else ()
-        for key, heat in zip(missing, found, strict=True):
-            known[key] = self._known.get(key, partial(HeatMap, heat.values, heat.window, heat.size))
-        return [known[key] for key in keys]
+    def _ranked(self, heat: HeatMap, seen: FrameObjects) -> Ranking:
+        if heat.is_flat:
+            return NotApplicable(FLAT)
+        on_picture = heat.on_picture
+        scores = {number: importance(on_picture, seen.mask(number), self.by) for number in sorted(seen.numbered)}
+        if not any(scores.values()):
+            return NotApplicable(NO_HEAT)
+        return sorted(scores, key=lambda number: -scores[number])  # stable: the smaller number first where they are equal
