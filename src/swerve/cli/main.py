@@ -20,6 +20,7 @@ from swerve.cli import (
     experiment,
     explain,
     export,
+    objects,
     report,
     retrain,
     review,
@@ -60,7 +61,7 @@ VERBS: Mapping[str, Sequence[Any]] = MappingProxyType(
     {
         "test a model": (demo, catalog, check, run),
         "look at what was found": (report, show, explain, replaying, shrink, review, compare, export),
-        "and further": (retrain, experiment, world, zoo, unpack),
+        "and further": (retrain, experiment, world, objects, zoo, unpack),
     }
 )
 

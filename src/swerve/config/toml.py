@@ -348,6 +348,22 @@ def load_campaign(target: str, trusted: Collection[str | Path] = ()) -> Loaded:
     return Loaded(call_factory(target, Trust.of(trusted)), ANYWHERE, target)
 
 
+def load_source(target: str, trusted: Collection[str | Path] = ()) -> Source:
+    """The source that a file's [source] describes, or one given as NAME=FOLDER or NAME, such as `cityscapes=data/city`."""
+    if target.endswith(".toml"):
+        path = Path(target)
+        table = read_toml(path)
+        if "source" not in table:
+            raise SpecError(f"{path}: there is no [source] table")
+        return typing.cast(
+            Source,
+            Builder(f"{path.name}: source", path.resolve().parent, Trust.of(trusted)).component(table["source"], Source),
+        )
+    name, given, folder = target.partition("=")
+    table = {"use": name, **({"folder": folder} if given else {})}
+    return typing.cast(Source, Builder(f"{target}:", Path.cwd(), Trust.of(trusted)).component(table, Source))
+
+
 def call_factory(target: str, trust: Trust) -> Campaign:
     """The campaign that `module:factory` returns."""
     try:
