@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -9,9 +10,12 @@ import cv2
 import numpy as np
 
 from swerve.core.arguments import check_number
-from swerve.core.case import Case
-from swerve.core.values import Image
+from swerve.core.case import Case, Fact
+from swerve.core.gate import Admission
+from swerve.core.values import Image, Masks, find
+from swerve.transformations.frame_objects import frame_objects
 from swerve.transformations.photometric import images_of
+from swerve.transformations.same_objects import AREA, LOST, SHIFT, object_facts, sizes_of
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,56 @@ class LabelKept:
         del source
         moved = float(followup.facts.get("label_moved", 0.0))
         return f"the label moved by {moved:.2f}°, more than {self.degrees:g}°" if moved > self.degrees else None
+
+
+@dataclass(frozen=True)
+class SameObjects:
+    """Refuses a follow-up with other objects than its source, or with one of them in another place or size.
+
+    Objects are compared by their instance masks, or where a case has none, by what the change recorded.
+
+    Args:
+        shift: the farthest that the centre of an object's visible part may move, in parts of its longer side.
+        area: how many times larger or smaller that part may become.
+    """
+
+    # IA-23
+
+    shift: float = 0.25
+    area: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_number("shift", self.shift, 0)
+        check_number("area", self.area, 1)
+
+    def admit(self, source: Case, followup: Case) -> str | Admission:
+        """A reason to refuse `followup`, or an admission with how far objects moved and changed in size."""
+        before, after = (find(case.truth, Masks.slot) for case in (source, followup))
+        facts: Mapping[str, Fact] = followup.facts
+        if isinstance(before, Masks) and isinstance(after, Masks):
+            if why := _other_kinds(before, after):
+                return why
+            facts = object_facts(before.instances, after.instances, sizes_of(frame_objects(source)))
+        if SHIFT not in facts:
+            return "whether its objects are the same is not known: there are no instance masks"
+        shift, area, lost = (float(facts[name]) for name in (SHIFT, AREA, LOST))
+        found = {"object_shift": shift, "object_area": area}
+        if lost:
+            return Admission(
+                f"{lost:.0f} object{'s are' if lost > 1 else ' is'} visible only before or only after the change", found
+            )
+        if shift > self.shift:
+            return Admission(f"an object moved by {shift:.2f} of its size, more than {self.shift:g}", found)
+        return Admission(f"an object changed its area by a factor of {area:.2f}" if area > self.area else "", found)
+
+
+def _other_kinds(before: Masks, after: Masks) -> str:
+    """Why the objects of two pictures are not of the same kinds; empty if they are."""
+    for number in sorted({*before.kinds} & {*after.kinds}):
+        if before.kinds[number] != after.kinds[number]:
+            return f"object {number} was a {before.kinds[number]} and is a {after.kinds[number]}"
+    shown = sorted({int(number) for number in np.unique(after.instances) if number} - {*before.kinds})
+    return f"object {shown[0]} is new" if shown else ""
 
 
 @dataclass(frozen=True)

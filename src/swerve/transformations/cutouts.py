@@ -16,7 +16,6 @@ from swerve.transformations.frame_objects import FrameObject, FrameObjects, Span
 from swerve.transformations.object_choice import LEAST
 
 RING = 0.15  # of an object's longer side: how far around it the light is measured
-EDGE = 0.005  # of the width: rectified pictures, as those of Cityscapes, have a border without objects
 ONE_PIECE = 0.97  # of an object's pixels: the rest may be specks apart from it
 DARKEST = 8.0  # grey levels: a darker surrounding has no colour that could be measured
 
@@ -58,7 +57,7 @@ class Complete:
         limit = self.least if self.least >= 1 else self.least * seen.width
         if min(item.size) < limit:
             return "too small"
-        if _is_at_the_edge(item.span, seen):
+        if seen.is_cut_off(item):
             return "cut off by the edge"
         if item.hidden is not None and item.hidden > self.hidden:
             return "hidden"
@@ -124,12 +123,6 @@ def covered_share(item: FrameObject, seen: FrameObjects) -> float:
     touching = [number for number in np.unique(here[ring]).tolist() if number in seen.numbered]
     front = [number for number in touching if nearer(seen.numbered[number], item)]
     return float(np.isin(here[ring], front).mean()) if ring.any() else 0.0
-
-
-def _is_at_the_edge(span: Span, seen: FrameObjects) -> bool:
-    margin = EDGE * seen.width
-    height, width = seen.instances.shape
-    return bool(min(span[0], span[1], width - span[2], height - span[3]) <= margin)
 
 
 def _is_solid(mask: Array, least: float) -> bool:

@@ -19,6 +19,7 @@ from swerve.core.values import Array, Boxes2D, Boxes3D, Depth, Image, Masks, Sce
 from swerve.relations.matching import overlaps
 from swerve.transformations.edited_boxes import expected_boxes, in_order
 from swerve.transformations.rerender import rendered_inputs
+from swerve.transformations.same_objects import object_facts
 from swerve.world.camera import Camera
 from swerve.world.conditions import Conditions
 from swerve.world.drives import drive, parse_frame_key
@@ -151,6 +152,7 @@ class SceneEdited(Transformation):
             "label_kept": "yes" if abs(after - before) <= KEPT else "no",
             "changed": _changed_share(case.inputs, inputs),
             "box_overlap": min((_overlap(old, new, number) for number in self._numbers), default=0.0),
+            **object_facts(old.things, new.things, {item.number: _longer_side(item.box) for item in old.items}),
         }
 
 
@@ -176,6 +178,10 @@ def _changed_share(before: Mapping[str, Value], after: Mapping[str, Value]) -> f
         if isinstance(value, Image) and isinstance(other, Image):
             return float((value.pixels != other.pixels).any(axis=2).mean())
     return 0.0
+
+
+def _longer_side(box: tuple[float, float, float, float]) -> float:
+    return max(box[2] - box[0], box[3] - box[1], 1.0)
 
 
 def _overlap(old: SeenObjects, new: SeenObjects, number: int) -> float:
