@@ -1,6 +1,7 @@
 """What the documentation shows is run as it stands."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from swerve.cli.main import main
 from swerve.config.toml import describe, load_campaign
@@ -33,7 +35,7 @@ def blocks() -> list[str]:
 
 def write_drive(folder: Path) -> None:
     world = World(drives=3, width=160, height=90)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     rows = []
     for index, key in enumerate(world.keys()):
         case = world[key]
@@ -46,7 +48,7 @@ def write_drive(folder: Path) -> None:
 
 def test_page_runs_as_written(tmp_path: Path) -> None:
     write_drive(tmp_path / "drive")
-    (tmp_path / "test_page.py").write_text("\n".join(blocks()))
+    (tmp_path / "test_page.py").write_text("\n".join(blocks()[1:]))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "test_page.py"],
         cwd=tmp_path,
@@ -65,6 +67,47 @@ def test_page_runs_as_written(tmp_path: Path) -> None:
     assert 0 < before <= after
     fittest = json.loads((tmp_path / "runs" / "fittest" / "summary.json").read_text())
     assert fittest["trials"] == 4 * 3  # asks of all cases
+
+
+NETS = """
+import torch
+
+
+class PilotNet(torch.nn.Sequential):
+    def __init__(self):
+        layers = torch.nn.Conv2d(3, 4, 5, stride=4), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten()
+        super().__init__(*layers, torch.nn.Linear(64, 1))
+"""
+
+
+def write_pilot(folder: Path) -> None:
+    """What the first program of the page uses: an untrained network with its weights, and a drive with labels."""
+    torch.manual_seed(1)
+    layers = torch.nn.Conv2d(3, 4, 5, stride=4), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten()
+    net = torch.nn.Sequential(*layers, torch.nn.Linear(64, 1))
+    torch.save(net.state_dict(), folder / "pilot.pt")
+    (folder / "nets.py").write_text(NETS)
+    write_drive(folder / "drives" / "monday")
+    angles = (folder / "drives" / "monday" / "angles.csv").read_text().splitlines()
+    rows = [f"{name},{math.radians(float(degrees))}" for name, degrees in (line.split(",") for line in angles)]
+    (folder / "drives" / "monday" / "labels.csv").write_text("\n".join(["filename,steering_angle", *rows]))
+
+
+@pytest.mark.parametrize(("within", "found"), [("same_angle(5)", False), ("same_angle(0.01)", True)])
+def test_first_program_runs_as_written(tmp_path: Path, within: str, found: bool) -> None:
+    """The program holds, or its last line fails once the limit is so small that there are findings."""
+    write_pilot(tmp_path)
+    program = blocks()[0]
+    assert "sw.same_angle(5)" in program
+    # A browser would open for every finding; the page is written all the same.
+    (tmp_path / "program.py").write_text(
+        "import webbrowser\nwebbrowser.open = print\n" + program.replace("same_angle(5)", within)
+    )
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "rotate" in done.stdout, done.stderr
+    assert ("AssertionError" in done.stderr, done.returncode) == (found, int(found)), done.stderr
+    assert ("swerve replay" in done.stdout) is found
+    assert len(list((tmp_path / "runs" / "tilt").glob("finding-*.html"))) == found
 
 
 def test_each_addition_is_short() -> None:

@@ -15,10 +15,11 @@ from torch import nn
 from swerve.config.toml import Builder
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError, SpecError
+from swerve.core.extras import optional_package
 from swerve.core.system import Activations, System, Traced, WhiteBox
 from swerve.core.values import Array, Image, Steering
 from swerve.systems.decoders import SignalDecoder, SteeringDecoder
-from swerve.systems.network import Network, Pass, concatenate_batches, join_calls, optional_package
+from swerve.systems.network import Network, Pass, concatenate_batches, join_calls
 from swerve.systems.steps import Divide, Resize
 from swerve.systems.torch import Torch, device_named, outputs_of
 

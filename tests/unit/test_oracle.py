@@ -143,7 +143,7 @@ def test_origins_are_those_of_a_campaign(tmp_path: Path, factor: float) -> None:
     """Counted from the angles, and by the rule itself."""
     rule = Rule("brighter", Over(Brighten, beta=Choices((1, 2, 5, 10, 40))), lambda_mse(factor))
     source, system = FakeSource(40), FakeSystem(gain=1.5)
-    summary = run_campaign(Campaign(source, system, (rule,), Sweep(), seed=3), tmp_path / "run", report=False)
+    summary = run_campaign(Campaign(source, system, (rule,), Sweep(), seed=3), tmp_path / "run", report=False).summary
     run = Run(tmp_path / "run")
     oracle = Oracle.of(*untouched(run.baseline()))
     found = oracle.origins(angles_of(run.trials()), factor)

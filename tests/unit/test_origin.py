@@ -752,7 +752,7 @@ def test_detector_in_a_run(tmp_path: Path, after: tuple[str, ...], origin: Origi
     """Every frame has an old miss; the journal says of which objects each finding is."""
     system = Detector((MISSED, FOUND, FOUND, FOUND), after)
     made = campaign(system, Rule("lit", Brighten(20), right_boxes()), source=Street())
-    summary = run_campaign(made, tmp_path / "run", report=False, pictures=False)
+    summary = run_campaign(made, tmp_path / "run", report=False, pictures=False).summary
     assert (summary["violated"], counts(summary)) == (6, {origin: 6})
     for row in Run(tmp_path / "run").trials():
         assert row["origin"] == origin.value

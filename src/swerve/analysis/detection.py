@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from swerve.core.errors import InputError
+from swerve.core.extras import optional_package
 from swerve.core.values import Array, Boxes2D, Boxes3D, Value
 
 LIMITS = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
@@ -125,13 +126,13 @@ def _evaluated(
     labels: list[Annotation], answers: list[Annotation], *, images: int, kinds: int, limits: Sequence[float], most: int
 ) -> Array:
     """COCO's precision, limits × recalls × kinds; -1 where a kind has no demanded label."""
-    from faster_coco_eval import COCO, COCOeval_faster
+    coco_eval = optional_package("faster_coco_eval", "detection")
 
     known = {"images": [{"id": image} for image in range(images)], "categories": [{"id": kind} for kind in range(kinds)]}
     # Boxes of a kind without labels, and answers' boxes without care, do not count.
     answers = [box for box in answers if box["category_id"] >= 0 and not box.pop("iscrowd")]
-    tables = [COCO({**known, "annotations": boxes}, print_function=_silent) for boxes in (labels, answers)]
-    judge = COCOeval_faster(*tables, iouType="bbox", print_function=_silent)
+    tables = [coco_eval.COCO({**known, "annotations": boxes}, print_function=_silent) for boxes in (labels, answers)]
+    judge = coco_eval.COCOeval_faster(*tables, iouType="bbox", print_function=_silent)
     judge.params.iouThrs = np.array(limits)
     judge.params.maxDets = [most]
     judge.params.areaRng, judge.params.areaRngLbl = [[0, np.inf]], ["all"]

@@ -36,6 +36,7 @@ from swerve.cli import replay as replaying
 from swerve.cli.options import BAD_INPUT
 from swerve.cli.streams import outlast_readers
 from swerve.core.errors import LONGEST_MESSAGE, EnvironmentFault, SwerveError, printable
+from swerve.core.extras import missing_package
 from swerve.execution.supervise import Stopped, stop, supervised
 
 EPILOG = """
@@ -100,7 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return CLOSED_PIPE
         return _fail(EnvironmentFault(f"unexpected SystemExit: {ended}; --debug shows where"), options.debug)
     except BaseException as error:  # a bug in Swerve, or user code: exit code 1 would mean findings
-        return _fail(EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where"), options.debug)
+        bug = EnvironmentFault(f"unexpected {type(error).__name__}: {error}; --debug shows where")
+        return _fail(missing_package(error) or bug, options.debug)
 
 
 def _escape_unprintable(stream: Any) -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config.trust import OWN, PYTHON_FILE, Trust, has_parts, is_ours, is_registered
-from swerve.core.encode import options
 from swerve.core.errors import SpecError, printable, unknown
+from swerve.core.extras import missing_package
 from swerve.core.names import ENCODED_HERE, GIVEN_AS, all_names
 from swerve.core.seeding import digest_of
+from swerve.core.space import options
 
 
 def module_file(name: str) -> Path | None:
@@ -86,6 +87,8 @@ def _import_module(name: str, use: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        if is_ours(name) and (fault := missing_package(error)):
+            raise fault from error
         missing = f"use = '{use}': there is no module '{error.name}' on the Python path"
         if use.startswith(f"{name}:") and f"{name}.".startswith(f"{error.name}."):
             file = f"{name.replace('.', '/')}.py"
@@ -100,10 +103,10 @@ class _HashedCode(importlib.machinery.SourceFileLoader):
 
     def __init__(self, name: str, path: str, code: bytes) -> None:
         super().__init__(name, path)
-        self._code = code
+        self.code = code
 
     def get_code(self, fullname: str) -> types.CodeType:  # noqa: ARG002
-        return self.source_to_code(self._code, self.path)
+        return self.source_to_code(self.code, self.path)
 
 
 def _import_file(given: str, base: Path, trust: Trust) -> Any:
@@ -111,7 +114,7 @@ def _import_file(given: str, base: Path, trust: Trust) -> Any:
     file = (base / given).resolve()
     code = trust.code_of(given, file)
     name = f"swerve_trusted_{digest_of(str(file))[:12]}"
-    if name in sys.modules:
+    if name in sys.modules and _code_of(sys.modules[name]) == code:  # it may have been edited in a session
         return sys.modules[name]
     loader = _HashedCode(name, str(file), code)
     spec = importlib.util.spec_from_loader(name, loader)
@@ -125,6 +128,11 @@ def _import_file(given: str, base: Path, trust: Trust) -> Any:
         del sys.modules[name]
         raise SpecError(f"{file}: cannot be imported: {type(error).__name__}: {error}") from error
     return module
+
+
+def _code_of(module: types.ModuleType) -> bytes:
+    loader = module.__loader__
+    return loader.code if isinstance(loader, _HashedCode) else b""
 
 
 def fits(target: Any, wanted: Any, *, certain: bool = False) -> bool:

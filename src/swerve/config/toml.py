@@ -21,21 +21,20 @@ from swerve.config.limits import CONFIG
 from swerve.config.registry import resolve
 from swerve.config.trust import COMMAND, FOLDER, OWN, Trust
 from swerve.core.asset import Asset, AssetFiles, assets_in
-from swerve.core.campaign import CUSTOM, Campaign, CoverageMeter, Search
+from swerve.core.campaign import CUSTOM, USUAL_SEARCH, Campaign, CoverageMeter, Search
 from swerve.core.case import Source
-from swerve.core.encode import ASSET, JSON, SPEC, decode_value, encode, options
-from swerve.core.errors import InputError, SpecError, printable, unknown
+from swerve.core.encode import ASSET, JSON, SPEC, decode_value, encode
+from swerve.core.errors import EnvironmentFault, InputError, SpecError, printable, unknown
 from swerve.core.gate import AllOf, Gate
 from swerve.core.names import names
 from swerve.core.relation import Relation, Rule
-from swerve.core.space import Choices, Over, Range, Sequenced, Space, as_space
+from swerve.core.space import Choices, Over, Range, Sequenced, Space, as_space, options
 from swerve.core.system import System
 from swerve.core.transformation import Transformation, cached
 
 ACCEPTANCE = ("fail_if", "requirement")  # of a rule: they judge a run, and determine none of its trials
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")
 RULE, RULE_OPTIONS = ("name", "change", "expect"), ("gate", "least_shift", *ACCEPTANCE)
-DEFAULT_SEARCH = "sweep"
 PLAIN = (int, float, str, bool, Path)  # arguments that no table with `use` describes
 ASSETS = "_swerve_assets"  # attribute of an object that is not a dataclass: the assets among its arguments
 
@@ -93,7 +92,7 @@ class Builder:
             "source": self.at("source").component(table["source"], Source),
             "system": self.at("system").component(table["system"], System),
             "rules": tuple(self.rule(index, item) for index, item in enumerate(table["rule"])),
-            "search": self.at("search").component(table.get("search", DEFAULT_SEARCH), Search),
+            "search": self.at("search").component(table.get("search", USUAL_SEARCH), Search),
             "gate": None if gate is None else self.at("gate").gate(gate),
             "coverage": None if coverage is None else self.at("coverage")._coverage(coverage),
         }
@@ -294,7 +293,7 @@ class Builder:
     def _call(self, target: Any, arguments: Mapping[str, Any]) -> Any:
         try:
             return target(**arguments)
-        except SpecError:
+        except (SpecError, EnvironmentFault):
             raise
         except (TypeError, ValueError, InputError) as error:
             self.fail(str(error).replace(f"{getattr(target, '__name__', '')}.__init__() ", ""))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import typing
 from collections.abc import Collection
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import Path
 
 from swerve.core.errors import InputError, unknown
 
@@ -49,6 +52,18 @@ def check_number(
     fits = _is_finite(value) and (low < value if above else low <= value) and value <= high  # type: ignore[operator]
     if not fits:
         raise error(f"{_quoted(name)} must be {_range(low, high, above=above)}, got {value!r}")
+
+
+def take_paths(part: object) -> None:
+    """Turn the texts that a new dataclass was given for its fields of type `Path` into paths, as a campaign file may."""
+    for item in dataclasses.fields(part):  # type: ignore[arg-type]
+        if isinstance(given := getattr(part, item.name, None), str) and Path in _types_of(type(part), item.name):
+            object.__setattr__(part, item.name, Path(given))
+
+
+def _types_of(kind: type, name: str) -> tuple[object, ...]:
+    hint = typing.get_type_hints(kind).get(name)
+    return typing.get_args(hint) or (hint,)
 
 
 def _quoted(name: str) -> str:

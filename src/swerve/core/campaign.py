@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from swerve.core.arguments import check_whole
 from swerve.core.case import Case, Fact, Source
 from swerve.core.encode import encode_change
 from swerve.core.gate import Gate
+from swerve.core.names import OURS
 from swerve.core.origin import Origin
 from swerve.core.relation import Fault, Relation, Rule, Status, Verdict, calibrated
 from swerve.core.seeding import Stream, digest_of, rng_for, rng_from
@@ -23,6 +25,7 @@ from swerve.core.transformation import Chain, Transformation
 ID_LENGTH = 16
 Gain = Mapping[str, Mapping[str, Any]]  # what an input covers, by criterion, as plain JSON for the journal
 CUSTOM = "custom"  # the method of a campaign that follows no paper
+USUAL_SEARCH = "sweep"
 
 
 @dataclass(frozen=True)
@@ -223,6 +226,13 @@ def has_gain_per_ask(search: Search) -> bool:
     return bool(getattr(search, "gain_per_ask", False))
 
 
+def usual_search() -> Search:
+    """The search of a campaign that names none: a sweep over all cases."""
+    module, _, name = OURS["searches"][USUAL_SEARCH].partition(":")
+    search: Search = getattr(importlib.import_module(module), name)()
+    return search
+
+
 @dataclass(frozen=True)
 class Campaign:
     """Everything that determines the result of a run: cases, system, rules, search, gate and seed."""
@@ -230,7 +240,7 @@ class Campaign:
     source: Source
     system: System
     rules: tuple[Rule, ...]
-    search: Search
+    search: Search = field(default_factory=lambda: usual_search())
     gate: Gate | None = None
     coverage: CoverageMeter | None = None
     seed: int = 0

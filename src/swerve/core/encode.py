@@ -6,7 +6,6 @@ import collections.abc
 import dataclasses
 import math
 import os
-import types
 import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -19,7 +18,7 @@ from swerve.core.asset import Asset
 from swerve.core.errors import InputError, StoreError
 from swerve.core.names import name_of
 from swerve.core.seeding import digest_of
-from swerve.core.space import Choices, Over, Range
+from swerve.core.space import Choices, Over, Range, options
 from swerve.core.transformation import Transformation, cached, check_declared
 from swerve.core.values import KINDS, Calibration, Depth, Group, Image, Masks, PointCloud, Region, Value
 
@@ -116,11 +115,6 @@ def _function_fields(kind: type[Any]) -> frozenset[str]:
     except (NameError, TypeError):
         return frozenset()
     return frozenset(name for name in _field_names(kind) if any(map(_is_callable, options(hints.get(name)))))
-
-
-def options(hint: Any) -> tuple[Any, ...]:
-    """The types that an annotation allows: the members of a union, or the type itself."""
-    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 
 def _is_callable(hint: Any) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from swerve.core.asset import Asset
 from swerve.core.case import Case
 from swerve.core.errors import InputError, NotApplicable, did_you_mean
 from swerve.core.transformation import Chain, Transformation, check_declared, params_of, plain_name
@@ -114,7 +117,7 @@ class Choices:
             raise ValueError("'choices' must contain at least one value")
 
 
-Domain = float | int | str | bool | Range | Choices
+Domain = float | int | str | bool | Range | Choices | tuple[float, float] | Asset
 
 
 @dataclass(frozen=True, init=False)
@@ -210,6 +213,7 @@ def _complete(kind: type[Transformation], given: Mapping[str, Domain]) -> dict[s
 
 def _check_domain(kind: type[Transformation], name: str, domain: Domain) -> Domain:
     """`domain` checked against the declared parameter, its numbers converted to the declared type."""
+    domain = _plain_domain(kind, name, domain)
     facts = params_of(kind).get(name)
     if facts is None:
         return _check_undeclared(kind, name, domain)
@@ -222,6 +226,28 @@ def _check_domain(kind: type[Transformation], name: str, domain: Domain) -> Doma
     if isinstance(domain, Choices):
         return Choices(tuple(facts.take(name, value) for value in domain.values))
     return facts.take(name, domain)
+
+
+def _plain_domain(kind: type[Transformation], name: str, domain: Any) -> Domain:
+    """`domain` with what a campaign file may write too: a pair for a range, and the path of a file for an asset."""
+    hints = options(_hint(kind, name))
+    if Asset in hints and isinstance(domain, Choices):
+        return Choices(tuple(map(_asset, domain.values)))
+    if isinstance(domain, tuple | list) and not any(hint is tuple or typing.get_origin(hint) is tuple for hint in hints):
+        if len(domain) != 2:
+            raise ValueError(f"{plain_name(kind)}.{name}: a range is a pair (low, high), got {domain!r}; a set is Choices")
+        return Range(*domain)
+    plain: Domain = _asset(domain) if Asset in hints else domain
+    return plain
+
+
+def _asset(given: Any) -> Any:
+    return Asset(Path(given)) if isinstance(given, str | Path) else given
+
+
+def options(hint: Any) -> tuple[Any, ...]:
+    """The types that an annotation allows: the members of a union, or the type itself."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 
 def _ends(domain: Domain) -> tuple[Any, ...]:
@@ -238,7 +264,10 @@ def _check_undeclared(kind: type[Transformation], name: str, domain: Domain) -> 
 
 
 def _hint(kind: type[Transformation], name: str) -> Any:
-    return typing.get_type_hints(kind).get(name)
+    try:
+        return typing.get_type_hints(kind).get(name)
+    except (NameError, TypeError):  # an annotation that only a type checker can resolve
+        return None
 
 
 @dataclass(frozen=True)

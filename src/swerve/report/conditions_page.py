@@ -11,9 +11,9 @@ import cv2
 
 from swerve.analysis.numbers import SUMMARY, derived_file
 from swerve.core.values import Array, Steering, find
+from swerve.report.answer_pictures import BLUE, RED, with_arrows
 from swerve.report.experiment_page import ChartPanel, Page, Part, PicturePanel, Section, TablePanel, write_page
 from swerve.report.plane import Spot, lines
-from swerve.report.steering_pictures import BLUE, RED, with_arrows
 from swerve.report.words import in_words, title_of
 from swerve.search.neighbourhood import TOWARDS_NEUTRAL as SHARES
 from swerve.store.artifacts import FINDINGS, SHA_DIGITS

@@ -42,7 +42,7 @@ def pack(run: Run, prefix: str, into: Path, *, trusted: Collection[str | Path] =
     """
     finding = finding_of(run.row(prefix))
     sharing = Sharing(run, keep_paths)
-    pictures, why = _pictures(run, finding, trusted)
+    pictures, why = input_files(run, finding, trusted)
     files = {**pictures, CAMPAIGN: json_bytes(sharing.data(run.identity)), "finding.json": _facts(finding, sharing)}
     files["README.txt"] = _readme(finding, sharing, sorted(files), why).encode()
     files["SHA256SUMS"] = "".join(f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files)).encode()
@@ -63,8 +63,8 @@ def _write(path: Path, files: Files) -> None:
             archive.writestr(entry, files[name])
 
 
-def _pictures(run: Run, finding: Finding, trusted: Collection[str | Path]) -> tuple[Files, str]:
-    """The inputs of source and follow-up as files, or why there are none."""
+def input_files(run: Run, finding: Finding, trusted: Collection[str | Path] = ()) -> tuple[Files, str]:
+    """The inputs of source and follow-up as files, `source-camera.png` and so on, or why there are none."""
     if kept := _kept(run, finding):
         return kept, ""
     try:

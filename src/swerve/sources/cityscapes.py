@@ -51,6 +51,7 @@ class Cityscapes(LabelledSource):
     labels: str = "gtFine"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.check_kinds([NAMES[number] for number in THINGS])
 
     def listed(self) -> Iterable[Entry]:

@@ -38,6 +38,7 @@ class Clouds(ListedSource):
     intensity_scale: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_declared(self.layout, self.intensity_scale)
 
     def listed(self) -> Iterable[Entry]:

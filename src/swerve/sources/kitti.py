@@ -74,6 +74,7 @@ class KittiFrames(ListedSource):
     places: ClassVar[Mapping[str, tuple[str, str]]] = {}  # folder and suffix by role
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         given: object = self.sensors
         if isinstance(given, str) or not self.sensors or len(set(self.sensors)) != len(self.sensors):
             raise InputError(f"'sensors' must be a list such as ['camera', 'lidar'], got {given!r}")

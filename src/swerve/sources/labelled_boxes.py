@@ -18,11 +18,11 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from faster_coco_eval.core import mask as coco_mask
 
 from swerve.config import limits
 from swerve.core.arguments import OneOfNames
 from swerve.core.errors import InputError, UnreadableCase, printable, unknown
+from swerve.core.extras import optional_package
 from swerve.core.values import Array, Boxes2D, Image, Masks, Value
 from swerve.sources.listed import CAMERA, Entry, ListedSource
 from swerve.sources.root import Root
@@ -126,6 +126,7 @@ class Lights(Boxed):
     colours: ClassVar[Mapping[str, str]] = {}  # the colour of every state
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.states not in (COLOUR, FULL):
             raise ValueError(f"'states' must be '{COLOUR}' or '{FULL}', got {self.states!r}")
 
@@ -164,16 +165,20 @@ def clip_box(box: LabelledBox, size: Size) -> tuple[Corners, bool]:
 def object_pixels(box: LabelledBox, size: Size) -> Array:
     """The mask of an object: one boolean per pixel of the picture."""
     try:
-        return np.asarray(coco_mask.decode(_run_lengths(box, size)), dtype=bool)
+        return np.asarray(_coco_masks().decode(_run_lengths(box, size)), dtype=bool)
     except (ValueError, RuntimeError) as error:
         raise UnreadableCase(f"{box.place} has an outline that cannot be drawn: {error}") from error
+
+
+def _coco_masks() -> Any:
+    return optional_package("faster_coco_eval.core", "detection").mask
 
 
 def _run_lengths(box: LabelledBox, size: Size) -> Any:
     """An outline as COCO's compressed run lengths; one that could crash the decoder or fill the memory is refused."""
     width, height = size
     if not isinstance(box.outline, Mapping):
-        return coco_mask.merge(coco_mask.frPyObjects(_polygons(box, size), height, width))
+        return _coco_masks().merge(_coco_masks().frPyObjects(_polygons(box, size), height, width))
     value, counts = box.outline.get("size"), box.outline.get("counts")
     if value != [height, width]:
         theirs = printable(str(value), 40)
@@ -182,7 +187,7 @@ def _run_lengths(box: LabelledBox, size: Size) -> Any:
         return {"size": value, "counts": counts.encode()}
     if not isinstance(counts, list) or not all(_is_count(count, width * height) for count in counts):
         raise UnreadableCase(f"{box.place} has a mask whose counts are not valid numbers of pixels")
-    return coco_mask.frPyObjects({"size": value, "counts": counts}, height, width)
+    return _coco_masks().frPyObjects({"size": value, "counts": counts}, height, width)
 
 
 def _is_count(value: object, most: int) -> bool:

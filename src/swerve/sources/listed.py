@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from swerve.core.arguments import take_paths
 from swerve.core.case import Case, Fact
 from swerve.core.encode import encode
 from swerve.core.errors import InputError, UnreadableCase
@@ -38,6 +39,9 @@ class ListedSource:
     """A source whose cases are files below `folder`; a reader yields them in `listed` and their labels in `truth`."""
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        take_paths(self)
 
     def listed(self) -> Iterable[Entry]:
         """The entries in order; two entries with the same key become one case that cannot be used."""

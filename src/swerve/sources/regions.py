@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from swerve.config import limits
+from swerve.core.arguments import take_paths
 from swerve.core.case import Case
 from swerve.core.errors import InputError, UnreadableCase, unknown
 from swerve.core.region import area_of, inside
@@ -53,6 +54,7 @@ class Regions(WrappedSource):
     right: float = 0.0
 
     def __post_init__(self) -> None:
+        take_paths(self)
         for side in SIDES:
             metres = getattr(self, side)
             if isinstance(metres, bool) or not isinstance(metres, int | float) or not 0 <= metres < 1e6:

@@ -69,6 +69,7 @@ class Udacity(ListedSource):
     separator: str = ","
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_separator(self.separator)
         check_whole("block", self.block, error=InputError)
         if self.angle:

@@ -48,6 +48,7 @@ class Video(ListedSource):
     stop: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         stop = self.start + 1 if self.stop is None else self.stop
         if self.every < 1 or self.start < 0 or stop <= self.start:
             given = f"every {self.every}, start {self.start}, stop {self.stop}"

@@ -16,9 +16,9 @@ from safetensors.numpy import load
 
 from swerve.config import limits
 from swerve.core.errors import InputError
+from swerve.core.extras import optional_package
 from swerve.core.values import Array
 from swerve.systems.model_file import RATIO, model_file
-from swerve.systems.network import optional_package
 
 PROGRAM = Path(__file__).with_name("h5_child.py")
 SECONDS_PER_BYTE = 1e-7

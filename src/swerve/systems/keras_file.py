@@ -12,12 +12,12 @@ import numpy as np
 
 from swerve.config import limits
 from swerve.core.errors import InputError
+from swerve.core.extras import optional_package
 from swerve.core.values import Array
 from swerve.sources.strict import ParseError, parse_json
 from swerve.systems.h5 import H5, read_h5, read_h5_file
 from swerve.systems.keras_structure import keras_library, plain_name, rebuild
 from swerve.systems.model_file import check_archive, model_file
-from swerve.systems.network import optional_package
 
 MODEL_WEIGHTS, CONFIG = "model.weights.h5", "config.json"
 

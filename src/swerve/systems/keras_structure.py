@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swerve.core.errors import EnvironmentFault, InputError
-from swerve.systems.network import optional_package
+from swerve.core.extras import optional_package
 
 JSON = Any
 Source = tuple[str, int, int]

@@ -2,7 +2,6 @@
 
 # No postponed annotations here: subclasses in other modules inherit them, and TOML tables are converted by them.
 
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -10,10 +9,10 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from swerve.core.arguments import OneOfNames
+from swerve.core.arguments import OneOfNames, take_paths
 from swerve.core.case import Case
 from swerve.core.encode import encode
-from swerve.core.errors import EnvironmentFault, InputError, did_you_mean
+from swerve.core.errors import InputError, did_you_mean
 from swerve.core.seeding import digest_of
 from swerve.core.system import Activations, Answer, Gradients, Traced, Window
 from swerve.core.values import Array
@@ -68,6 +67,7 @@ class Network:
     batched: bool = True
 
     def __post_init__(self) -> None:
+        take_paths(self)
         _ = self.preprocessing, self.engine  # a bad file is refused now, not during a campaign
 
     @cached_property
@@ -122,6 +122,9 @@ class Network:
 
     @cached_property
     def _fingerprint(self) -> str:
+        return self._identify()
+
+    def _identify(self) -> str:
         parts = type(self).__name__, self.engine.fingerprint(), encode(self.say), encode(self.preprocessing)
         return digest_of(*parts, *([] if self.batched else ["one at a time"]))
 
@@ -231,11 +234,3 @@ def concatenate_batches(parts: Sequence[Mapping[str, Activations]]) -> dict[str,
 def _concatenated(parts: Sequence[Activations]) -> Activations:
     mean, low, high = (np.concatenate([getattr(part, what) for part in parts]) for what in PARTS)
     return replace(parts[0], mean=mean, low=low, high=high)
-
-
-def optional_package(name: str, extra: str) -> Any:
-    """The package `name`, which only some systems need; raises `EnvironmentFault` with what to install if it is missing."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise EnvironmentFault(f"the package '{error.name or name}' is missing; pip install 'swerve[{extra}]'") from error

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from swerve.core.errors import InputError, printable
+from swerve.core.extras import optional_package
 from swerve.core.system import Activations
 from swerve.core.values import Array
-from swerve.systems.network import CHANNELS, INPUT, Engine, Network, Pass, Rows, join_calls, optional_package
+from swerve.systems.network import CHANNELS, INPUT, Engine, Network, Pass, Rows, join_calls
 from swerve.systems.onnx_file import onnx_library, providers_for, read_onnx
 from swerve.systems.onnx_graph import Tap, add_taps, outputs_of, taps_of
 

@@ -11,9 +11,9 @@ from typing import Any
 from swerve.config import limits
 from swerve.core.arguments import check_known
 from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.extras import optional_package
 from swerve.sources.root import Root
 from swerve.systems.model_file import model_file
-from swerve.systems.network import optional_package
 
 # Domains of the operators in onnxruntime itself; any other would require a custom library.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.config.limits import MEMORY, SECONDS
-from swerve.core.arguments import check_number
+from swerve.core.arguments import check_number, take_paths
 from swerve.core.case import Case
 from swerve.core.encode import JSON
 from swerve.core.errors import InputError, ModelError, did_you_mean, printable
@@ -49,6 +49,7 @@ class Process:
     _program: _Program = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        take_paths(self)
         _check_command(self.command)
         object.__setattr__(self, "command", tuple(self.command))
         object.__setattr__(self, "sensors", tuple(self.sensors))

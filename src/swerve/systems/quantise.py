@@ -12,8 +12,8 @@ import numpy as np
 
 from swerve.core.case import Source
 from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.extras import optional_package
 from swerve.core.values import Array
-from swerve.systems.network import optional_package
 from swerve.systems.onnx import Onnx
 from swerve.systems.onnx_file import onnx_library, read_onnx
 

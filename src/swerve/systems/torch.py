@@ -104,6 +104,27 @@ class Torch(Network):
         return TorchEngine(ready, device_named(self.device), self.layout)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LiveTorch(Network):
+    """A torch module of this process, where it lies; a campaign with it runs in this process alone."""
+
+    module: nn.Module
+
+    @cached_property
+    def engine(self) -> Engine:
+        weights = next(self.module.parameters(), None)
+        return TorchEngine(self.module, torch.device("cpu") if weights is None else weights.device, self.layout)
+
+    def fingerprint(self) -> str:
+        """Computed anew each time: the module may have been trained since."""
+        return self._identify()
+
+
+def is_module(net: object) -> bool:
+    """Whether a network is a live module."""
+    return isinstance(net, nn.Module)
+
+
 class TorchEngine:
     """A torch module in single precision and evaluation mode; `layout` is that of its input pictures."""
 

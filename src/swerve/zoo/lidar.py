@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from swerve.core import region as regions
-from swerve.core.arguments import check_known
+from swerve.core.arguments import check_known, take_paths
 from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.region import Bitmap
@@ -62,6 +62,7 @@ class Lidar:
     norm: ClassVar[str] = "batch"  # in training
 
     def __post_init__(self) -> None:
+        take_paths(self)
         if self.cells < COARSEST or self.cells % COARSEST:
             raise InputError(f"{self.name}: cells must be a multiple of {COARSEST}, got {self.cells}")
         _ = self.net  # refuses a bad file now rather than in the middle of a campaign

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from swerve.core.arguments import check_known
+from swerve.core.arguments import check_known, take_paths
 from swerve.core.case import Case
 from swerve.core.convention import Convention
 from swerve.core.errors import InputError
@@ -138,6 +138,7 @@ class Trained:
     view: ClassVar[CameraCrop]
 
     def __post_init__(self) -> None:
+        take_paths(self)
         _ = self.system  # refuses a bad file now rather than in the middle of a campaign
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:

@@ -17,7 +17,7 @@ from swerve.experiments import Counted, Row, pictures, question, rated, table
 from swerve.experiments.deeptest.subject_runs import PAPER, DeepTestRuns, DeepTests, judged
 from swerve.experiments.deeptest.violations import ALL, EPSILON, FACTOR, TOTAL, fit_changes, paper_count
 from swerve.methods.deeptest import WEATHER
-from swerve.report.steering_pictures import before_after
+from swerve.report.answer_pictures import before_after
 from swerve.review.agreement import verdicts
 from swerve.review.marks import Mark
 from swerve.sources.writing import slug

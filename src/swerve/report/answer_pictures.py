@@ -12,7 +12,8 @@ import numpy as np
 from swerve.core.campaign import Record
 from swerve.core.case import Case
 from swerve.core.system import Answer
-from swerve.core.values import Array, Steering, find
+from swerve.core.values import Array, Boxes2D, Steering, find
+from swerve.store.record_json import Finding
 from swerve.transformations.photometric import images_of
 
 BLUE, RED, GREEN = (40, 90, 255), (235, 40, 40), (40, 180, 70)
@@ -26,6 +27,27 @@ def before_after(case: Case, followup: Case, record: Record) -> Array:
     before, after, label = (_degrees(values) for values in (record.before, record.after, record.truth))
     known = ((label, GREEN), (before, BLUE))
     return np.hstack([with_arrows(image, known), with_arrows(changed, (*known, (after, RED)))])
+
+
+def answered(source: Array, followup: Array, finding: Finding) -> Array:
+    """The two pictures of a finding side by side, with the answers drawn over them: boxes, and angles as arrows."""
+    sides = ((source, finding.before, BLUE), (followup, finding.after, RED))
+    near, far = (_with_boxes(pixels, answer, colour) for pixels, answer, colour in sides)
+    before, after = (_degrees(values) for values in (finding.before, finding.after))
+    known = ((_degrees(finding.truth), GREEN), (before, BLUE))
+    return np.hstack([with_arrows(near, known), with_arrows(far, (*known, (after, RED)))])
+
+
+def _with_boxes(pixels: Array, answer: Answer, colour: tuple[int, int, int]) -> Array:
+    """The picture with the boxes of an answer; those of another camera's picture are left out."""
+    boxes = find(answer, Boxes2D.slot)
+    if not isinstance(boxes, Boxes2D) or boxes.size not in (None, (pixels.shape[1], pixels.shape[0])):
+        return pixels
+    drawn = np.ascontiguousarray(pixels)
+    thick = max(1, pixels.shape[0] // HIGH * 2)
+    for left, top, right, bottom in np.rint(boxes.xyxy[np.isfinite(boxes.xyxy).all(axis=1)]).astype(int).tolist():
+        cv2.rectangle(drawn, (left, top), (right, bottom), colour, thick)
+    return drawn
 
 
 def _degrees(values: Answer) -> float | None:
