@@ -27,6 +27,7 @@ from swerve.cli import (
     run,
     show,
     shrink,
+    style,
     unpack,
     world,
     zoo,
@@ -62,7 +63,7 @@ VERBS: Mapping[str, Sequence[Any]] = MappingProxyType(
     {
         "test a model": (demo, catalog, check, run),
         "look at what was found": (report, show, explain, replaying, shrink, review, compare, export),
-        "and further": (retrain, experiment, world, objects, zoo, unpack),
+        "and further": (retrain, experiment, world, objects, style, zoo, unpack),
     }
 )
 

@@ -121,6 +121,8 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "add-points": "swerve.transformations.scatter:AddPoints",
             "place-points": "swerve.transformations.scatter:PlacePoints",
             "offer-points": "swerve.transformations.scatter:OfferPoints",
+            "style": "swerve.transformations.style:Style",
+            "reconstructed": "swerve.transformations.style:Reconstructed",
             "raise-value": "swerve.transformations.exposure:RaiseValue",
         },
         "criteria": {
@@ -136,6 +138,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "in-sequence": "swerve.core.space:Sequenced",
             "table": "swerve.core.space:Table",
             "blurs": "swerve.transformations.blur:blurs",
+            "styles": "swerve.transformations.style:Styles",
             "skies": "swerve.transformations.rerender:skies",
             "weathers": "swerve.transformations.rerender:weathers",
             "swaps": "swerve.transformations.swaps:Swaps",

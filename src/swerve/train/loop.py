@@ -43,6 +43,7 @@ class Recipe:
     decay: float = 0.0
     patience: int = 3
     one_cycle: bool = False
+    betas: tuple[float, float] = (0.9, 0.999)  # of AdamW
 
     def __post_init__(self) -> None:
         for name in ("passes", "batch", "patience"):
@@ -170,7 +171,9 @@ class _Loop:
 
     def __post_init__(self) -> None:
         recipe = self.recipe
-        self.optimiser = torch.optim.AdamW(self.net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
+        self.optimiser = torch.optim.AdamW(
+            self.net.parameters(), lr=recipe.rate, betas=recipe.betas, weight_decay=recipe.decay
+        )
         self.schedule: torch.optim.lr_scheduler.OneCycleLR | None = None
         self.best_weights = deepcopy(self.net.state_dict())
 

@@ -1,0 +1,111 @@
+"""`swerve style`: learn how pictures look in another condition, from two sets of pictures."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swerve.cli.options import HELD, add_trust, add_verb, whole
+
+if TYPE_CHECKING:
+    from swerve.core.case import Source
+
+EXAMPLES = """
+  swerve style train --from drives/day --to drives/night --name night
+  swerve style train --from world --to world:snow --name snow   the embedded world
+  swerve style train --from day.mp4 --to dusk.mp4 --name dusk --kind unit
+"""
+AFTER = """sources:
+  FOLDER of pictures, video file, world or world:CONDITIONS, or a campaign
+  file (.toml), whose [source] is taken.
+
+what to do with it:
+  change = { use = "styles", translator = "night.safetensors" }
+  docs/tactic.md tells how to search for the styles that break a network."""
+DRIVES = 300  # of the embedded world; those of the target are others than those of the source
+
+
+def add_parser(verbs: Any) -> None:
+    """Add `style` to the verbs of the command line."""
+    about = "learn another condition, such as night, from two sets of pictures"
+    verb = add_verb(verbs, "style", style, about, EXAMPLES, AFTER)
+    verb.add_argument("act", choices=["train"], help="train: learn a translation, and write it with a card and samples")
+    verb.add_argument("--from", dest="source", required=True, metavar="SOURCE", help="pictures as they are")
+    verb.add_argument(
+        "--to", dest="target", required=True, metavar="SOURCE", help="pictures as they should look, of other places"
+    )
+    verb.add_argument("--name", required=True, help="of the translation; its files are called so")
+    verb.add_argument(
+        "--kind", choices=["munit", "unit"], default="munit", help="munit: many styles; unit: one (default: munit)"
+    )
+    verb.add_argument(
+        "--out", type=Path, default=Path("styles"), metavar="DIR", help="folder to write to (default: %(default)s)"
+    )
+    verb.add_argument("--passes", type=whole, metavar="N", help="of 75 steps each (default: 16, some 15 CPU minutes)")
+    verb.add_argument("--most", type=whole, default=600, metavar="N", help="pictures of each source (default: %(default)s)")
+    verb.add_argument("--seed", type=whole, default=7, help="of initial weights and order (default: %(default)s)")
+    add_trust(verb)
+
+
+def style(options: argparse.Namespace) -> int:
+    """Train, and print what was measured."""
+    from dataclasses import replace
+
+    import cv2
+    import torch
+    from rich.console import Console
+
+    from swerve.report.terminal import RichProgress
+    from swerve.store.files import make_folder
+    from swerve.zoo.style_data import PictureSize, picture_sets
+    from swerve.zoo.style_learn import RECIPES
+    from swerve.zoo.style_train import MEANING, Named, train_style
+
+    cv2.setNumThreads(1)
+    torch.set_num_threads(1)  # sums in one order
+    check_name(options.name)
+    recipe = RECIPES[options.kind]
+    recipe = replace(recipe, passes=options.passes or recipe.passes)
+    make_folder(options.out, parents=True)
+    source, target = source_of(options.source, options.trust), source_of(options.target, options.trust, 1)
+    size = PictureSize(recipe.width, recipe.height, options.most)
+    with RichProgress(Console(stderr=True)) as progress:
+        sets = picture_sets(source, target, size, seed=options.seed, progress=progress)
+        named = Named(options.name, options.source, options.target)
+        card = train_style(named, options.out, sets, recipe=recipe, seed=options.seed, progress=progress)
+    for name, value in card["held_out"].items():
+        print(f"{value:7.4f}  {MEANING[name]}")
+    print(options.out / f"{options.name}.safetensors")
+    return HELD
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is no file name."""
+    from swerve.core.errors import InputError
+
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise InputError(f"--name must consist of letters, digits, - and _, got '{name}'")
+
+
+def source_of(text: str, trusted: list[str], seed: int = 0) -> Source:
+    """The source that a text names; frames of the embedded world are of other scenes for another `seed`."""
+    from swerve.core.errors import InputError
+    from swerve.sources.folders import Folder
+    from swerve.sources.video import SUFFIXES, Video
+
+    kind, _, conditions = text.partition(":")
+    path = Path(text)
+    if kind == "world":
+        from swerve.world.source import World
+
+        return World(DRIVES, 1, split="train", conditions=conditions or "day", width=256, height=144, seed=100 + seed)
+    if path.suffix == ".toml":
+        from swerve.config.toml import load_campaign
+
+        return load_campaign(text, trusted).campaign.source
+    if path.is_dir():
+        return Folder(path)
+    if path.suffix.lower() in SUFFIXES:
+        return Video(path.parent, file=path.name)
+    raise InputError(f"{text}: no folder of pictures, video ({', '.join(SUFFIXES)}), campaign file or 'world:CONDITIONS'")

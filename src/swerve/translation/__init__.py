@@ -1,0 +1,1 @@
+"""Translation of pictures into other conditions by trained networks: MUNIT and UNIT."""
