@@ -25,7 +25,7 @@ from swerve.train.loop import Checkpoint
 from swerve.transformations.style import Reconstructed, Style, Styles
 from swerve.translation.edges import edge_correlation
 from swerve.translation.generator import About, Generator, file_bytes, generator_of, read_generator
-from swerve.translation.networks import MUNIT, PUBLISHED, UNIT, Critic, Design, Translator, pictures_of, pixels_of
+from swerve.translation.translator import MUNIT, PUBLISHED, UNIT, Critic, Design, Translator, pictures_of, pixels_of
 from swerve.zoo.style_data import PictureSize, fitted, picture_sets
 from swerve.zoo.style_learn import RECIPES, PictureSets, StyleLearner, StyleLoss, learn_style, look_distance, look_error
 from swerve.zoo.style_train import Named, train_style

@@ -21,7 +21,7 @@ from swerve.core.errors import InputError
 from swerve.core.lru import SizedLRU
 from swerve.core.values import Array
 from swerve.translation.blocks import detail_of
-from swerve.translation.networks import KINDS, STEP, UNIT, Design, Translator, pictures_of, pixels_of, split
+from swerve.translation.translator import KINDS, STEP, UNIT, Design, Translator, pictures_of, pixels_of, split
 
 HEADER = "translator"  # of the file: what the network is, as JSON
 CODES = 256 << 20  # bytes of content codes that a process keeps

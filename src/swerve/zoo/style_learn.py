@@ -20,7 +20,7 @@ from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Recipe, Task, fit
 from swerve.translation.edges import edge_correlation
 from swerve.translation.generator import SOURCE, TARGET
-from swerve.translation.networks import KINDS, MUNIT, UNIT, Critic, Design, Translator, pictures_of, pixels_of, split
+from swerve.translation.translator import KINDS, MUNIT, UNIT, Critic, Design, Translator, pictures_of, pixels_of, split
 
 SLIM = Design()
 BETAS = (0.5, 0.999)  # of Adam, as in both papers
