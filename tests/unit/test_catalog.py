@@ -88,7 +88,8 @@ def test_choices_are_those_that_are_accepted(entry: CatalogEntry, name: str, tmp
 
 def _fixed(table: dict[str, Any]) -> dict[str, Any]:
     """The table with the lower end of every range of numbers, as a change with all its numbers has them."""
-    ranges = {name: item[0] for name, item in table.items() if isinstance(item, list) and isinstance(item[0], int | float)}
+    pairs = {name: item for name, item in table.items() if isinstance(item, list) and len(item) == 2}
+    ranges = {name: pair[0] for name, pair in pairs.items() if isinstance(pair[0], int | float)}
     return {**table, **(ranges if resolve(table["use"]).__module__.startswith("swerve.transformations") else {})}
 
 
@@ -111,7 +112,7 @@ def test_entries_are_plain_json() -> None:
         "range": [-180, 180],
         "unit": "°",
     }
-    assert rotate["arguments"]["border"]["choices"] == ["black", "reflect", "replicate"]
+    assert rotate["arguments"]["border"]["choices"] == ["black", "reflect", "replicate", "inpaint"]
 
 
 def test_unknown_names_are_refused() -> None:

@@ -169,7 +169,7 @@ def test_python_file_needs_trust(tmp_path: Path) -> None:
         (
             '"brighten", beta',
             '"rotate", border = "blck", degrees',
-            "'border' must be one of black, reflect, replicate, got 'blck'",
+            "'border' must be one of black, reflect, replicate, inpaint, got 'blck'",
         ),
         ('"brighten", beta', '"rotate", border = { choices = ["black", "x"] }, degrees', "got 'x'"),
         ('"brighten", beta', '"rotate", border = "grid", degrees', "got 'grid'"),

@@ -116,7 +116,7 @@ def test_even_size_is_refused(kind: Any) -> None:
 
 
 def test_unknown_border_and_anchor_refused() -> None:
-    with pytest.raises(ValueError, match="'border' must be one of black, reflect, replicate, got 'white'"):
+    with pytest.raises(ValueError, match="'border' must be one of black, reflect, replicate, inpaint, got 'white'"):
         Rotate(3, border="white")
     with pytest.raises(ValueError, match="'anchor' must be one of centre, top-left, got 'left'"):
         Shear(0.1, anchor="left")

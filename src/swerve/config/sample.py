@@ -53,6 +53,7 @@ USUAL: Mapping[str, Any] = MappingProxyType(
         "at": [[20.0, 5.0, 0.0, 0.2]],
         "old": [[100.0, 80.0, 112.0, 116.0]],
         "new": [[100.0, 80.0, 112.0, 116.0]],
+        "now": ["green"],
     }
 )
 # What a part needs although each of its arguments has a default, and the source and system of a method for LiDAR.

@@ -23,12 +23,20 @@ from swerve.core.case import Case, Fact
 from swerve.core.errors import InputError
 from swerve.core.transformation import param
 from swerve.core.values import Array, Boxes2D, Calibration, Depth, Masks
+from swerve.transformations.fill import fill_margin
 from swerve.transformations.photometric import ImageChange, images_of
 
 MIN_SIDE = 8  # pixels of a resized image
 MAX_PIXELS = 100_000_000  # of a resized image
 ENLARGE_GRID = tuple(1.5 + 0.5 * step for step in range(10))
-BORDERS = {"black": cv2.BORDER_CONSTANT, "reflect": cv2.BORDER_REFLECT_101, "replicate": cv2.BORDER_REPLICATE}
+INPAINT = "inpaint"
+BORDERS = {
+    "black": cv2.BORDER_CONSTANT,
+    "reflect": cv2.BORDER_REFLECT_101,
+    "replicate": cv2.BORDER_REPLICATE,
+    INPAINT: cv2.BORDER_REPLICATE,  # then painted over
+}
+REPEATING = ("reflect", "replicate")  # borders that show the image again
 ANCHORS = ("centre", "top-left")
 MIN_INSIDE = 0.5  # share of a box that must stay in frame for the box to be required
 CAMERAS = ("camera", "P2")  # the calibration matrices that project to the image's pixels
@@ -54,7 +62,12 @@ class _Affine(ImageChange):
 
     def words(self) -> str:
         """A description of the change, with the border mode unless it is black."""
-        edges = {"black": "", "reflect": ", edges reflected", "replicate": ", edges replicated"}
+        edges = {
+            "black": "",
+            "reflect": ", edges reflected",
+            "replicate": ", edges replicated",
+            INPAINT: ", edges inpainted",
+        }
         return self._describe() + edges[self.border]
 
     def facts(self, source: Case) -> Mapping[str, Fact]:
@@ -108,7 +121,10 @@ class _Affine(ImageChange):
         return Depth(self._warp(value.metres, cv2.INTER_NEAREST, fill=math.inf))
 
     def _change_pixels(self, pixels: Array) -> Array:
-        return self._warp(pixels, cv2.INTER_LINEAR, border=BORDERS[self.border])
+        moved = self._warp(pixels, cv2.INTER_LINEAR, border=BORDERS[self.border])
+        if self.border == INPAINT:
+            fill_margin(moved, self._warp(np.ones(pixels.shape[:2], np.uint8), cv2.INTER_NEAREST) == 0)
+        return moved
 
     def _warp(self, array: Array, flags: int, *, border: int = cv2.BORDER_CONSTANT, fill: float = 0.0) -> Array:
         if self._is_neutral() or not array.size:
@@ -127,7 +143,7 @@ class _Affine(ImageChange):
 
     def _fill_share(self, width: int, height: int) -> float:
         """The share of the canvas that the image leaves uncovered: 0 if the border repeats the image."""
-        return 0.0 if self.border != "black" or self._is_neutral() else round(1 - self._covered_share(width, height), 6)
+        return 0.0 if self.border in REPEATING or self._is_neutral() else round(1 - self._covered_share(width, height), 6)
 
     def _view_share(self, width: int, height: int) -> float:
         """The share of the original image that is still on the canvas."""

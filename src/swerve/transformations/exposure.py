@@ -116,6 +116,30 @@ class RaiseValue(ImageChange):
         return np.asarray(cv2.merge([cv2.add(cv2.multiply(c, gains, dtype=cv2.CV_8U), greys) for c in channels]))
 
 
+@dataclass(frozen=True)
+class AutoLevels(ImageChange):
+    """Brightness and contrast set automatically: each channel stretched until shares of `cut` are black and white."""
+
+    # TG-8: what the authors do before they add a flare
+    cut: float = param(0, 0.2, neutral=0, resolution=0.001, default=0.005)
+    preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
+
+    def words(self) -> str:
+        """Such as "levels set automatically, 0.5% cut off"."""
+        return f"levels set automatically, {self.cut:.1%} cut off"
+
+    def _change_pixels(self, pixels: Array) -> Array:
+        return np.asarray(cv2.merge([self._stretched(channel) for channel in cv2.split(pixels)]))
+
+    def _stretched(self, channel: Array) -> Array:
+        shares = np.cumsum(np.bincount(channel.ravel(), minlength=256)) / channel.size
+        low, high = int(np.searchsorted(shares, self.cut)), int(np.searchsorted(shares, 1 - self.cut))
+        if high <= low:
+            return channel
+        levels = np.clip((np.arange(256) - low) * (255 / (high - low)), 0, 255)
+        return np.asarray(cv2.LUT(channel, np.rint(levels).astype(np.uint8)))
+
+
 def exposures() -> Table:
     """TigAug's over-exposure (severity 4) and under-exposure (severity 1) as lightness shifts."""
     return Table((OverExpose(0.4), UnderExpose(0.1)))

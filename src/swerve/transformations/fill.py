@@ -14,7 +14,8 @@ from swerve.core.values import Array
 
 PATCH, TELEA, NS, SMOOTH = METHODS = ("patch", "telea", "ns", "smooth")
 RING = 3  # pixels around a hole that must match
-LARGE = 2500  # pixels: larger holes are filled at a lower resolution
+LARGE = 1200  # pixels: larger holes are filled at a lower resolution
+COARSE = 8  # pixels of a picture per pixel of its inpainted margin
 REACH = 1.5  # a fitting patch is looked for so many sizes of the hole away
 MARGIN = 8  # pixels more around a hole
 RADIUS = 3.0  # of OpenCV's inpainting
@@ -38,6 +39,19 @@ def fill_hole(canvas: Array, hole: Array, *, method: str = PATCH, avoid: Array |
             continue  # nothing is known around it
         kept = None if avoid is None else np.asarray(avoid, bool)[window]
         canvas[window] = _filled(np.ascontiguousarray(canvas[window]), part, method, hole[window] if kept is None else kept)
+
+
+def fill_margin(canvas: Array, hole: Array) -> None:
+    """Fill a wide margin of a picture in place, by inpainting at a resolution at which that is quick."""
+    size = tuple(max(side // COARSE, 1) for side in hole.shape[::-1])
+    less = cv2.resize(hole.astype(np.uint8) * 255, size, interpolation=cv2.INTER_AREA) > 0
+    if less.all():
+        return  # nothing is known
+    small = cv2.inpaint(
+        cv2.resize(canvas, size, interpolation=cv2.INTER_AREA), less.astype(np.uint8), RADIUS, cv2.INPAINT_TELEA
+    )
+    soft = cv2.resize(cv2.GaussianBlur(small, (0, 0), 1.0), hole.shape[::-1], interpolation=cv2.INTER_CUBIC)
+    cv2.copyTo(soft, hole.astype(np.uint8), canvas)
 
 
 def _parts(hole: Array) -> Iterator[tuple[Window, Array]]:
@@ -116,8 +130,12 @@ def with_seams_removed(picture: Array, patch: Array, inside: Array) -> Array:
 
     This is Poisson blending: gradients are those of the patch, and the border's values those of the picture.
     """
-    apart = picture.astype(np.float32) - patch
-    return np.where(inside[..., None], _bytes(patch + membrane(apart, ~inside)), picture)
+    left, top, across, down = cv2.boundingRect(inside.astype(np.uint8))
+    near = slice(max(top - 1, 0), top + down + 1), slice(max(left - 1, 0), left + across + 1)
+    own, moved = picture[near], patch[near].astype(np.float32)
+    joined = picture.copy()
+    joined[near] = np.where(inside[near][..., None], _bytes(moved + membrane(own - moved, ~inside[near])), own)
+    return joined
 
 
 def membrane(values: Array, known: Array) -> Array:

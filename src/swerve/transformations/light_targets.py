@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,8 @@ SAME = 0.5  # IoU from which a box is on a target
 class LightTarget:
     """A light of a change: its box and state before and after it, and whether it must be detected after it.
 
-    A light that is `copied` stays where it was; the new box is that of the copy.
+    A light that is `copied` stays where it was; the new box is that of the copy. A light that is `turned` by a quarter, with
+    the picture, takes the boxes on it along: 1 is counter-clockwise, -1 clockwise.
     """
 
     old: Corners
@@ -29,6 +31,7 @@ class LightTarget:
     now: str
     care: bool = True
     copied: bool = False
+    turned: int = 0
 
     def kind(self, given: str) -> str:
         """A state after the change: the old and the new one change places, so that a wrong answer stays wrong."""
@@ -36,9 +39,29 @@ class LightTarget:
 
     def moved(self, box: Array) -> Array:
         """A box on the light after the change: it lies in the new box as it lay in the old one."""
+        if self.turned:
+            return np.array(turned_box(tuple(box.tolist()), self.old, self.turned))
         old, new = np.array(self.old), np.array(self.new)
         share = (box - np.tile(old[:2], 2)) / np.tile(old[2:] - old[:2], 2)
         return np.asarray(np.tile(new[:2], 2) + share * np.tile(new[2:] - new[:2], 2))
+
+
+def turned_box(box: Corners, about: Corners, quarter: int) -> Corners:
+    """A box after a quarter turn about the middle of another: 1 is counter-clockwise as displayed, -1 clockwise.
+
+    The turn takes whole pixels to whole pixels, so the middle moves by half a pixel at most.
+    """
+    # TG-15
+    left, top, right, bottom = box
+    across, down = (about[0] + about[2]) / 2, (about[1] + about[3]) / 2
+    less, more = _half_up(across - down), _half_up(across + down)
+    if quarter > 0:
+        return top + less, more - right, bottom + less, more - left
+    return more - bottom, left - less, more - top, right - less
+
+
+def _half_up(number: float) -> int:
+    return math.floor(number + 0.5)
 
 
 def targets_of(value: Boxes2D, targets: Sequence[LightTarget]) -> list[LightTarget | None]:
