@@ -20,7 +20,7 @@ from swerve.testing.contracts import SpaceContract, TransformationContract
 from swerve.testing.fakes import FakeSystem
 from swerve.transformations.affine import ZoomOut
 from swerve.transformations.lamps import colour_of, find_lamp, other_state
-from swerve.transformations.light_paste import PasteBack, Pasted, PasteMore, PastePlace, PasteState, PasteTurned
+from swerve.transformations.light_paste import Pasted, PasteLights, PasteMore, PastePlace, PasteState, PasteTurned
 from swerve.transformations.light_pastes import CHANGES, LightPastes
 from swerve.transformations.light_targets import Corners, turned_box
 from swerve.transformations.tigaug import CODES
@@ -328,25 +328,25 @@ def test_targets_are_lights_of_the_follow_up(change: str) -> None:
 
 def test_facts_tell_lights_and_room() -> None:
     case = light_case([(UPRIGHT, "red")])
-    facts = PasteBack(((100.0, 100.0, 124.0, 170.0),), ("red",))(case).facts
+    facts = PasteLights(((100.0, 100.0, 124.0, 170.0),), ("red",))(case).facts
     assert facts["changed_lights"] == 1
     assert 1.5 < float(facts["box_room"]) < 3.5
-    wide = PasteBack(((60.0, 80.0, 164.0, 190.0),), ("red",))(case).facts
+    wide = PasteLights(((60.0, 80.0, 164.0, 190.0),), ("red",))(case).facts
     assert float(wide["box_room"]) > 8  # the box is far too large for its lamp
 
 
 def test_errors_name_what_is_wrong() -> None:
     box = (1.0, 2.0, 3.0, 9.0)
     with pytest.raises(ValueError, match="'was' must have an entry for each of the 1 lights, got 2"):
-        PasteBack((box,), ("red", "red"))
+        PasteLights((box,), ("red", "red"))
     with pytest.raises(ValueError, match="with an area"):
-        PasteBack(((3.0, 2.0, 1.0, 9.0),), ("red",))
+        PasteLights(((3.0, 2.0, 1.0, 9.0),), ("red",))
     with pytest.raises(ValueError, match="'now' must be states that are red or green, got 'off'"):
         PasteState((box,), ("red",), now=("off",))
     with pytest.raises(ValueError, match="whole number"):
         PastePlace((box,), ("red",), shifts=(1.5,))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="style"):
-        PasteBack((box,), ("red",), style="nice")
+        PasteLights((box,), ("red",), style="nice")
     with pytest.raises(InputError, match="change"):
         LightPastes("colour")
     with pytest.raises(NotApplicable, match="no single picture"):
@@ -359,7 +359,7 @@ def test_two_pictures_are_not_changed() -> None:
     case = street()
     two = Case("two", {"left": case.inputs["camera"], "right": Image(pixels_of(case))}, case.truth)
     with pytest.raises(NotApplicable, match="no single picture"):
-        PasteBack(((100.0, 100.0, 124.0, 170.0),), ("red",))(two)
+        PasteLights(((100.0, 100.0, 124.0, 170.0),), ("red",))(two)
 
 
 def test_fewer_lights_are_simpler() -> None:

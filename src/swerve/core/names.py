@@ -92,7 +92,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "paste-place": "swerve.transformations.light_paste:PastePlace",
             "paste-more": "swerve.transformations.light_paste:PasteMore",
             "paste-turned": "swerve.transformations.light_paste:PasteTurned",
-            "paste-back": "swerve.transformations.light_paste:PasteBack",
+            "paste-lights": "swerve.transformations.light_paste:PasteLights",
             "unchanged": "swerve.core.transformation:Unchanged",
             "chain": "swerve.core.transformation:Chain",
             "brighten": "swerve.transformations.photometric:Brighten",

@@ -184,7 +184,7 @@ class PasteState(Pasted):
 
 
 @dataclass(frozen=True)
-class PasteBack(Pasted):
+class PasteLights(Pasted):
     """Lights cut out, their places filled, and pasted back as they were: what an edit alone does to an answer."""
 
     def _what(self) -> str:

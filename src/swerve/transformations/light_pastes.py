@@ -22,7 +22,7 @@ from swerve.transformations.light_paste import (
     CLEAN,
     PAPER,
     STYLES,
-    PasteBack,
+    PasteLights,
     PasteMore,
     PastePlace,
     PasteState,
@@ -143,7 +143,7 @@ def _state(here: LabelledLights, space: LightPastes, rng: Random) -> Transformat
 
 
 def _back(here: LabelledLights, space: LightPastes, rng: Random) -> Transformation:
-    return PasteBack(**space.arguments(here, _some(space.usable(here, lambda _row: ""), rng)))
+    return PasteLights(**space.arguments(here, _some(space.usable(here, lambda _row: ""), rng)))
 
 
 def _place(here: LabelledLights, space: LightPastes, rng: Random) -> Transformation:
