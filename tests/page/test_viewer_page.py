@@ -437,3 +437,42 @@ def test_sent_review_draws_boxes(tmp_path: Path, visit: Opener) -> None:
     seen.page.wait_for_selector("#stage[data-shown]")
     assert places(seen, "#followup", "lost") == pytest.approx([90, 20, 110, 60], abs=0.5)
     assert (seen.console, seen.refused) == ([], [])
+
+
+def test_deciding_objects_are_enlarged(tmp_path: Path, visit: Opener) -> None:
+    """On the card, in the lightbox, and as pixels: the square shows the object's part of the kept picture."""
+    run = detector_run(tmp_path / "run")
+    seen = visit(write_report(run))
+    assert seen.texts(".card .closeups figcaption b") == ["lost", "mislabelled", "drifted"]
+    assert seen.texts(".card .closeups small") == ["and 1 more"]
+    seen.page.locator(".card .crop").first.scroll_into_view_if_needed()
+    seen.page.wait_for_function("() => [...document.querySelectorAll('.card .crop img')].every(one => one.naturalWidth)")
+    # `BOX` of the whole picture inside the square: 1 px of it is as large as the square's side over its reach.
+    left, top, right, bottom = seen.page.eval_on_selector(".card .crop img", BOX)
+    crop = seen.page.eval_on_selector(".card .crop", BOX)
+    scale = (crop[2] - crop[0]) / 80
+    assert (right - left, bottom - top) == pytest.approx((SIZE[0] * scale, SIZE[1] * scale), rel=0.02)
+    assert (crop[0] - left, crop[1] - top) == pytest.approx((50 * scale, 0), abs=1.5)  # centred on (90, 40)
+    seen.page.click(".card .closeups")
+    seen.page.wait_for_function(SHOWN, arg=only(run).id)
+    assert seen.texts("#enlarged figcaption b") == ["lost", "mislabelled", "drifted"]
+    assert seen.page.is_visible("#enlarged .crop path.lost")
+    seen.page.keyboard.press("d")
+    assert not seen.page.is_visible("#enlarged .crop path.lost")
+    colours = "all => all.map(one => getComputedStyle(one).getPropertyValue('--lamp'))"
+    assert len(set(seen.page.eval_on_selector_all("#enlarged .crop.red, #enlarged .crop.green", colours))) == 2
+    assert (seen.console, seen.refused) == ([], [])
+
+
+def test_steering_has_no_enlarged_objects(small: Run, visit: Opener) -> None:
+    seen = opened(visit(write_report(small)), "a", small)
+    assert seen.page.locator(".closeups").count() == 0
+    assert not seen.page.is_visible("#enlarged")
+
+
+def test_review_enlarges_the_same_objects(tmp_path: Path, reviewing: Reviewing) -> None:
+    seen = reviewing(detector_run(tmp_path / "run"))
+    assert seen.texts("#enlarged figcaption b") == ["lost", "mislabelled", "drifted"]
+    seen.page.wait_for_function("() => [...document.querySelectorAll('#enlarged img')].every(one => one.naturalWidth)")
+    assert seen.page.locator("#enlarged img").count() == 6
+    assert (seen.console, seen.refused) == ([], [])

@@ -247,7 +247,7 @@ EDITS = {
     ),
     "weight": Edit(_one_weight, "weights differ: sha"),
     "version": Edit(nothing, "swerve: 0.1.0 then, 9.9.9 now", "other_version"),
-    "code": Edit(nothing, "swerve's code differ: sha", "other_code"),
+    "code": Edit(nothing, "swerve's code differs: sha", "other_code"),
     "library": Edit(nothing, "libraries.numpy: ", "other_library"),
 }
 

@@ -198,7 +198,7 @@ def test_edited_code_is_refused(file: Path, nursery: Nursery) -> None:
     mine.write_text(code.replace("abs(", "2 * abs("))
     done = nursery.run(run)
     assert done.code == 2
-    assert "your code differ: sha" in done.errors
+    assert "your code differs: sha" in done.errors
 
 
 def test_empty_source_ends_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

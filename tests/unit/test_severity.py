@@ -273,3 +273,21 @@ def test_many_values_are_counted_in_a_second_pass(values: list[tuple[float, bool
     assert len(passes) in (2, 3)
     total = [sum(point.trials for point in curve.points) for curve in few]
     assert total == [sum(has for _, _, has in values)] * len(few)
+
+
+def test_direction_is_no_strength() -> None:
+    """No angle of a motion blur is milder than another, so none is the first that fails."""
+    (curve,) = curves(lambda: iter(rows({10: (1, 8), 90: (6, 8), 170: (0, 8)}, "motion-blur", "angle", size=15)))
+    assert (curve.start, curve.brief) == ("", "")
+    assert curve.limit == "7 of 24 fail; most at 90° (6 of 8)."
+    both = [row for size in (5, 15) for row in rows({10: (1, 4), 90: (3, 4)}, "motion-blur", "angle", size=size)]
+    (sized,) = curves(lambda: iter(both))
+    assert (sized.parameter, sized.start) == ("size", "5 px")
+
+
+def test_numbers_are_named_in_plain_words() -> None:
+    (rain,) = curves(lambda: iter(rows({0.1: (1, 4), 0.2: (3, 4)}, "rain", "drop_size", amount=0.5)))
+    assert (rain.start, rain.axis) == ("drop size 0.1", "drop size")
+    (darker,) = curves(lambda: iter(rows({0.1: (0, 1), 0.2: (3, 4)}, "under-expose", "by")))
+    assert (darker.start, darker.brief) == ("0.2", "holds up to 0.1, fails from 0.2")
+    assert darker.limit.startswith("Held on the only trial up to 0.1 ")

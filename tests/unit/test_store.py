@@ -158,7 +158,7 @@ def test_other_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DifferentCampaign) as refusal:
         finish(tmp_path / "a")
     assert refusal.value.changed[0] == "swerve: 0.1.0 then, 9.9.9 now"
-    assert refusal.value.changed[1].startswith("swerve's code differ: sha")
+    assert refusal.value.changed[1].startswith("swerve's code differs: sha")
 
 
 def test_equal_identities_do_not_differ() -> None:

@@ -68,7 +68,8 @@ class Curve:
     def axis(self) -> str:
         """The parameter with its unit."""
         unit = self.unit.strip()
-        return f"{self.parameter} ({unit})" if unit else self.parameter
+        name = self.parameter.replace("_", " ")
+        return f"{name} ({unit})" if unit else name
 
     def stretches(self, least: int = LEAST) -> list[Stretch]:
         """The points in order of their values, neighbours on one side of neutral together until they have `least` trials."""
@@ -205,6 +206,11 @@ class _Axis:
     facts: tuple[float, str] | None  # the neutral value and the unit
     low: float
     width: float
+    graded: bool = True  # a larger number is a stronger change
+
+    def named(self, words: str) -> str:
+        """`words` after the parameter's name, which a unit tells as well."""
+        return words if self.unit or self.label == "by" else f"{self.label.replace('_', ' ')} {words}"
 
     @property
     def neutral(self) -> float:
@@ -239,14 +245,19 @@ def _judged(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _axis(spans: Iterable[_Span], known: Parameters) -> _Axis | None:
-    """The first number that varies, declared parameters before others, seeds never."""
+    """The first number that varies, declared parameters before others and directions last, seeds never."""
     candidates = ((span, _facts(span, known)) for span in spans if len(span.at) > 1)
     varying = [(span, facts) for span, facts in candidates if facts or span.name != SEED]
     if not varying:
         return None
-    span, facts = min(varying, key=lambda item: item[1] is None)
+    span, facts = min(varying, key=lambda item: (item[1] is None, not _is_graded(item[0])))
     binned = len(span.at) > MOST_VALUES
-    return _Axis(span.label, facts, span.low, (span.high - span.low) / BINS if binned else 0.0)
+    return _Axis(span.label, facts, span.low, (span.high - span.low) / BINS if binned else 0.0, _is_graded(span))
+
+
+def _is_graded(span: _Span) -> bool:
+    facts = declared(span.use).get(span.name)
+    return facts is None or facts.graded
 
 
 def _facts(span: _Span, known: Parameters) -> tuple[float, str] | None:
@@ -260,14 +271,15 @@ def _facts(span: _Span, known: Parameters) -> tuple[float, str] | None:
 def _curve(rule: str, axis: _Axis, counts: _Counts, untouched: tuple[int, int] | None) -> Curve:
     ordered = sorted(counts.at.items(), key=lambda item: (abs(item[0] - axis.neutral), item[0]))
     points = tuple(Point(value, bad, n, bad / n, *wilson(bad, n)) for value, (bad, n) in ordered)
-    sentences = _limits(axis, points)
+    sentences = _limits(axis, points) if axis.graded else [_worst(axis, points)]
     failed, without = counts.without
     if without:
         share = f"{without:,} of {without + _total(points):,} trials have no {axis.label}"
         sentences.append(f"{share} and are not in the curve; {failed:,} of them failed.")
     if untouched is not None:
         sentences.append(f"Untouched cases: {untouched[0]:,} of {untouched[1]:,} already wrong.")
-    limits = " ".join(sentences), _start(axis, points), _brief(axis, points)
+    starts = (_start(axis, points), _brief(axis, points)) if axis.graded else ("", "")
+    limits = " ".join(sentences), *starts
     return Curve(rule, axis.label, axis.unit, points, untouched, *limits, axis.neutral, axis.width)
 
 
@@ -277,7 +289,7 @@ def _start(axis: _Axis, points: Sequence[Point]) -> str:
     if failed is None:
         return ""
     side = _Side(axis, points, "below" if failed.value < axis.neutral else "above")
-    return side.words(failed) if axis.unit else f"{axis.label} {side.words(failed)}"
+    return axis.named(side.words(failed))
 
 
 def _brief(axis: _Axis, points: Sequence[Point]) -> str:
@@ -285,7 +297,15 @@ def _brief(axis: _Axis, points: Sequence[Point]) -> str:
     failed = next((point for point in points if point.violated), points[-1])
     way = "below" if failed.value < axis.neutral else "above"
     side = _Side(axis, [point for point in points if (point.value < axis.neutral) == (way == "below")], way)
-    return side.brief() if axis.unit else f"{axis.label} {side.brief()}"
+    return axis.named(side.brief())
+
+
+def _worst(axis: _Axis, points: Sequence[Point]) -> str:
+    """Where most fail, of a number that says nothing about how strong the change is."""
+    bad, sure = sum(point.violated for point in points), [point for point in points if point.trials >= LEAST]
+    worst = max(sure, key=lambda point: point.rate, default=None)
+    where = f"; most at {_Side(axis, points, 'above').words(worst)} ({_share(worst)})" if bad and worst else ""
+    return f"{bad:,} of {_total(points):,} fail{where}."
 
 
 def _limits(axis: _Axis, points: Sequence[Point]) -> list[str]:
@@ -333,7 +353,8 @@ class _Side:
 
     def _held(self, points: Sequence[Point]) -> str:
         way = "down" if self.falling else "up"
-        return f"Held on all {_total(points):,} trials {way} to {self._number(self._edges(points[-1])[1])}"
+        many = f"all {_total(points):,} trials" if _total(points) > 1 else "the only trial"
+        return f"Held on {many} {way} to {self._number(self._edges(points[-1])[1])}"
 
     def _at_most(self, clean: Sequence[Point]) -> str:
         # Of the strongest change only: milder ones on the same cases are no further evidence.

@@ -73,7 +73,7 @@ def _uses(change: Mapping[str, Any]) -> list[str]:
 
 def _share(number: ChangeNumber) -> float | None:
     facts = declared(number.use).get(number.name)
-    if facts is None:
+    if facts is None or not facts.graded:
         return None
     reach = max(abs(end - facts.neutral) for end in facts.usual)
     return min(abs(number.value - facts.neutral) / reach, 1.0) if reach else 0.0
@@ -124,6 +124,6 @@ def _one_number(change: Mapping[str, Any] | None) -> tuple[ChangeNumber, Param] 
     found = [
         (number, facts)
         for number in numbers_of_change(change)
-        if (facts := declared(number.use).get(number.name)) and number.value != facts.neutral
+        if (facts := declared(number.use).get(number.name)) and facts.graded and number.value != facts.neutral
     ]
     return found[0] if len(found) == 1 else None

@@ -36,7 +36,7 @@ from swerve.cli import list as catalog
 from swerve.cli import replay as replaying
 from swerve.cli.options import BAD_INPUT
 from swerve.cli.streams import outlast_readers
-from swerve.core.errors import LONGEST_MESSAGE, EnvironmentFault, SwerveError, printable
+from swerve.core.errors import LONGEST_MESSAGE, EnvironmentFault, SwerveError, printable, unknown
 from swerve.core.extras import missing_package
 from swerve.execution.supervise import Stopped, stop, supervised
 
@@ -56,7 +56,7 @@ exit codes:
 """
 PACKAGE = "swerve.cli"
 WIDTH = len("experiment")  # of the longest verb
-LISTED = 40  # differences between two campaigns; a foreign folder may have any number
+LISTED = 12  # differences between two campaigns; a foreign folder may have any number
 CLOSED_PIPE = 128 + 13  # as the shell reports SIGPIPE, where the verb could not finish (see cli.streams)
 # In the order in which `swerve` lists them.
 VERBS: Mapping[str, Sequence[Any]] = MappingProxyType(
@@ -81,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     _escape_unprintable(sys.stdout)
     words = sys.argv[1:] if arguments is None else arguments
+    if words and not words[0].startswith("-") and words[0] not in (names := _names()):
+        print(f"error: {unknown('verb', words[0], names)}; `swerve` lists all", file=sys.stderr)
+        return BAD_INPUT
     top = parser(words[0] if words else "")
     options = top.parse_args(words)
     if not hasattr(options, "verb"):
@@ -124,6 +127,10 @@ def _fail(error: SwerveError, debug: bool) -> int:
     return error.exit_code
 
 
+def _names() -> list[str]:
+    return [module.__name__.rpartition(".")[2] for modules in VERBS.values() for module in modules]
+
+
 def parser(verb: str = "") -> argparse.ArgumentParser:
     """The command line, with a help text for every verb; of `verb` alone, if there is one of that name."""
     top = argparse.ArgumentParser(
@@ -133,7 +140,7 @@ def parser(verb: str = "") -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"swerve {__version__}")
-    verbs = top.add_subparsers(metavar="VERB", help=argparse.SUPPRESS)
+    verbs = top.add_subparsers(prog="swerve", metavar="VERB", help=argparse.SUPPRESS)
     lines: list[str] = []
     asked = [module for modules in VERBS.values() for module in modules if module.__name__ == f"{PACKAGE}.{verb}"]
     for head, modules in {"": asked}.items() if asked else VERBS.items():

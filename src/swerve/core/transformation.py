@@ -43,6 +43,7 @@ class Param:
     step: int = 1  # of integers: 2 allows every second one
     integer: bool = False
     drawn: tuple[float, float] | None = None
+    graded: bool = True  # a larger number is a stronger change; a direction is not
 
     @property
     def usual(self) -> tuple[float, float]:
@@ -79,9 +80,12 @@ def param(
     unit: str = "",
     step: int = 1,
     usual: tuple[float, float] | None = None,
+    graded: bool = True,
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A dataclass field for a number in [`low`, `high`]; at `neutral` the change does nothing.
+
+    A number that says nothing about how strong the change is, such as a direction, is not `graded`.
 
     Draws and shrinking use steps of `resolution`, by default about a thousandth of the range. A rule that does not give the
     parameter draws it from `usual`, by default the range of `grid` or the whole range.
@@ -95,7 +99,7 @@ def param(
         )
     if usual is not None and not low <= usual[0] < usual[1] <= high:
         raise ValueError(f"param({low!r}, {high!r}): 'usual' must be an increasing pair within that range, got {usual!r}")
-    facts = Param(low, high, neutral, tuple(grid), resolution or fine, unit, step, drawn=usual)
+    facts = Param(low, high, neutral, tuple(grid), resolution or fine, unit, step, drawn=usual, graded=graded)
     return dataclasses.field(default=default, metadata={"param": facts})
 
 

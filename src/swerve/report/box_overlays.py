@@ -18,6 +18,7 @@ from swerve.core.system import Answer
 from swerve.core.transformation import Transformation, Unchanged
 from swerve.core.values import Boxes2D, find
 from swerve.relations.box_states import BoxState, BoxVerdict, box_verdict
+from swerve.report.box_closeups import JudgedBoxes
 from swerve.report.overlay import ORDER, Outline, box, rounded
 from swerve.report.sweep_pictures import change_of, is_registered
 from swerve.store.record_json import Finding
@@ -57,6 +58,7 @@ class BoxOverlays:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._last: tuple[Finding | None, JudgedBoxes | None] = None, None
 
     def of(self, finding: Finding, label: Answer) -> tuple[Outlines, Outlines]:
         """The shapes over source and follow-up; `label` is the source's. Without boxes, there are none."""
@@ -66,11 +68,22 @@ class BoxOverlays:
         return _shapes(source, named), _shapes(followup, named)
 
     def _drawn(self, finding: Finding, label: Answer) -> tuple[Drawn, Drawn]:
+        if judged := self.judged(finding, label):
+            return _judged_boxes(finding, label, judged.alone, judged.found)
+        return _plain("before", finding.before, label), _plain("after", finding.after, finding.truth)
+
+    def judged(self, finding: Finding, label: Answer) -> JudgedBoxes | None:
+        """The boxes as the recorded verdict has them; None if no relation repeats it."""
+        if self._last[0] is not finding:
+            self._last = finding, self._judge(finding, label)
+        return self._last[1]
+
+    def _judge(self, finding: Finding, label: Answer) -> JudgedBoxes | None:
         if change := change_of(finding):
             for relation in self._relations.get(finding.rule, ()):
-                if (found := _judged(relation, finding, label, change)) and _is_recorded(found[1], finding):
-                    return _judged_boxes(finding, label, *found)
-        return _plain("before", finding.before, label), _plain("after", finding.after, finding.truth)
+                if (found := _judged(relation, finding, label, change)) and _is_recorded(found.found, finding):
+                    return found
+        return None
 
     @cached_property
     def _relations(self) -> Mapping[str, Sequence[Relation]]:
@@ -89,9 +102,7 @@ def _box_relations(expect: object) -> Iterator[Relation]:
                 continue
 
 
-def _judged(
-    relation: Relation, finding: Finding, label: Answer, change: Transformation
-) -> tuple[BoxVerdict | None, BoxVerdict] | None:
+def _judged(relation: Relation, finding: Finding, label: Answer, change: Transformation) -> JudgedBoxes | None:
     """The verdict of `relation` on the finding, and on its source alone if it goes by the labels."""
     source, followup = Case(finding.case, {}, label), Case(finding.case, {}, finding.truth)
     try:
@@ -99,7 +110,7 @@ def _judged(
         if found is None:
             return None
         alone = Pair(source, source, Unchanged(), finding.before, finding.before)
-        return box_verdict(relation, alone) if found.labelled else None, found
+        return JudgedBoxes(found, box_verdict(relation, alone) if found.labelled else None, change)
     except Exception:  # a change of an installed package may raise anything
         return None
 

@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from swerve.config.limits import FILE
 from swerve.core.system import Answer
+from swerve.report.closeups import CloseupStrip
 from swerve.report.finding_overlays import Backdrop, FindingOverlays, read_calibration
 from swerve.report.overlay import Overlay, Raster
 from swerve.report.sweep_pictures import PICTURES, Album, read_sweeps
@@ -19,6 +22,7 @@ from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
 PICTURE = ".png"
+NO_CLOSEUPS = CloseupStrip()
 Files = Mapping[str, Path]  # the kept files of an input, by sensor
 
 
@@ -43,6 +47,13 @@ class Picture:
     source: PictureSide
     followup: PictureSide | None
     from_above: bool = False
+    strip: CloseupStrip = NO_CLOSEUPS
+
+    @property
+    def closeups(self) -> Markup:
+        """The objects that decided the verdict, enlarged; empty if there are none."""
+        addresses = [{"src": side.address} for side in (self.source, self.followup or self.source)]
+        return self.strip.html(addresses)
 
     @property
     def sides(self) -> tuple[PictureSide, ...]:
@@ -128,7 +139,8 @@ class CardPictures:
                 behind = _backdrop(sensor, source, near), _backdrop(sensor, followup, far)
                 first, second = map(PictureSide, map(_address, pair), self._overlays.of(finding, label, *behind))
                 once = above and not (first.overlay.shapes or second.overlay.shapes) and _alike(*pair)
-                yield Picture(sensor, first, None if once else second)
+                strip = self._overlays.closeups(finding, label, *behind)
+                yield Picture(sensor, first, None if once else second, strip=strip)
 
 
 def _backdrop(sensor: str, files: Files, read: Mapping[str, bytes]) -> Backdrop:

@@ -14,6 +14,8 @@ from swerve.analysis.strength import believable_first, numbers_of_change
 from swerve.core.encode import encode
 from swerve.core.system import Answer
 from swerve.core.values import Boxes2D, SceneRef
+from swerve.relations.boxes import Flaw
+from swerve.relations.sets import DEMANDED, REPORTED
 from swerve.report.card_pictures import CardPictures, Picture
 from swerve.report.sweep_pictures import Album
 from swerve.report.words import answer_words, steering_turn
@@ -25,6 +27,11 @@ CARD, MOST_CARD = 2000, 2500  # bytes of a card without its drawings, and of a c
 BOX = 80  # bytes of a box in a drawing, with its text
 MOST_FACTS = 12  # on a card
 TELLING = 3  # findings on the first screen
+SAID = frozenset(
+    [*REPORTED, DEMANDED, "shift", "least_shift", "flaw", "objects", *(str(flaw).replace(" ", "_") for flaw in Flaw)]
+)
+PLACES = ("_rows", "_boxes")  # ends of names
+CLOSEUPS = 1600  # bytes of a strip of enlarged objects
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,12 @@ class Card:
 
     @property
     def facts(self) -> dict[str, str]:
-        """The first facts that the change, the gates and the relation measured, without zeros and numbers per type."""
-        shown = [(name, fact) for name, fact in self.finding.facts.items() if fact and "." not in name][:MOST_FACTS]
+        """The first facts that the change, the gates and the relation measured, without zeros and numbers per type.
+
+        What the reason says as well, and places in lists of boxes, are for tables.
+        """
+        known = {name: fact for name, fact in self.finding.facts.items() if fact and "." not in name}
+        shown = [item for item in known.items() if item[0] not in SAID and not item[0].endswith(PLACES)][:MOST_FACTS]
         return {name.replace("_", " "): f"{fact:.4g}" if isinstance(fact, float) else str(fact) for name, fact in shown}
 
 
@@ -147,7 +158,8 @@ class CardMaker:
         if self._pictures.missing(finding):
             return CARD
         answers = _answers(finding, self._overview.label(finding.case)).values()
-        return CARD + BOX * sum(len(value.kinds) for answer in answers for value in answer if isinstance(value, Boxes2D))
+        boxes = [len(value.kinds) for answer in answers for value in answer if isinstance(value, Boxes2D)]
+        return CARD + BOX * sum(boxes) + (CLOSEUPS if boxes else 0)
 
     def _smallest(self, finding: Finding) -> str:
         """What it was shrunk to in words, unless nothing could be made smaller."""

@@ -13,6 +13,7 @@ from swerve.core.values import Boxes2D, Boxes3D, Calibration, find
 from swerve.relations.boxes import placed_by
 from swerve.relations.sets import MISSING, missing_rows
 from swerve.report.box_overlays import BoxOverlays, Outlines
+from swerve.report.closeups import CloseupStrip
 from swerve.report.frontview import box_edges
 from swerve.report.overlay import Arrow, Outline, Overlay, Raster, box, lines, rounded
 from swerve.report.sweep_pictures import TORN, change_of, expected_of
@@ -56,6 +57,12 @@ class FindingOverlays:
             for place, side in enumerate((source, followup))
         )
         return near, far
+
+    def closeups(self, finding: Finding, label: Answer, source: Backdrop, followup: Backdrop) -> CloseupStrip:
+        """The 2-D boxes that decided the verdict, enlarged; none without a verdict on boxes of these pictures."""
+        judged = self._boxes.judged(finding, label) if find(finding.after, Boxes2D.slot) else None
+        fitting = _fits(finding.before, source) and _fits(finding.after, followup)
+        return judged.strip((source.size, followup.size)) if judged and fitting else CloseupStrip()
 
 
 def read_calibration(data: bytes | None) -> Calibration | None:

@@ -147,7 +147,7 @@ def _smallest(run: Run, overview: Overview) -> Iterator[str]:
             how = strength(one.change), one.words
             found[family_of(one.rule)] = min(found.get(family_of(one.rule), how), how)
     if mildest := [words for _, words in sorted(found.values())[:SMALLEST]]:
-        yield f"The smallest failing changes found: {'; '.join(mildest)}."
+        yield f"The smallest failing change{'' if len(mildest) == 1 else 's'} found: {'; '.join(mildest)}."
 
 
 def _shrinking(run: Run) -> str:

@@ -63,7 +63,8 @@ def _curve_chart(family: str, curves: Sequence[Curve], top: float) -> RateChart:
     names = tuple(series_name(curve.rule, family) for curve in curves)
     limits = [curve.limit.partition(" Untouched cases:")[0] for curve in curves]  # drawn as a dashed line
     captions = tuple(
-        f"{name}: {limit}" if name and len(curves) > 1 else limit for name, limit in zip(names, limits, strict=True)
+        f"{name}: {limit[:1].lower()}{limit[1:]}" if name and len(curves) > 1 else limit
+        for name, limit in zip(names, limits, strict=True)
     )
     about = f"{RATE} by {curves[0].axis}"
     drawing = draw("svg", _curves(curves, top), viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=about)
@@ -106,7 +107,7 @@ def _series(
     yield draw("path", class_=f"band {kind}", d=f"{path([*upper, *lower])}Z")
     if curve.untouched and curve.untouched[1]:
         rate = min(curve.untouched[0] / curve.untouched[1], top)
-        yield draw("path", class_="untouched", d=f"M{LEFT} {up(rate):g}H{RIGHT}")
+        yield draw("path", class_=f"untouched {kind}", d=f"M{LEFT} {up(rate):g}H{RIGHT}")
     yield draw("path", class_=f"line {kind}", d=path((x, up(one.rate)) for x, one in drawn))
     for one in stretches:
         at = f"M{across(one.middle):g} {up(one.rate):g}{shape}"

@@ -27,6 +27,7 @@ from swerve.analysis.groups import FindingGroup
 from swerve.analysis.numbers import UNUSABLE, Numbers, Reached, RuleCounts, condition_of
 from swerve.analysis.overview import overview_of
 from swerve.analysis.set_checks import CheckCounts
+from swerve.analysis.verdict import verdict
 from swerve.analysis.where import FoundSlice
 from swerve.core.errors import printable
 from swerve.core.origin import Origin
@@ -79,7 +80,10 @@ def print_summary(run: Run, console: Console) -> None:
         rows = [CHECK_HEADS, *(_check_cells(line, run.sampled) for line in checks)]
         numeric, parts = [False, False, *[True] * 7], (range(1, 6), (1, 6, 7, 8))
         console.print(fitted(rows, ["dim"], width=console.width, numeric=numeric, parts=parts), soft_wrap=True)
-    _say(numbers.headline, console, style="bold")
+    first, *further = verdict(numbers, overview.curves) or (numbers.headline,)
+    _say(first, console, style="bold")
+    for sentence in (*further, *([] if first == numbers.headline else [numbers.headline])):
+        _say(sentence, console)
     _print_reasons(numbers, console)
     _print_acceptance(run, numbers, console)
     if numbers.repeats:

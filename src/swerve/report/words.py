@@ -129,7 +129,7 @@ def _number(item: object) -> str:
 
 
 def answer_words(answer: Answer) -> str:
-    """An answer or a label in words: `+3.2°`, `3 boxes2d`, `collision 0.82`."""
+    """An answer or a label in words: `+3.2°`, `3 boxes`, `collision 0.82`."""
     return ", ".join(_value_words(value) for value in answer if not isinstance(value, SceneRef))  # an address, not an answer
 
 
@@ -139,7 +139,8 @@ def _value_words(value: Value) -> str:
     if isinstance(value, Signal):
         return f"{value.name} {value.value:.4g}{value.unit}"
     if isinstance(value, Boxes2D | Boxes3D):
-        return f"{len(value.kinds)} {value.slot}"
+        solid = "3-D " if isinstance(value, Boxes3D) else ""
+        return f"{len(value.kinds)} {solid}box{'' if len(value.kinds) == 1 else 'es'}"
     if isinstance(value, Group):
         return _group_words(value.values)
     return value.slot

@@ -122,11 +122,13 @@ class Drawings:
         self._overlays, self._labels = FindingOverlays(run), labels
 
     def of(self, finding: Finding, shot: Shot) -> dict[str, str]:
-        """The drawings over source and follow-up of a camera's shot, as SVG."""
+        """The drawings over source and follow-up of a camera's shot, as SVG, and single objects of it enlarged."""
         if shot.behind is None:
             return {}
-        drawn = self._overlays.of(finding, self._labels.get(finding.case, ()), *shot.behind)
-        return {side: str(one.svg) for side, one in zip(SIDES, drawn, strict=True)}
+        label = self._labels.get(finding.case, ())
+        drawn = self._overlays.of(finding, label, *shot.behind)
+        strip = self._overlays.closeups(finding, label, *shot.behind).html([{"data-side": side} for side in SIDES])
+        return {**{side: str(one.svg) for side, one in zip(SIDES, drawn, strict=True)}, "closeups": str(strip)}
 
 
 def _embedded_pictures(desk: Desk, drawings: Drawings) -> Iterator[tuple[str, dict[str, Any]]]:

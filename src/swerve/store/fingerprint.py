@@ -28,7 +28,12 @@ NAMED = re.compile(r"[\w./-]+:\w+")  # module:Name, as functions are given by
 ASSETS = "assets"
 JUDGING = re.compile(rf"campaign\.rule\[\d+\]\.({'|'.join(ACCEPTANCE)})\b.*")  # keys that determine no trial
 _AMBIGUOUS = re.compile(r"""^$|[.\[\\'"]""")  # keys that could be taken for a path
-WORDS = {"system": "weights", "source": "data", "package": "swerve's code", "code": "your code"}
+WORDS = {
+    "system": "weights differ",
+    "source": "data differ",
+    "package": "swerve's code differs",
+    "code": "your code differs",
+}
 
 
 def identity_of(campaign: Campaign, base: Path, factory: str | None = None) -> dict[str, Any]:
@@ -161,7 +166,7 @@ def _flat(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _describe_key(key: str) -> str:
     head, _, rest = key.partition(".")
-    return f"{WORDS.get(rest, rest)} differ" if head == "fingerprints" else rest if head == "campaign" else key
+    return WORDS.get(rest, f"{rest} differs") if head == "fingerprints" else rest if head == "campaign" else key
 
 
 def _short(key: str, data: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ class MotionBlur(ImageChange):
 
     # TG-11, D-22d
     size: int = param(1, 99, neutral=1, grid=(15,), resolution=1, unit=" px", default=15)
-    angle: float = param(0, 180, neutral=0, resolution=1, unit="°", default=0.0)
+    angle: float = param(0, 180, neutral=0, resolution=1, unit="°", graded=False, default=0.0)
     preserves: ClassVar[tuple[str, ...]] = (ANYTHING,)
 
     def words(self) -> str:

@@ -175,7 +175,9 @@ if (lightbox) {
   const side = (link) => link && { src: link.href, overlay: link.querySelector("svg")?.cloneNode(true) };
   const shot = (pair) => {
     const [source, followup] = [...pair.querySelectorAll(".pic")].map(side);
-    return { sensor: pair.dataset.sensor, source, followup };
+    const after = pair.nextElementSibling;
+    const closeups = after?.matches(".closeups") ? after.cloneNode(true) : null;
+    return { sensor: pair.dataset.sensor, source, followup, closeups };
   };
   // Previous and next follow the gallery as it is sorted and filtered; a card that is filtered out is among all of them.
   const cards = () => {
@@ -227,7 +229,7 @@ if (lightbox) {
     shown?.scrollIntoView({ block: "nearest" });
   });
   document.addEventListener("click", (event) => {
-    const picture = event.target.closest(":is(.card, .group, .told) .pic");
+    const picture = event.target.closest(":is(.card, .group, .told) :is(.pic, .closeups)");
     if (!picture || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     const card = picture.closest(".card, .group, .told");

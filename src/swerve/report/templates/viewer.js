@@ -4,6 +4,7 @@ class Viewer {
   constructor(stage) {
     this.stage = stage;
     this.bar = stage.nextElementSibling;
+    this.enlarged = this.bar.nextElementSibling; // single objects
     this.wipe = stage.querySelector(".wipe");
     this.frames = { source: stage.querySelector("#source .frame"), followup: stage.querySelector("#followup .frame") };
     this.shots = [];
@@ -82,6 +83,7 @@ class Viewer {
     for (const key of this.bar.querySelectorAll("[data-kind]")) {
       key.hidden = !this.stage.querySelector(`.overlay path.${key.dataset.kind}`);
     }
+    this.enlarged.replaceChildren(...(shot?.closeups ? [shot.closeups] : []));
     const more = this.bar.querySelector("#sensor");
     more.hidden = shots.length < 2;
     more.querySelector("span").textContent = shots.length < 2 ? "" : `${shot.sensor}, ${place + 1} of ${shots.length}`;
@@ -90,6 +92,7 @@ class Viewer {
 
   /* Remove what is shown, which belongs to another finding. */
   clear() {
+    this.enlarged.replaceChildren();
     for (const frame of Object.values(this.frames)) {
       for (const part of frame.children) part.hidden = true;
       frame.querySelector("svg")?.remove();

@@ -47,7 +47,14 @@ async function picturesOf(item) {
 /* A drawing as the server made it, where every text is escaped. */
 const drawing = (svg) => (svg ? new DOMParser().parseFromString(svg, "text/html").body.firstElementChild : null);
 const side = (shot, name) => ({ src: contents[shot[name]] ?? shot[name], overlay: drawing(shot.drawn[name]) });
-const shotOf = (shot) => ({ sensor: shot.sensor, source: side(shot, "source"), followup: side(shot, "followup") });
+const enlarged = (shot) => {
+  const strip = drawing(shot.drawn.closeups);
+  for (const image of strip?.querySelectorAll("img") ?? []) image.src = contents[shot[image.dataset.side]] ?? shot[image.dataset.side];
+  return strip;
+};
+const shotOf = (shot) => ({
+  sensor: shot.sensor, source: side(shot, "source"), followup: side(shot, "followup"), closeups: enlarged(shot),
+});
 function awaitPictures(item) {
   if (current() !== item) return;
   viewer.explain("The pictures are being made…");
