@@ -25,7 +25,7 @@ LAYERS = (
     ("execution",),
     ("analysis", "search"),
     ("relations", "transformations"),
-    ("explain", "translation"),
+    ("explain", "similarity", "translation"),
     ("coverage", "sources", "systems", "world"),
     ("store",),
     ("config",),

@@ -139,9 +139,9 @@ def test_a_removed_object_is_filled_with_ground_and_not_with_other_objects() -> 
     assert np.array_equal(left[seen.mask(9)], pixels_of(case)[seen.mask(9)])
 
 
-def test_the_control_changes_the_rim_and_the_shadow_alone() -> None:
+def test_the_control_changes_the_rim_and_the_shadow_alone(vans: Asset) -> None:
     case = street({7: (100, 80, 140, 100)})
-    change = proposed(Retouches("paste-back"), case)
+    change = proposed(Retouches(vans, "paste-back"), case)
     after = change(case)
     changed = (pixels_of(after) != pixels_of(case)).any(axis=2)
     assert changed.any()
@@ -204,11 +204,16 @@ def test_other_pictures_are_refused_with_the_reason(vans: Asset) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"change": "swap"}, {"change": "paste-back", "fill": "magic"}, {"change": "paste-back", "count": 0}],
+    [{"change": "swap"}, {"fill": "magic"}, {"count": 0}, {"pick": "best"}],
 )
-def test_wrong_arguments_are_refused(arguments: dict[str, object]) -> None:
-    with pytest.raises((ValueError, InputError)):
-        Retouches(**arguments)  # type: ignore[arg-type]
+def test_wrong_arguments_are_refused(vans: Asset, arguments: dict[str, object]) -> None:
+    with pytest.raises((ValueError, InputError), match=next(iter(arguments))):
+        Retouches(vans, **arguments)  # type: ignore[arg-type]
+
+
+def test_the_control_skips_the_same_pictures(vans: Asset) -> None:
+    with pytest.raises(NotApplicable, match="no person from another picture"):
+        proposed(Retouches(vans, "paste-back"), street({7: (100, 80, 140, 100)}, kinds="person"))
 
 
 def moved(case: Case, edit: Array) -> Case:
@@ -246,8 +251,12 @@ def test_the_gate_refuses_another_kind_and_what_nobody_knows() -> None:
 
 
 class TestRetouches(SpaceContract):
+    @pytest.fixture(autouse=True)
+    def _with_library(self, vans: Asset) -> None:
+        self.vans = vans
+
     def space(self) -> Space:
-        return Retouches("paste-back", choose=RandomObjects())
+        return Retouches(self.vans, "paste-back", choose=RandomObjects())
 
     def cases(self) -> Sequence[Case]:
         boxes = {7: (100, 80, 140, 100), 8: (180, 90, 230, 115)}

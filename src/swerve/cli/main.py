@@ -14,6 +14,7 @@ from typing import Any
 
 from swerve import __version__
 from swerve.cli import (
+    assets,
     check,
     compare,
     demo,
@@ -63,7 +64,7 @@ VERBS: Mapping[str, Sequence[Any]] = MappingProxyType(
     {
         "test a model": (demo, catalog, check, run),
         "look at what was found": (report, show, explain, replaying, shrink, review, compare, export),
-        "and further": (retrain, experiment, world, objects, style, zoo, unpack),
+        "and further": (retrain, experiment, world, objects, style, zoo, assets, unpack),
     }
 )
 

@@ -221,6 +221,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "gates": {
             "max-fill": "swerve.relations.gates:MaxFill",
             "legible": "swerve.relations.gates:Legible",
+            "similar": "swerve.relations.similar:Similar",
             "same-objects": "swerve.relations.gates:SameObjects",
             "label-kept": "swerve.relations.gates:LabelKept",
             "all-of": "swerve.core.gate:AllOf",

@@ -25,7 +25,7 @@ from swerve.transformations.same_objects import object_facts, sizes_of
 
 SAME = 0.5  # IoU from which a detected box is on an object (D-32)
 HIDES = 0.25  # share of another box that a wider replacement may hide before it need not be detected
-Corners = tuple[int, int, int, int]
+Corners = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Retouched(Transformation):
     new: tuple[Corners, ...]
     fill: Annotated[str, OneOfNames(*METHODS)] = dataclasses.field(default=PATCH, kw_only=True)
     preserves: ClassVar[tuple[str, ...]] = ("steering", "signal", "calibration", "region")
+    shown_as: ClassVar[str] = "replaced"  # beside the boxes of the changed objects
     lists: ClassVar[tuple[str, ...]] = ("things", "old", "new")  # fields with an entry for each object
 
     def __post_init__(self) -> None:
@@ -73,7 +74,9 @@ class Retouched(Transformation):
         except NotApplicable as why:
             return str(why)
         found = {number: item.span for number, item in seen.numbered.items()}
-        moved = [thing for thing, box in zip(self.things, self.old, strict=True) if found.get(thing) != box]
+        moved = [
+            thing for thing, box in zip(self.things, self.old, strict=True) if tuple(found.get(thing, ())) != tuple(box)
+        ]
         return f"the picture has no object {moved[0]} in the box {self.old[self.things.index(moved[0])]}" if moved else None
 
     def __call__(self, case: Case) -> Case:
@@ -88,6 +91,10 @@ class Retouched(Transformation):
         facts = {**case.facts, **self._facts(picture, after, seen, placed)}
         inputs: dict[str, Value] = {key: self.map(value) for key, value in case.inputs.items() if key != name}
         return Case(case.key, {**inputs, name: after}, truth, group=case.group, parent=case.parent or case.key, facts=facts)
+
+    def placed(self) -> Boxes2D:
+        """The changed objects in the changed picture."""
+        return Boxes2D(np.array(self.new), (self.shown_as,) * len(self.new))
 
     def boxes2d(self, value: Boxes2D) -> Boxes2D:
         """The boxes of an answer: those on replaced objects move with them; those that get hidden are not required."""
@@ -168,6 +175,8 @@ class PasteObjects(Retouched):
 @dataclass(frozen=True)
 class PasteBack(Retouched):
     """Objects of a picture removed and pasted back: the control, which shows what the cutting and pasting alone does."""
+
+    shown_as: ClassVar[str] = "pasted back"
 
     def cut(self, place: int, case: Case, seen: FrameObjects) -> Cutout:
         """The object itself."""

@@ -110,7 +110,7 @@ def _in_front(span: Span, item: FrameObject, seen: FrameObjects) -> Array:
 def _harmonised(pixels: Array, there: tuple[float, ...], here: tuple[float, ...]) -> Array:
     """Colours as they are in another light; damped, as what surrounds an object is not only lighter or darker."""
     gain = np.clip((np.array(here) / np.array(there)) ** DAMPED, 1 / GAIN, GAIN)
-    return np.clip(np.rint(pixels * gain), 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(np.rint(pixels * gain), 0, 255).astype(np.uint8))
 
 
 def _cast_shadow(canvas: Array, placed: Placed, seen: FrameObjects, removed: set[int]) -> None:

@@ -13,9 +13,9 @@ from swerve.core.asset import Asset
 from swerve.core.case import Case
 from swerve.core.errors import NotApplicable
 from swerve.core.space import BatchSpace, Proposal
-from swerve.core.transformation import Transformation
 from swerve.core.values import Group
 from swerve.transformations.fill import METHODS, PATCH
+from swerve.transformations.frame_objects import FrameObject
 from swerve.transformations.object_choice import LEAST, ChosenObjects, ObjectChoice, ObjectSelection, RandomObjects
 from swerve.transformations.object_library import ObjectLibrary, open_library
 from swerve.transformations.replace_objects import PasteBack, PasteObjects, target
@@ -33,8 +33,8 @@ class Retouches(BatchSpace):
     """Objects of a picture, each replaced by one of a library, or removed and pasted back as a control.
 
     Args:
-        change: "replace" or "paste-back".
         library: the objects to paste; built by `swerve objects build`.
+        change: "replace", or "paste-back" for the control, which skips the same pictures.
         choose: which objects are changed first.
         pick: the "nearest" object of the library in shape and area, or "any" of its kind.
         count: how many objects are changed at once; a picture with fewer has no change.
@@ -45,8 +45,8 @@ class Retouches(BatchSpace):
         fill: how the hole of a removed object is filled.
     """
 
+    library: Asset
     change: Annotated[str, OneOfNames(*CHANGES)] = REPLACE
-    library: Asset | None = None
     choose: ObjectSelection = field(default_factory=RandomObjects)
     pick: Annotated[str, OneOfNames(*PICKS)] = NEAREST
     count: int = 1
@@ -61,10 +61,7 @@ class Retouches(BatchSpace):
         check_known("change", self.change, CHANGES)
         check_known("pick", self.pick, PICKS)
         check_known("method of filling:", self.fill, METHODS)
-        if self.change == REPLACE and self.library is None:
-            raise ValueError("'library' is missing: a file that 'swerve objects build' wrote")
-        if self.library is not None:
-            open_library(self.library)
+        open_library(self.library)
         self._choice()  # reports wrong arguments now
 
     def propose_all(self, cases: Sequence[Case], rngs: Sequence[np.random.Generator], system: System) -> Sequence[Proposal]:
@@ -79,27 +76,19 @@ class Retouches(BatchSpace):
         return ObjectChoice(self.choose, self.count, self.kinds, self.least, self.hidden, self.whole)
 
     def _proposal(self, case: Case, chosen: ChosenObjects, rng: np.random.Generator) -> Proposal:
+        library, items = open_library(self.library), [chosen.objects.numbered[number] for number in chosen.numbers]
+        old = tuple(item.span for item in items)
         try:
-            return self._replaced(case, chosen, rng) if self.change == REPLACE else self._back(chosen)
+            names = tuple(self._picked(library, case, item, rng) for item in items)
+            new = tuple(target(library.cutout(name), item, chosen.objects) for name, item in zip(names, items, strict=True))
         except NotApplicable as why:
             return why
+        if self.change == BACK:
+            return PasteBack(chosen.numbers, old, old, fill=self.fill)
+        return PasteObjects(chosen.numbers, old, new, names, self.library, fill=self.fill)
 
-    def _back(self, chosen: ChosenObjects) -> Transformation:
-        old = tuple(chosen.objects.numbered[number].span for number in chosen.numbers)
-        return PasteBack(chosen.numbers, old, old, fill=self.fill)
-
-    def _replaced(self, case: Case, chosen: ChosenObjects, rng: np.random.Generator) -> Transformation:
-        assert self.library is not None
-        library, seen = open_library(self.library), chosen.objects
-        items = [seen.numbered[number] for number in chosen.numbers]
-        names = tuple(self._picked(library, case, number, chosen, rng) for number in chosen.numbers)
-        new = tuple(target(library.cutout(name), item, seen) for name, item in zip(names, items, strict=True))
-        return PasteObjects(chosen.numbers, tuple(item.span for item in items), new, names, self.library, fill=self.fill)
-
-    def _picked(
-        self, library: ObjectLibrary, case: Case, number: int, chosen: ChosenObjects, rng: np.random.Generator
-    ) -> str:
-        able = library.ranked(chosen.objects.numbered[number], case)
+    def _picked(self, library: ObjectLibrary, case: Case, item: FrameObject, rng: np.random.Generator) -> str:
+        able = library.ranked(item, case)
         return able[0 if self.pick == NEAREST else int(rng.integers(len(able)))].name
 
 
