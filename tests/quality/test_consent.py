@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import marshal
@@ -21,7 +22,7 @@ from swerve.config.registry import resolve
 from swerve.config.toml import Builder, build_change, load_campaign
 from swerve.config.trust import Trust, required_trust
 from swerve.core.case import Source
-from swerve.core.errors import SpecError
+from swerve.core.errors import SpecError, StoreError
 from swerve.core.system import System
 from swerve.experiments.deeptest import reviewed as deeptest_examples
 from swerve.experiments.lidar import examples as lidar_examples
@@ -29,6 +30,7 @@ from swerve.experiments.lidar.reach import landed
 from swerve.experiments.lidar.subject_runs import ANYWHERE
 from swerve.methods.lidar import SERIES, rule_name
 from swerve.report.followups import labelled_followup
+from swerve.store.consents import save_consent
 from swerve.store.record_json import record_of
 from swerve.store.view import Run
 from swerve.testing import FakeSource
@@ -185,6 +187,44 @@ def test_journal_starts_no_other_command(home: Path) -> None:
         for given in OTHER_COMMANDS:
             with pytest.raises(SpecError, match="only with a command of the campaign"):
                 builder.component({"use": "process", **given}, System)
+
+
+def test_campaign_that_is_exchanged_after_it_was_read_gets_no_consent(home: Path) -> None:
+    """Consent is for the bytes that were read, not for those that lie there when it is looked up."""
+    written(home, 'use = "swerve.testing:FakeSystem"\nbias = 0.2')
+    assert main(["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0"]) == 1
+    path = home / "run" / "campaign.json"
+    honest = path.read_bytes()
+    save_consent(hashlib.sha256(honest).hexdigest(), str(home), Trust(frozenset({"own_model"})))
+    path.write_text(honest.decode().replace('"seed": 0', '"seed": 1', 1))
+    other = Run(home / "run")
+    path.write_bytes(honest)
+    assert other.identity["campaign"]["seed"] == 1
+    assert other.trust().names == frozenset()
+    assert Run(home / "run").trust().names == {"own_model"}
+
+
+def test_base_is_read_once(home: Path) -> None:
+    """The folder that consent was given for is the folder that files are found in."""
+    written(home, 'use = "swerve.testing:FakeSystem"\nbias = 0.2')
+    assert main(["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0"]) == 1
+    run = Run(home / "run")
+    assert run.trust()
+    (home / "run" / "origin.json").write_text(json.dumps({"base": str(home / "elsewhere")}))
+    assert run.builder().base == home
+
+
+@pytest.mark.parametrize("name", ["campaign.json", "origin.json"])
+def test_worker_refuses_another_folder_than_its_parent_read(home: Path, name: str) -> None:
+    written(home, 'use = "swerve.testing:FakeSystem"\nbias = 0.2')
+    assert main(["run", "mine.toml", "--into", "run", "--no-report", "--workers", "0"]) == 1
+    given = Trust.of_json(Run(home / "run").trust().as_json())
+    assert Run(home / "run").trust(given) == given
+    changed = {"campaign.json": ('"seed": 0', '"seed": 1'), "origin.json": (str(home), str(home / "elsewhere"))}[name]
+    path = home / "run" / name
+    path.write_text(path.read_text().replace(*changed, 1))
+    with pytest.raises(StoreError, match="has changed since this command began"):
+        Run(home / "run").builder(trusted=given)
 
 
 def test_keys_that_look_like_paths_get_no_consent(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import zlib
@@ -15,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from swerve.cli.main import main
 from swerve.core.errors import StoreError
+from swerve.report.conditions_page import _pictures
+from swerve.report.terminal import print_summary
 from swerve.store.folder import lock_folder
 from swerve.store.journal import Journal, encode_line
 from swerve.store.view import Run
@@ -68,8 +73,9 @@ VERBS: Mapping[str, Callable[[str, str], list[str]]] = {
     "shrink": lambda run, finding: ["shrink", run, finding, "--workers", "0"],
     "shrink --all": lambda run, _: ["shrink", run, "--all", "--most", "1", "--workers", "0"],
     "compare": lambda run, _: ["compare", run, run],
+    "compare --page": lambda run, _: ["compare", run, run, "--page"],
 }
-READ_ONLY = ("show", "show one", "export csv", "export junit", "export sarif", "compare", "report")
+READ_ONLY = ("show", "show one", "export csv", "export junit", "export sarif", "compare", "compare --page", "report")
 
 
 def payloads(marker: Path) -> dict[str, Any]:
@@ -479,6 +485,87 @@ def test_deep_derived_files_are_left_out(scene: Path, name: str, capsys: pytest.
     said = capsys.readouterr().err
     assert "unexpected" not in said
     assert "Traceback" not in said
+
+
+def nodes(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of everything inside JSON."""
+    for key, item in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield (*path, key)
+        yield from nodes(item, (*path, key))
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("name", ["summary.json", "health.json"])
+@pytest.mark.parametrize("junk", [None, "x", [], [3], {"use": "x"}, {"x": {"x": "x"}}, -1, 1e308, True])
+def test_anything_in_a_derived_file_is_survived(scene: Path, name: str, junk: Any) -> None:
+    """Every place of the file in turn; what is damaged is left out."""
+    run = scene / "work" / "run"
+    given = json.loads((run / name).read_bytes())
+    if name == "summary.json":
+        found = {"untouched": 1, "covered": 2, "total": 3}
+        more = {"coverage": {"NC": found}, "layers": {"a": 3}, "linear_layers": {"a": {"neurons": 3, "always": 1}}}
+        given = {**given, **more}
+    places = list(nodes(given))
+    assert len(places) > 10
+    for place in places:
+        damaged = json.loads(json.dumps(given))
+        inside = damaged
+        for key in place[:-1]:
+            inside = inside[key]
+        inside[place[-1]] = junk
+        (run / name).write_text(json.dumps(damaged))
+        print_summary(Run(run), Console(file=io.StringIO()))
+
+
+def features(how: str) -> bytes:
+    """The content of a damaged `features.npy`."""
+    head = {"shape": "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }"}
+    head["nested"] = "(" * 5000 + ")" * 5000
+    head["object"] = "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"
+    if how not in head:
+        return {"zip": b"PK\x03\x04 is no archive", "pickle": b"\x80\x04cos\nsystem\n.", "endless": b""}[how]
+    return b"\x93NUMPY\x01\x00" + len(head[how]).to_bytes(2, "little") + head[how].encode()
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("how", ["shape", "nested", "object", "zip", "pickle", "endless"])
+def test_damaged_features_are_left_out(scene: Path, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run = scene / "work" / "run"
+    path = run / "findings" / "features.npy"
+    path.write_bytes(features(how))
+    if how == "endless":
+        os.truncate(path, 1 << 34)  # not too large to be held in memory by a big machine
+    for verb in ("show", "report", "export csv"):
+        assert main(VERBS[verb]("run", "")) == 0, (verb, capsys.readouterr().err)
+
+
+def bomb(side: int) -> bytes:
+    """A PNG of few bytes that takes a lot of memory."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    deflate = zlib.compressobj(9)
+    row = bytes(1 + 3 * side)
+    rows = b"".join(deflate.compress(row) for _ in range(side)) + deflate.flush()
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def test_huge_pictures_are_not_opened(scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of critical conditions draws on kept pictures."""
+    run = scene / "work" / "run"
+    finding = Run(run).best(1)[0]
+    (kept,) = (run / "findings").glob(f"{finding.input_sha[:16]}-*.png")
+    (source,) = (run / "findings").glob(f"{finding.source_sha[:16]}-*.png")
+    source.unlink()
+    kept.write_bytes(bomb(8000))
+    drawn = []
+    monkeypatch.setattr("swerve.report.conditions_page.with_arrows", lambda pixels, _: drawn.append(pixels.shape))
+    assert list(_pictures(Run(run), finding)) == []
+    assert drawn == []
+    kept.write_bytes(bomb(80))
+    assert len(list(_pictures(Run(run), finding))) == 1
 
 
 @pytest.mark.usefixtures("soon")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import gc
+import itertools
 import math
 import os
 import random
@@ -27,12 +28,13 @@ import cv2
 import numpy as np
 import pytest
 
+from swerve.analysis.numbers import numbers_of
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError, NotApplicable
 from swerve.core.system import Answer
-from swerve.core.values import Boxes2D, Boxes3D, Signal, Steering
+from swerve.core.values import Boxes2D, Boxes3D, Group, Masks, Signal, Steering
 from swerve.store.view import Run
-from swerve.testing import FakeSystem
+from swerve.testing import FakeSource, FakeSystem
 from tests.quality.children import SOAK, Ended, Nursery, command, command_line
 
 CAMPAIGN = """
@@ -139,6 +141,37 @@ def too_many_boxes() -> Answer:
     return Steering(0), Boxes2D(np.tile([[1.0, 1, 2, 2]], (count, 1)), ("car",) * count)
 
 
+def nested(depth: int) -> Answer:
+    """Deeper than a line of the journal may be."""
+    inner: Answer = (Steering(0),)
+    for _ in range(depth):
+        inner = (Group(inner),)
+    return (Steering(0), *inner)
+
+
+SHOWN: list[Case] = []  # in this process, to a model that does not let go
+
+
+def write_later(cases: Sequence[Case]) -> None:
+    """Write into the inputs of the batch before, when nobody looks at them."""
+    for before in SHOWN:
+        pixels: Any = before.inputs["camera"].pixels  # type: ignore[attr-defined]
+        while pixels.base is not None:
+            pixels = pixels.base
+        pixels.flags.writeable = True
+        pixels[...] = 0
+    SHOWN[:] = cases
+
+
+BUFFER = np.zeros((1, 4))
+
+
+def one_buffer(case: Case) -> Answer:
+    """Answers in the same memory each time."""
+    BUFFER[:] = [[4, 4, 8 + case.inputs["camera"].pixels.mean(), 9]]  # type: ignore[attr-defined]
+    return (FakeSystem()([case])[0][0], Boxes2D(BUFFER, ("car",)))
+
+
 def bad_manners(case: Case) -> Answer:
     print("x" * 100_000)
     random.seed(1)
@@ -177,6 +210,14 @@ FAILING: dict[str, Callable[[Case], Any]] = {
     "two signals": lambda case: (Steering(0), Signal("brake", 0), Signal("brake", 1)),
     "flat box": lambda case: boxes(5, 0),
     "box turned round": lambda case: boxes(-5, 5),
+    "not a number among boxes": lambda case: boxes(math.nan, 5),
+    "kinds in one text": lambda case: (Steering(0), Boxes2D(np.tile([[1.0, 1, 2, 2]], (3, 1)), "car")),  # type: ignore[arg-type]
+    "size that is none": lambda case: (Steering(0), Boxes2D(np.array([[1.0, 1, 2, 2]]), ("car",), size=(10**400, 1))),
+    "number too large for its kind": lambda case: (Steering(0), Masks(np.array([[2**40]]), {1: "car"})),
+    "two groups": lambda case: (Steering(0), Group((Steering(0),)), Group((Steering(1),))),
+    "group of nothing known": lambda case: (Steering(0), Group((3,))),  # type: ignore[arg-type]
+    "groups in groups": lambda case: nested(60),
+    "endless groups": lambda case: nested(5000),
     "flat obstacle": lambda case: (Steering(0), Boxes3D(np.array([[1.0, 1, 1, 0, 2, 2, 0]]), ("car",))),
 }
 HARMLESS: dict[str, Callable[[Case], Any]] = {
@@ -186,6 +227,7 @@ HARMLESS: dict[str, Callable[[Case], Any]] = {
     "global state": global_state,
     "endless thread": endless_thread,
     "last words": last_words,
+    "answers in one buffer": one_buffer,
 }
 ENDING: dict[str, Callable[[Case], Any]] = {
     "os._exit(0)": lambda case: os._exit(0),
@@ -199,6 +241,20 @@ STREAMS, DESCRIPTORS = "closes streams", "closes descriptors"
 CLOSING: dict[str, Callable[[Case], Any]] = {STREAMS: closed_streams, DESCRIPTORS: closed_descriptors}
 MOODS = {**FAILING, **HARMLESS, **ENDING, **CLOSING}
 IN_BATCH = ("place in the batch", "size of the batch", "rest of the batch")
+ORDERS: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "reversed": lambda said: said[::-1],
+    "the last for all": lambda said: [said[-1]] * len(said),
+    "no number in second place": lambda said: [(Steering(math.nan),) if n == 1 else one for n, one in enumerate(said)],
+}
+WRONG_COUNTS: dict[str, Callable[[list[Any]], Any]] = {
+    "one answer too many": lambda said: [*said, said[0]],
+    "one answer too few": lambda said: said[1:],
+    "no answers": lambda said: [],
+    "answers without end": lambda said: itertools.cycle(said),
+    "answers by name": lambda said: {"steering": said, "more": said, "yet more": said},
+}
+LATER = "writes into earlier inputs"
+CALLS = 12  # after which a model changes
 
 
 @dataclass(frozen=True)
@@ -208,12 +264,20 @@ class Misbehaving:
     moods: tuple[str, ...]
     folder: str
 
-    def __call__(self, cases: Sequence[Case]) -> list[Any]:
+    def __call__(self, cases: Sequence[Case]) -> Any:
+        if LATER in self.moods:
+            write_later(cases)
         said: list[Any] = [MOODS[mood](case) if (mood := self._mood(case)) in MOODS else self._said(case) for case in cases]
         for mood in IN_BATCH:
             if mood in self.moods:
                 said = [self._in_batch(mood, answer, place, said) for place, answer in enumerate(said)]
-        return [*said, said[0]] if "one answer too many" in self.moods and any(case.parent for case in cases) else said
+        for mood in ORDERS.keys() & {*self.moods}:
+            said = ORDERS[mood](said)
+        if "changes with time" in self.moods:
+            (Path(self.folder) / f"{os.getpid()}-{time.monotonic_ns()}").touch()
+            said = [(Steering(90),)] * len(said) if len(os.listdir(self.folder)) > CALLS else said
+        counts = WRONG_COUNTS.keys() & {*self.moods} if any(case.parent for case in cases) else set()
+        return WRONG_COUNTS[counts.pop()](said) if counts else said
 
     def fingerprint(self) -> str:
         return "misbehaving"
@@ -238,9 +302,20 @@ class Misbehaving:
         return (replace(answer[0], degrees=answer[0].degrees + more),)  # type: ignore[call-arg, attr-defined]
 
 
-def carried_out(nursery: Nursery, folder: Path, workers: int, moods: Sequence[str], per_case: int = 3) -> Ended:
+class KeepingSource(FakeSource):
+    """Keeps its cases in memory, where a model can reach them."""
+
+    def __getitem__(self, key: str) -> Case:
+        kept: dict[str, Case] = self.__dict__.setdefault("kept", {})
+        return kept.setdefault(key, super().__getitem__(key))
+
+
+def carried_out(
+    nursery: Nursery, folder: Path, workers: int, moods: Sequence[str], per_case: int = 3, source: str = ""
+) -> Ended:
     (folder / "marks").mkdir()
     told = CAMPAIGN.format(count=max(8, len(moods)), moods=list(moods), folder=folder / "marks", per_case=per_case)
+    told = told.replace("swerve.testing:FakeSource", source or "swerve.testing:FakeSource")
     (folder / "campaign.toml").write_text(told)
     words = command(folder / "campaign.toml", folder / "run", "--workers", str(workers), "--timeout", "30")
     ended = nursery.load(__name__).run(words, "tests.quality.forks:fork_workers", supervised=True)
@@ -327,6 +402,38 @@ def test_labels_are_not_shown(nursery: Nursery, tmp_path: Path) -> None:
     assert "the system failed on all 8 cases; the first, fake-00000: IndexError" in ended.errors
 
 
-def test_too_many_answers_are_errors(nursery: Nursery, tmp_path: Path) -> None:
-    assert carried_out(nursery, tmp_path, 0, ["one answer too many"]).code == FAILED
+@pytest.mark.parametrize("mood", WRONG_COUNTS)
+def test_wrong_number_of_answers_is_an_error(nursery: Nursery, tmp_path: Path, mood: str) -> None:
+    assert carried_out(nursery, tmp_path, 0, [mood]).code == FAILED
     assert {row["status"] for row in Run(tmp_path / "run").trials()} == {"error", "skipped"}
+
+
+@pytest.mark.parametrize("mood", ORDERS)
+def test_answers_in_a_wrong_order_are_refused(nursery: Nursery, tmp_path: Path, mood: str) -> None:
+    ended = carried_out(nursery, tmp_path, 0, [mood])
+    assert ended.code == REFUSED, ended
+    assert not list(Run(tmp_path / "run").trials())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_is_written_into_earlier_inputs_does_no_harm(nursery: Nursery, tmp_path: Path, workers: int) -> None:
+    assert carried_out(nursery, tmp_path, workers, [LATER]).code == HELD
+    check_verdicts(tmp_path, [])
+
+
+def test_what_is_written_into_the_cases_of_a_source_is_noticed(nursery: Nursery, tmp_path: Path) -> None:
+    ended = carried_out(nursery, tmp_path, 0, [LATER], source=f"{__name__}:KeepingSource")
+    assert ended.code == REFUSED, ended
+    assert not list(Run(tmp_path / "run").trials())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_model_that_changes_with_time_is_told(nursery: Nursery, tmp_path: Path, workers: int) -> None:
+    """Its findings are about its age, and not about the changes: what was asked again shows it."""
+    ended = carried_out(nursery, tmp_path, workers, ["changes with time"])
+    assert ended.code == FOUND, ended
+    finished = Run(tmp_path / "run")
+    assert set(finished.repeats.values()) == {False}
+    numbers = numbers_of(finished)
+    assert (numbers.moved, numbers.answered_again) == (1, 1)
+    assert "1 of 1 of their unchanged cases got another answer than at the start of the run" in numbers.repeats

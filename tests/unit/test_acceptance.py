@@ -69,6 +69,16 @@ def test_condition_is_parsed_and_decided(text: str, limit: float, met: dict[str,
     assert not condition.met(shifted)
 
 
+def test_limit_in_percent_is_that_share() -> None:
+    """7 of 1,000 are not more than 0.7%, though 0.7 / 100 is less than 7 / 1000 in floats; nor are they fewer."""
+    for thousandths in range(1001):
+        rate = thousandths / 1000
+        for text in (f"{thousandths / 10:g}%", f"{thousandths / 10:.3f} %", f"{rate:g}", f"{rate:.5f}"):
+            assert not FailIf.parse(f"rate > {text}").met({"rate": rate}), text
+            assert not FailIf.parse(f"rate < {text}").met({"rate": rate}), text
+            assert FailIf.parse(f"rate >= {text}").met({"rate": rate}), text
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

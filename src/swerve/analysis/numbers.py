@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
+from swerve.core.encode import close
 from swerve.core.errors import StoreError, printable
 from swerve.core.origin import Origin
 from swerve.core.relation import Status
@@ -130,6 +131,8 @@ class Numbers:
     failures: Failures
     asked_again: int = 0  # findings
     flaky: int = 0  # of them, that did not fail again
+    answered_again: int = 0  # unchanged cases of these findings
+    moved: int = 0  # of them, that were answered differently than at the start
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -142,7 +145,13 @@ class Numbers:
         if not self.asked_again:
             return ""
         asked = f"{self.asked_again:,} finding{'' if self.asked_again == 1 else 's'} asked again, each alone"
-        return f"{asked}: {self.flaky:,} did not fail again (flaky)." if self.flaky else f"{asked}: all failed again."
+        outcome = f"{self.flaky:,} did not fail again (flaky)." if self.flaky else "all failed again."
+        if not self.moved:
+            return f"{asked}: {outcome}"
+        return (
+            f"{asked}: {outcome} {self.moved:,} of {self.answered_again:,} of their unchanged cases got another answer than "
+            "at the start of the run, so other findings may not fail again either."
+        )
 
     @property
     def headline(self) -> str:
@@ -197,6 +206,7 @@ class NumbersTally:
         self._run, self._campaign = run, run.identity["campaign"]
         self._rules = {str(rule["name"]): _Tally() for rule in self._campaign.get("rule", ())}
         self._overall, self._cases, self._reasons, self._failures = _Tally(), Counter[bool](), _Reasons(), Failures()
+        self._moved = 0
 
     def add(self, row: Row) -> None:
         """Count a row."""
@@ -205,6 +215,8 @@ class NumbersTally:
             self._cases[bool(row["fault"])] += 1
             if row["fault"]:
                 self._reasons.add(UNUSABLE, row["fault"], row["case"])
+            again = self._run.answered_again.get(row["case"])
+            self._moved += again is not None and not close(again, row["said"])
             return
         self._overall.add(row)
         self._rules.setdefault(row["rule"], _Tally()).add(row)
@@ -215,7 +227,7 @@ class NumbersTally:
         """The numbers; whether the run has finished is read from its `summary.json`."""
         sampled, repeats = self._run.sampled, self._run.repeats
         whole = self._overall.line("all rules", sampled=sampled)
-        summary = derived_file(self._run, SUMMARY)
+        summary = summary_of(self._run)
         finished = summary.get("trials") == whole.trials
         untouched = _untouched(summary) if finished else {}
         lines = tuple(tally.line(name, untouched.get(name), sampled=sampled) for name, tally in self._rules.items())
@@ -231,6 +243,8 @@ class NumbersTally:
             self._failures,
             len(repeats),
             list(repeats.values()).count(False),
+            len(self._run.answered_again),
+            self._moved,
         )
 
 
@@ -259,9 +273,9 @@ class Reached:
 def reached_of(run: Run, images_kept: int | None = None) -> Reached | None:
     """The coverage in `summary.json`, and the number of images that a guided search kept, counted if it is not given."""
     # D-5, DT-33
-    summary = derived_file(run, SUMMARY)
+    summary = summary_of(run)
     covered = summary.get("coverage")
-    if not covered or not isinstance(covered, dict):
+    if not covered:
         return None
     guided = is_guided(run)
     count = sum(1 for _ in kept(run)) if guided and images_kept is None else images_kept
@@ -350,6 +364,24 @@ def derived_file(run: Run, name: str) -> Mapping[str, Any]:
         return read_json(run.folder / name)
     except StoreError:
         return {}
+
+
+def summary_of(run: Run) -> Mapping[str, Any]:
+    """The content of `summary.json`; empty if it is missing or damaged."""
+    summary = derived_file(run, SUMMARY)
+    rules, tables = summary.get("rules", {}), [summary.get(name, {}) for name in ("coverage", "linear_layers")]
+    intact = isinstance(rules, dict) and all(isinstance(rule, dict) for rule in rules.values())
+    counted = [rule["untouched"] for rule in rules.values() if rule.get("untouched")] if intact else []
+    intact = intact and all(_are_counts(one, ("violated", "cases")) for one in counted)
+    intact = intact and all(isinstance(table, dict) and all(map(_are_counts, table.values())) for table in tables)
+    intact = intact and all(_are_counts(one, ("untouched", "covered", "total")) for one in tables[0].values())
+    intact = intact and all(_are_counts(one, (NEURONS,)) for one in tables[1].values())
+    return summary if intact and _are_counts(summary.get("layers", {})) else {}
+
+
+def _are_counts(table: object, needed: Collection[str] = ()) -> bool:
+    """Whether a table of a file holds whole numbers by name, those that are `needed` among them."""
+    return isinstance(table, dict) and {*needed} <= table.keys() and all(isinstance(one, int) for one in table.values())
 
 
 def _untouched(summary: Mapping[str, Any]) -> dict[str, tuple[int, int]]:

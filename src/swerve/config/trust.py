@@ -56,6 +56,7 @@ class Trust:
     files: Mapping[str, str] = field(default_factory=dict)  # sha256 by resolved path
     foreign: bool = False
     commands: frozenset[tuple[str, ...]] = frozenset()  # of the campaign: the folder and the words of each
+    given_for: str = ""  # the run folder's state that it was given for; a process that finds another one refuses it
 
     @classmethod
     def of(cls, given: Collection[str | Path] | Trust = ()) -> Trust:
@@ -70,18 +71,21 @@ class Trust:
     def union(self, other: Trust) -> Trust:
         """Everything that either of the two allows."""
         files, foreign = {**self.files, **other.files}, self.foreign or other.foreign
-        return Trust(self.names | other.names, files, foreign, self.commands | other.commands)
+        given_for = self.given_for or other.given_for
+        return Trust(self.names | other.names, files, foreign, self.commands | other.commands, given_for)
 
     def as_json(self) -> str:
         """JSON for a worker process, which uses its parent's trust and reads no stored consent."""
         sets = {"names": sorted(self.names), "commands": sorted(self.commands)}
-        return json.dumps({**sets, "files": dict(self.files), "foreign": self.foreign})
+        about = {"foreign": self.foreign, "given_for": self.given_for}
+        return json.dumps({**sets, "files": dict(self.files), **about})
 
     @classmethod
     def of_json(cls, text: str) -> Trust:
         """The trust that `as_json` wrote."""
         data = json.loads(text)
-        return cls(frozenset(data["names"]), data["files"], data["foreign"], frozenset(map(tuple, data["commands"])))
+        commands = frozenset(map(tuple, data["commands"]))
+        return cls(frozenset(data["names"]), data["files"], data["foreign"], commands, data["given_for"])
 
     def check_module(self, module: str, use: str) -> None:
         """Refuse to import `module` unless it is part of Swerve, allowed, or the user's own in a campaign file."""

@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from types import MappingProxyType
 
 from swerve.core.errors import unknown
@@ -40,7 +41,8 @@ class FailIf:
         quantity, comparison, number, percent = found.groups()
         if quantity not in (*SHARES, *COUNTS):
             raise ValueError(f"fail_if = '{text}': {unknown('quantity', quantity, (*SHARES, *COUNTS))}")
-        limit = float(number) / (100 if percent else 1)
+        # By a quotient of whole numbers, as a measured rate is: 0.7 / 100 as floats is less than 7 / 1000.
+        limit = float(Fraction(number) / (100 if percent else 1))
         if quantity in SHARES and limit > 1:
             raise ValueError(f"fail_if = '{text}': '{quantity}' is a share from 0 to 1; for 10 percent write 0.10 or 10%")
         if quantity in COUNTS and percent:

@@ -77,7 +77,7 @@ def _frozen(array: object, dtype: npt.DTypeLike, shape: tuple[int | None, ...], 
         raw = np.asarray(array)
         if raw.size and raw.dtype.kind not in NUMBERS:  # numpy would parse strings and drop imaginary parts
             raise TypeError(f"{what}: expected numbers, got {raw.dtype.name}")
-        given = raw.astype(dtype, copy=False)
+        given = _whole(raw, dtype, what) if np.dtype(dtype).kind == "i" else raw.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
         named = str(error) if what in str(error) else f"{what}: expected numbers, got {type(array).__name__}"
         raise TypeError(named) from error
@@ -90,6 +90,15 @@ def _frozen(array: object, dtype: npt.DTypeLike, shape: tuple[int | None, ...], 
     view = given.view()
     view.flags.writeable = False
     return view
+
+
+def _whole(raw: Array, dtype: npt.DTypeLike, what: str) -> Array:
+    """Whole numbers of `dtype`; others are refused, as numpy would cut them off or let them overflow."""
+    with np.errstate(invalid="ignore"):
+        given = raw.astype(dtype, copy=False)
+    if raw.dtype != given.dtype and not (given == raw).all():
+        raise ValueError(f"{what}: expected whole numbers of {8 * given.dtype.itemsize} bits")
+    return given
 
 
 def _number(value: object, what: str) -> float:
@@ -148,7 +157,7 @@ class Boxes2D(Value):
     slot: ClassVar[str] = "boxes2d"
 
     def __post_init__(self) -> None:
-        size = None if self.size is None else (int(self.size[0]), int(self.size[1]))
+        size = None if self.size is None else _checked_size(self.size, "boxes2d")
         _freeze(self, xyxy=_frozen(self.xyxy, np.float64, (None, 4), "boxes2d"), size=size)
         _freeze_set(self, len(self.xyxy))
         if self.hidden is not None:
@@ -176,7 +185,21 @@ class Boxes3D(Value):
         return _set_fault(self.xyzlwhy, self.scores, self.slot)
 
 
+def _checked_size(size: object, what: str) -> tuple[int, int]:
+    """Width and height of an image, as whole numbers of pixels."""
+    try:
+        width, height = map(int, () if isinstance(size, str) else size)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        width = height = 0
+    if not (0 < width <= LARGEST_NUMBER and 0 < height <= LARGEST_NUMBER):
+        raise ValueError(f"{what}: expected a size of (width, height) in pixels, got {str(size)[:40]}")
+    return width, height
+
+
 def _freeze_set(boxes: Boxes2D | Boxes3D, count: int) -> None:
+    given: object = boxes.kinds
+    if isinstance(given, str | bytes):  # each letter would be a kind
+        raise TypeError(f"{boxes.slot}: kinds must be a list of one kind for each box, got {str(given)[:40]!r}")
     kinds = tuple(str(kind) for kind in boxes.kinds)
     if len(kinds) != count:
         raise ValueError(f"{boxes.slot}: {count} boxes but {len(kinds)} kinds; give one kind for each box")
@@ -245,7 +268,7 @@ class Calibration(Value):
 
     def __post_init__(self) -> None:
         matrices = {str(name): _frozen(m, np.float64, (None, None), "calibration") for name, m in self.matrices.items()}
-        size = None if self.size is None else (int(self.size[0]), int(self.size[1]))
+        size = None if self.size is None else _checked_size(self.size, "calibration")
         _freeze(self, matrices=MappingProxyType(matrices), size=size)
 
 

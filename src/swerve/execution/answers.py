@@ -6,6 +6,7 @@ answer or an ERROR verdict of the case.
 
 from __future__ import annotations
 
+import itertools
 import os
 import typing
 from collections import Counter
@@ -14,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from swerve.config.limits import JOURNAL_LINE
+from swerve.config.limits import DEPTH, JOURNAL_LINE
 from swerve.core.campaign import Campaign, CoverageMeter, Gain, MergingMeter, has_gain_per_ask
 from swerve.core.case import Case
 from swerve.core.encode import storable
@@ -31,6 +32,7 @@ WRITTEN = Verdict.error("the system writes into its input; have it work on a cop
 FOREIGN = (Exception, SystemExit, GeneratorExit)  # what user code may raise; sys.exit() in it must not end the run
 WORD = np.dtype(np.uint64)
 LARGEST_ANSWER = JOURNAL_LINE // 4  # bytes: a line holds the answers before and after the change, and the labels
+DEEPEST_ANSWER = DEPTH // 4  # groups: each takes two levels of JSON, and the line has some of its own
 BYTES_OF_NUMBER, BYTES_OF_CHARACTER = 24, 6  # the longest of both in JSON
 PLACES = 509  # separate sums: they fit a core's cache, and as a prime it does not divide the width of an image
 ROW = PLACES * WORD.itemsize
@@ -98,7 +100,7 @@ def _answers(system: System, cases: Sequence[Case]) -> list[Answer | Verdict] | 
     """The answers of one pass; None if it failed and each case must be tried alone."""
     here = os.getpid()
     try:
-        answers = list(system(cases))
+        answers = list(itertools.islice(system(cases), len(cases) + 1))  # one too many is enough: it may never end
     except STOPS:
         leave_if_forked(here)
         raise
@@ -107,7 +109,8 @@ def _answers(system: System, cases: Sequence[Case]) -> list[Answer | Verdict] | 
         return [_model_error(error)] if len(cases) == 1 else None
     leave_if_forked(here)
     if len(answers) != len(cases):
-        return [Verdict.error(f"the system gave {len(answers)} answers to {len(cases)} cases")] * len(cases)
+        given = "too many" if len(answers) > len(cases) else f"{len(answers)}"
+        return [Verdict.error(f"the system gave {given} answers to {len(cases)} cases")] * len(cases)
     return [_checked_answer(answer) for answer in answers]
 
 
@@ -121,6 +124,8 @@ def _checked_answer(answer: object) -> Answer | Verdict:
 def _check_values(answer: object) -> Answer | Verdict:
     if not isinstance(answer, tuple) or not answer or not all(type(value) in ANSWER_TYPES for value in answer):
         return Verdict.error(f"the answer must be a tuple of values, got {brief(answer)}")
+    if _is_deep(answer):
+        return Verdict.error(f"the answer is nested deeper than {DEEPEST_ANSWER} groups")
     if storable(answer) != answer or _journal_bytes(answer) > LARGEST_ANSWER:
         return Verdict.error(f"the answer is too large for the journal: {', '.join(value.slot for value in answer)}")
     fault = next((why for why in (value.fault() or _box_fault(value) for value in answer) if why), None) or _repeated_slot(
@@ -128,6 +133,15 @@ def _check_values(answer: object) -> Answer | Verdict:
     )
     # A system may write its next answer into the same memory, which would change this one and every verdict on it.
     return Verdict.error(fault) if fault else typing.cast(Answer, with_own_arrays(answer))
+
+
+def _is_deep(values: Sequence[object]) -> bool:
+    """Whether groups are nested so deep that no journal line could hold them."""
+    for _ in range(DEEPEST_ANSWER):
+        values = [inner for value in values if isinstance(value, Group) for inner in value.values]
+        if not values:
+            return False
+    return True
 
 
 def _journal_bytes(part: object) -> int:

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import cv2
-
 from swerve.analysis.numbers import SUMMARY, derived_file
+from swerve.config.limits import FILE
+from swerve.core.errors import UnreadableCase
 from swerve.core.values import Array, Steering, find
 from swerve.report.answer_pictures import BLUE, RED, with_arrows
 from swerve.report.experiment_page import ChartPanel, Page, Part, PicturePanel, Section, TablePanel, write_page
 from swerve.report.plane import Spot, lines
 from swerve.report.words import in_words, title_of
 from swerve.search.neighbourhood import TOWARDS_NEUTRAL as SHARES
+from swerve.sources.images import decode_image
 from swerve.store.artifacts import FINDINGS, SHA_DIGITS
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -24,7 +25,7 @@ CONDITIONS_PAGE = "report/conditions.html"
 PICTURES = "conditions"
 WORST = 3  # scenes shown of each condition
 MOST_LINES = 5
-DAMAGED = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 def write_conditions_page(run: Run) -> Path | None:
@@ -176,7 +177,15 @@ def _pictures(run: Run, finding: Finding) -> Iterator[tuple[str, Array]]:
     before, after = (find(answer, Steering.slot) for answer in (finding.before, finding.after))
     for sha, angles in ((finding.source_sha, ((before, BLUE),)), (finding.input_sha, ((before, BLUE), (after, RED)))):
         file = next(iter(sorted((run.folder / FINDINGS).glob(f"{sha[:SHA_DIGITS]}-*.png"))), None)
-        pixels = None if file is None else cv2.imread(str(file), cv2.IMREAD_COLOR_RGB)
+        pixels = None if file is None else _kept_pixels(file)
         if pixels is not None:
             known = [(angle.degrees if isinstance(angle, Steering) else None, colour) for angle, colour in angles]
             yield f"{finding.case}: {finding.why if len(angles) > 1 else 'unchanged'}", with_arrows(pixels, known)
+
+
+def _kept_pixels(file: Path) -> Array | None:
+    """A kept picture, within the limits of any picture that Swerve reads; None if it is damaged."""
+    try:
+        return None if file.stat().st_size > FILE else decode_image(file.read_bytes(), file.name).pixels
+    except (OSError, UnreadableCase):
+        return None

@@ -87,7 +87,7 @@ def print_summary(run: Run, console: Console) -> None:
     _print_reasons(numbers, console)
     _print_acceptance(run, numbers, console)
     if numbers.repeats:
-        _say(numbers.repeats, console, style="yellow" if numbers.flaky else "")
+        _say(numbers.repeats, console, style="yellow" if numbers.flaky or numbers.moved else "")
     _print_failures(numbers, run, console)
     _print_conditions(run, console)
     if numbers.finished and (reached := overview.reached):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from swerve.config.limits import FILE
 from swerve.core.errors import StoreError
 from swerve.core.values import Array
 from swerve.store.files import json_bytes, read_json, write_whole
@@ -37,10 +38,14 @@ def pictures_of(run: Run, sha: str) -> dict[str, Path]:
 
 def features_of(run: Run) -> dict[str, Array]:
     """The direction in which each change moved the traced layer, by the first digits of its follow-up's hash."""
+    path = run.folder / FINDINGS / FEATURES
     try:
-        rows = np.load(run.folder / FINDINGS / FEATURES, allow_pickle=False)
+        if path.stat().st_size > FILE:
+            return {}
+        with path.open("rb") as file:
+            rows = np.load(file, allow_pickle=False)
         return {str(row["input"]): row["moved"].astype(np.float64) for row in rows if np.isfinite(row["moved"]).all()}
-    except (OSError, ValueError, TypeError, IndexError, EOFError, MemoryError):  # a derived file: missing or damaged
+    except Exception:  # a derived file may be missing, and a damaged one can make numpy raise anything
         return {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
 import json
 import math
@@ -100,7 +101,10 @@ def refuse_links(folder: Path) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object of a file in a run folder."""
-    data = read_json_value(path)
+    return _object(path, read_json_value(path))
+
+
+def _object(path: Path, data: Any) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise StoreError(f"{path}: is not a JSON object")
     return data
@@ -108,12 +112,30 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_json_value(path: Path) -> Any:
     """The JSON of a file in a run folder."""
+    return _parsed(path, read_plain(path))
+
+
+def read_hashed_json(path: Path) -> tuple[dict[str, Any], str]:
+    """The JSON object of a file in a run folder, and the sha256 of the bytes that it was read from."""
+    content = read_plain(path)
+    return _object(path, _parsed(path, content)), hashlib.sha256(content).hexdigest()
+
+
+def read_plain(path: Path) -> bytes:
+    """The content of a file of JSON in a run folder."""
     try:
         with open_plain(path) as file:
             if os.fstat(file.fileno()).st_size > RUN_JSON:
                 raise StoreError(f"{path}: larger than {RUN_JSON} bytes (swerve list limits)")
-            data = json.loads(file.read(), parse_constant=refuse_constant, parse_float=_finite)
-    except (OSError, ValueError) as error:
+            return file.read()
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error}") from error
+
+
+def _parsed(path: Path, content: bytes) -> Any:
+    try:
+        data = json.loads(content, parse_constant=refuse_constant, parse_float=_finite)
+    except ValueError as error:
         raise StoreError(f"{path}: cannot be read: {error}") from error
     except (RecursionError, MemoryError) as error:
         raise StoreError(f"{path}: nested deeper than {DEPTH} levels (swerve list limits)") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import itertools
 import sys
@@ -16,10 +15,12 @@ from swerve.config.toml import Builder
 from swerve.config.trust import Trust, commands_of, files_of_programs, required_trust
 from swerve.core.asset import AssetFiles
 from swerve.core.campaign import Gain, Observation
+from swerve.core.encode import JSON
 from swerve.core.errors import StoreError, did_you_mean, printable
 from swerve.core.relation import Status
+from swerve.core.seeding import digest_of
 from swerve.store.consents import load_consent, save_consent
-from swerve.store.files import read_json, refuse_links
+from swerve.store.files import read_hashed_json, read_json, refuse_links
 from swerve.store.fingerprint import ASSETS, FORMAT
 from swerve.store.journal import Journal, Row
 from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_finding, observation_of, read_row
@@ -39,11 +40,11 @@ class Run:
     def __init__(self, folder: Path, journal: Journal | None = None) -> None:
         self.folder = folder
         self._journal = journal or Journal(folder / JOURNAL)  # of the store that has written it, or one that holds nothing
-        self.identity = read_identity(folder)
+        self.identity, self._campaign_sha = _read_identity(folder)
         self.derived: dict[object, Any] = {}  # what readers have made of the journal, kept for the next
 
-    @property
-    def base(self) -> Path:
+    @cached_property
+    def base(self) -> Path:  # read once: consent is given for it
         """The folder that the campaign's paths are relative to."""
         base = read_json(self.folder / ORIGIN).get("base")
         if not isinstance(base, str):
@@ -65,6 +66,7 @@ class Run:
     def trust(self, given: Collection[str | Path] | Trust = ()) -> Trust:
         """The code that this folder may run: what the user has allowed before, and what is `given` now and saved."""
         if isinstance(given, Trust):
+            self._refuse_other_folder(given)
             return given
         allowed = Trust.of(given)
         if given:
@@ -73,7 +75,7 @@ class Run:
             save_consent(self._campaign_sha, str(self.base), allowed)
         known = load_consent(self._campaign_sha, str(self.base))
         commands = commands_of(self.identity["campaign"], self.base)
-        return replace(known.union(allowed), foreign=True, commands=commands)
+        return replace(known.union(allowed), foreign=True, commands=commands, given_for=self._consent_key)
 
     def trust_own(self, given: Collection[str | Path] | Trust = ()) -> Trust:
         """Like `trust`, for a run started by this user: all code that its campaign names is allowed from now on."""
@@ -83,9 +85,15 @@ class Run:
     def _named(self) -> Trust:
         return required_trust(self.identity["campaign"], self.base, self.identity["factory"])
 
-    @property
-    def _campaign_sha(self) -> str:
-        return hashlib.sha256((self.folder / CAMPAIGN).read_bytes()).hexdigest()
+    @cached_property
+    def _consent_key(self) -> str:
+        """What a consent is given for: the bytes that `identity` was read from, and the base folder."""
+        return digest_of(self._campaign_sha, str(self.base))
+
+    def _refuse_other_folder(self, trust: Trust) -> None:
+        """Refuse the trust of another process if the folder is not what it was when that was given."""
+        if trust.given_for not in ("", self._consent_key):
+            raise StoreError(f"{self.folder}: {CAMPAIGN} or {ORIGIN} has changed since this command began; start it again")
 
     @property
     def sampled(self) -> bool:
@@ -109,8 +117,16 @@ class Run:
     @cached_property
     def repeats(self) -> dict[str, bool]:
         """Whether each repeated finding failed again, by id."""
-        lines = self._journal.last_lines(_REPEAT)  # they follow all trials
-        return {row["id"]: row["status"] == Status.VIOLATED.value for row in map(read_row, lines)}
+        return {row["id"]: row["status"] == Status.VIOLATED.value for row in self._repeated}
+
+    @cached_property
+    def answered_again(self) -> dict[str, list[JSON]]:
+        """The answers to the unchanged cases of repeated findings, given once more at the end of the run, by case."""
+        return {row["case"]: row["before"] for row in self._repeated if row["before"]}
+
+    @cached_property
+    def _repeated(self) -> list[Row]:
+        return [*map(read_row, self._journal.last_lines(_REPEAT))]  # they follow all trials
 
     def baseline(self) -> list[Observation]:
         """The observations of all unchanged cases."""
@@ -199,14 +215,19 @@ def best_of(rows: Iterable[Row], count: int) -> list[Row]:
 
 def read_identity(folder: Path) -> dict[str, Any]:
     """The content of `campaign.json`; raises `StoreError` if it has another format."""
+    return _read_identity(folder)[0]
+
+
+def _read_identity(folder: Path) -> tuple[dict[str, Any], str]:
+    """The content of `campaign.json` and the sha256 of its bytes, read once: another process may replace the file."""
     if not (folder / CAMPAIGN).is_file():
         raise StoreError(f"{folder}: is not a run folder (no {CAMPAIGN}); create one with 'swerve run FILE --into {folder}'")
     refuse_links(folder)
-    identity = read_json(folder / CAMPAIGN)
+    identity, sha = read_hashed_json(folder / CAMPAIGN)
     if identity.get("format") != FORMAT:
         raise StoreError(f"{folder}: written in format {identity.get('format')}, this version reads format {FORMAT}")
     _check_complete(identity, folder / CAMPAIGN)
-    return identity
+    return identity, sha
 
 
 def _check_complete(identity: Mapping[str, Any], path: Path) -> None:

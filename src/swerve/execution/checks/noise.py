@@ -107,4 +107,4 @@ def _breaks(rule: Rule, first: Observation, second: Observation) -> bool:
 def _floor(answers: Sequence[tuple[Answer, Answer]]) -> str:
     pairs = [(find(one, Steering.slot), find(other, Steering.slot)) for one, other in answers]
     apart = [abs(a.degrees - b.degrees) for a, b in pairs if isinstance(a, Steering) and isinstance(b, Steering)]
-    return f" (up to {max(apart):.3g}°)" if apart else ""
+    return f" (up to {max(apart):.3g}°)" if any(apart) else ""
