@@ -319,7 +319,7 @@ def test_list_narrows_to_one_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "transformations", "rotate"]) == 0
     out = capsys.readouterr().out
     assert "degrees  number from -180 to 180°" in out
-    assert "border  one of black, reflect, replicate; default black" in out
+    assert "border  one of black, reflect, replicate, inpaint; default black" in out
     assert '  change = { use = "rotate", degrees = [' in out
     assert main(["list", "transformations", "rotat"]) == 2
     assert "did you mean 'rotate'?" in capsys.readouterr().err
@@ -331,6 +331,14 @@ def test_command_alone_lists_its_verbs(capsys: pytest.CaptureFixture[str]) -> No
     for name, verb in verbs().items():
         assert f"\n  {name:10}  {verb.description}\n" in out
     assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_mistyped_verb_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shw", "runs/demo"]) == 2
+    assert capsys.readouterr().err == "error: unknown verb 'shw'; did you mean 'show'? `swerve` lists all verbs\n"
+    with pytest.raises(SystemExit):
+        main(["compare", "one"])
+    assert capsys.readouterr().err.startswith("usage: swerve compare ")
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _escape_unprintable(sys.stdout)
     words = sys.argv[1:] if arguments is None else arguments
     if words and not words[0].startswith("-") and words[0] not in (names := _names()):
-        print(f"error: {unknown('verb', words[0], names)}; `swerve` lists all", file=sys.stderr)
+        print(f"error: {unknown('verb', words[0], names)} `swerve` lists all verbs", file=sys.stderr)
         return BAD_INPUT
     top = parser(words[0] if words else "")
     options = top.parse_args(words)

@@ -21,7 +21,7 @@ EXAMPLES = """
 
 def add_parser(verbs: Any) -> None:
     """Add `objects` to the verbs of the command line."""
-    about = "cut objects out of labelled pictures into a library for swaps, or show one"
+    about = "cut objects out of labelled pictures for swaps, or show a library"
     verb = add_verb(verbs, "objects", objects, about, EXAMPLES)
     acts = verb.add_subparsers(dest="act", required=True, metavar="build|show")
     build = acts.add_parser("build", help="cut out the complete objects of a source")

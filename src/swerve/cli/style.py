@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
   swerve style train --from drives/day --to drives/night --name night
-  swerve style train --from world --to world:snow --name snow   the embedded world
+  swerve style train --from world --to world:snow --name snow
   swerve style train --from day.mp4 --to dusk.mp4 --name dusk --kind unit
 """
 AFTER = """sources:
