@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -22,25 +22,30 @@ from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.gate import Gate
 from swerve.core.relation import Relation, Rule, Status
-from swerve.core.space import Choices, Over, Range, Sequenced, Space
+from swerve.core.space import Choices, OneOf, Over, Range, Sequenced, Space
 from swerve.core.system import Answer, System
-from swerve.core.transformation import Chain
+from swerve.core.transformation import Chain, Transformation
 from swerve.core.values import Image, Signal, Steering
 from swerve.execution.engine import run
 from swerve.execution.launch import run_into
 from swerve.execution.summary import Summary
 from swerve.relations.steering import DecisionAlike, same_angle, same_decision
 from swerve.relations.unjudged import REASON, Unjudged
-from swerve.report.conditions_page import condition_sentences, sentence, write_conditions_page
-from swerve.search.coordinates import Axis, RangeCoordinates, coordinates_of
-from swerve.search.critical import errors
+from swerve.report.conditions_page import condition_sentences, sentence, time_split, write_conditions_page
+from swerve.search.coordinates import Axis, RangeCoordinates, coordinates_of, marks_of
+from swerve.search.critical import best_so_far, errors
 from swerve.search.evolve import Evolve, step_factors
 from swerve.search.fitness import Fitness, norm
 from swerve.search.race import highest_mean, most_coverage, rungs
 from swerve.store.view import JOURNAL, Run
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger
 from swerve.transformations.photometric import Brighten, Contrast
+from swerve.transformations.rerender import rendered_conditions
 from swerve.transformations.weather import Rain
+from swerve.world.conditions import Conditions
+from swerve.world.drives import drive
+from swerve.world.light import light
+from tests.reading_spaces import ByPicture
 
 BRIGHTER = Over(Brighten, beta=Range(0.0, 60.0))
 BOTH = Sequenced((Over(Brighten, beta=Range(-60.0, 60.0)), Over(Contrast, alpha=Range(0.5, 1.5))))
@@ -288,6 +293,27 @@ def test_no_change_is_run_twice() -> None:
     assert len({change for _, rule, change in runs if rule == "tried"}) <= 9
 
 
+def test_condition_found_again_is_not_run_again() -> None:
+    """Without coverage the worst condition stays the worst, so that a second search ends at the same."""
+    summary, ledger = found(Evolve(conditions=2, evaluations=60, around=0), BRIGHTER, count=4)
+    first, second = summary.search["conditions"]
+    assert (first["same_as"], second["same_as"]) == (None, 0)
+    assert {**second, "same_as": None} == first
+    judged = [record.id for record in records(ledger) if record.trial.rule == "critical"]
+    assert len(set(judged)) == len(judged) == 4
+    assert summary.overall.counts[Status.VIOLATED] == first["errors"]["10"] == 4
+
+
+def test_condition_found_again_covers_nothing_new() -> None:
+    summary, _ = found(
+        Evolve("random", conditions=2, evaluations=4, around=0), Over(Brighten, beta=Range(30.0, 31.0)), coverage=True
+    )
+    first, second = summary.search["conditions"]
+    if second["same_as"] == 0:
+        assert second["new_coverage"] == 0
+    assert second["coverage"] >= first["coverage"]
+
+
 def test_each_seed_searches_elsewhere() -> None:
     one, again, other = (found(Evolve(conditions=1, evaluations=5), seed=seed)[0].search for seed in (1, 1, 2))
     assert one == again != other
@@ -438,6 +464,129 @@ def test_black_boxes_need_no_criterion(tmp_path: Path) -> None:
         load_campaign(str(tmp_path / "c.toml"))
 
 
+@pytest.mark.parametrize("search", ["random", "cma", "random-conditions"])
+def test_every_strategy_resumes_to_the_same_bytes(search: str, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(f'search = "{search}"\n' + FILE.replace("evaluations = 6", "evaluations = 14"))
+    run_into(load_campaign(str(tmp_path / "c.toml")), tmp_path / "run")
+    journal = (tmp_path / "run" / JOURNAL).read_bytes()
+    summary = (tmp_path / "run" / "summary.json").read_bytes()
+    for share in (0.4, 0.8):
+        lines = journal.splitlines(keepends=True)
+        (tmp_path / "run" / JOURNAL).write_bytes(b"".join(lines[: int(len(lines) * share)]))
+        run_into(load_campaign(str(tmp_path / "c.toml")), tmp_path / "run")
+        assert (tmp_path / "run" / JOURNAL).read_bytes() == journal
+        assert (tmp_path / "run" / "summary.json").read_bytes() == summary
+
+
+def test_time_is_split_by_stages(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(FILE)
+    run_into(load_campaign(str(tmp_path / "c.toml")), tmp_path / "run")
+    stages = json.loads((tmp_path / "run" / "timings.json").read_text())["stages"]
+    assert set(stages) == {"changes", "answers", "search"}
+    assert min(stages.values()) > 0
+    assert re.fullmatch(r"time: changes \d+%, answers \d+%, search \d+%", time_split(Run(tmp_path / "run")))
+    (tmp_path / "run" / "timings.json").write_text('{"stages": {"changes": "x"}}')
+    assert time_split(Run(tmp_path / "run")) == ""
+
+
+@dataclass(frozen=True)
+class Latent(Transformation):
+    """Brightens as two numbers of a style say; stands for a trained generator."""
+
+    style: tuple[float, float] = (0.0, 0.0)
+    preserves = ("*",)
+
+    def image(self, image: Image) -> Image:
+        return Image(np.clip(image.pixels + np.float32(20 * sum(self.style)), 0, 255).astype(np.uint8))
+
+
+@dataclass(frozen=True)
+class LatentCoordinates:
+    """Two standard normal numbers without bounds, of which none does nothing."""
+
+    names: ClassVar[Sequence[str]] = ("style 1", "style 2")
+    scale: ClassVar[float] = 1.0
+    neutral: ClassVar[Any] = None
+    ends: ClassVar[Any] = None
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        return rng.standard_normal(2)
+
+    def inside(self, vector: Any) -> Any:
+        return vector
+
+    def change(self, vector: Any) -> Transformation:
+        return Latent((float(vector[0]), float(vector[1])))
+
+    def on_bounds(self, vector: Any) -> Sequence[str]:
+        return []
+
+    def in_words(self, place: int, vector: Any) -> str:
+        return f"{self.names[place]} {vector[place]:.2f}"
+
+
+@dataclass(frozen=True)
+class Styles:
+    """Styles drawn from a normal distribution, without bounds and without one that does nothing."""
+
+    def propose(self, case: Case, rng: np.random.Generator, system: System) -> Transformation:
+        return self.coordinates(0).change(rng.standard_normal(2))
+
+    def grid(self) -> Sequence[Transformation]:
+        return ()
+
+    def coordinates(self, seed: int) -> LatentCoordinates:
+        return LatentCoordinates()
+
+
+def test_spaces_may_have_their_own_coordinates() -> None:
+    """As the styles of a generator need them, whose vectors have no bounds and no neutral one."""
+    summary, ledger = found(Evolve(conditions=2, evaluations=20, around=4), Styles())
+    condition = summary.search["conditions"][0]
+    assert condition["divergence"] > math.radians(20)
+    assert re.fullmatch(r"style 1 -?[\d.]+", condition["numbers"][0])
+    assert condition["on_bounds"] == condition["marks"] == []  # these coordinates have no marks
+    assert "holds" not in condition  # nothing was explored, so nothing is said about what holds
+    assert isinstance(records(ledger)[0].change, Latent)
+
+
+def test_case_reading_spaces_are_refused() -> None:
+    """A condition is the same for all cases, so it cannot be proposed for each."""
+    for space in (ByPicture(), OneOf((BRIGHTER, ByPicture())), Sequenced((BRIGHTER, ByPicture()))):
+        with pytest.raises(InputError, match="moves numbers"):
+            found(Evolve(), space)
+
+
+def test_switches_of_the_renderer_are_marked() -> None:
+    where = coordinates_of(rendered_conditions(), 0)
+    assert where.neutral is not None
+    sun = list(where.names).index("sun")
+    marks = {}
+    for degrees in (-10.0, -4.3, 1.8, 2.4, 10.0):
+        vector = where.neutral.copy()
+        vector[sun] = (degrees + 18) / 78
+        marks[degrees] = [mark.partition(": ")[2] for mark in marks_of(where, vector)]
+    assert marks == {
+        -10.0: [], -4.3: ["lamps are fully lit below -4°"], 1.8: ["lamps are lit below 2°"], 2.4: ["lamps are lit below 2°"],
+        10.0: [],
+    }  # fmt: skip
+
+
+def test_marked_switches_are_the_renderers() -> None:
+    """The values at which `Reshade` says that something begins are those at which it does."""
+    assert Conditions(sun=2.0).lit == 0 < Conditions(sun=1.9).lit
+    assert Conditions(sun=-4.0).lit == 1 > Conditions(sun=-3.9).lit
+    site = drive("test/0/0").scene.site
+    assert light(site, Conditions(clouds=0.91), yaw=0.0).has_shadows
+    assert not light(site, Conditions(clouds=0.93), yaw=0.0).has_shadows
+
+
+def test_best_so_far_ignores_candidates_that_left() -> None:
+    course = [{"fitness": fitness, "scenes": scenes} for fitness, scenes in ((0.1, 9), (0.9, 3), (0.2, 9), (0.15, 9))]
+    assert best_so_far(course) == [0.1, 0.1, 0.2, 0.2]
+    assert best_so_far([]) == []
+
+
 def test_ranges_are_their_own_coordinates() -> None:
     assert isinstance(coordinates_of(BRIGHTER, 0), RangeCoordinates)
 
@@ -462,6 +611,14 @@ def test_page_shows_conditions_with_pictures(finished: Run) -> None:
     shown = re.findall(r'src="(conditions/[0-9a-f]+\.png)"', text)
     assert len(shown) >= 4
     assert all((page.parent / name).is_file() for name in shown)
+
+
+def test_page_shows_one_scene_under_all_conditions(finished: Run) -> None:
+    page = write_conditions_page(finished)
+    assert page is not None
+    gallery = page.read_text().rpartition("One scene under all conditions")[2].partition("Condition 1")[0]
+    assert "unchanged and under 2 of 2 conditions" in gallery
+    assert len(re.findall(r'src="conditions/', gallery)) == 3
 
 
 def test_sentences_tell_the_largest_limit() -> None:

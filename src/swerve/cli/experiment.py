@@ -49,6 +49,10 @@ EXPERIMENTS: Mapping[str, _Listed] = MappingProxyType(
                 "retrain": "retrain with noise points even with --quick",
             },
         ),
+        "conditions": _Listed(
+            "searches for critical conditions: evolution against chance, errors at 10 to 40°, what the race saves",
+            flags={"cma": "compare with CMA-ES too, from the package cmaes"},
+        ),
     }
 )
 EXAMPLES = """

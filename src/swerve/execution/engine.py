@@ -25,6 +25,7 @@ from swerve.execution.evaluator import Evaluator, chunks, read_case
 from swerve.execution.executors.in_process import Executor, InProcess
 from swerve.execution.ledger import Ledger
 from swerve.execution.repeat import ask_again, failed_again
+from swerve.execution.stage_times import SEARCH, StageTimes
 from swerve.execution.summary import Summary, Tally
 from swerve.store.record_json import Records, Result
 
@@ -84,16 +85,17 @@ def run(
     progress.begin("trials", session.total)
     distinct = getattr(session, "distinct", False)  # it never asks for a change twice, so none has to be remembered
     ahead = not learns(campaign.search)
-    known = _KnownChanges()
-    for trials, work in _asks(session, executor, campaign.inference_batch, ahead=ahead):
+    known, times = _KnownChanges(), StageTimes()
+    for trials, work in _asks(session, executor, campaign.inference_batch, ahead=ahead, times=times):
         ticks = _Ticks(progress)
         evaluate_now = partial(_evaluate, work, known, ticks)
         results = covered.recorded(ledger, trials, evaluate_now, getattr(session, "covered", None))
         if not distinct:
             known.add(results)
         if work.is_done or not (distinct and ahead):
-            covered.tell(session)
-            session.tell(Records(results))
+            with times.during(SEARCH):
+                covered.tell(session)
+                session.tell(Records(results))
         for result in results:
             so_far.add(result)
         counts = Counter(result.outcome for result in results)
@@ -108,6 +110,7 @@ def run(
             for tally in (summary.overall, summary.rules[result.outcome.rule]):
                 tally.add_repeat(failed_again(result))
             progress.advance(1, 0)
+    summary.stage_seconds = {**executor.stage_seconds(), **times.taken()}
     summary.coverage = covered.counts(untouched)
     if tell := getattr(session, "results", None):
         summary.search = tell()
@@ -192,16 +195,23 @@ class _Work:
         self.is_done = True
 
 
-def _asks(session: Session, executor: Executor, size: int, *, ahead: bool) -> Iterator[tuple[Sequence[Trial], _Work]]:
+def _asks(
+    session: Session, executor: Executor, size: int, *, ahead: bool, times: StageTimes
+) -> Iterator[tuple[Sequence[Trial], _Work]]:
     """Every ask with its work; a search that does not learn is asked one step `ahead`."""
-    trials = session.ask()
+
+    def ask() -> Sequence[Trial]:
+        with times.during(SEARCH):
+            return session.ask()
+
+    trials = ask()
     work = _Work(executor, list(chunks(trials, size)))
     while trials:
-        later = session.ask() if ahead else ()
+        later = ask() if ahead else ()
         work.next = following = _Work(executor, list(chunks(later, size))) if later else None
         yield trials, work
         if not ahead:
-            later = session.ask()
+            later = ask()
         trials, work = later, following or _Work(executor, list(chunks(later, size)))
 
 

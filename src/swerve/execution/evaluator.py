@@ -22,6 +22,7 @@ from swerve.core.values import Group
 from swerve.execution.answers import FOREIGN, WRITTEN, MeasuredAnswer, answer_and_measure, brief, sentence, share_memory
 from swerve.execution.data_guard import refuse_changed_case
 from swerve.execution.proposals import SPOILT, Drawn, draw_changes, resolved
+from swerve.execution.stage_times import ANSWERS, CHANGES, StageTimes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -129,15 +130,18 @@ class Evaluator:
         rmse = rmse_of(baseline.values())
         self._least = {rule.name: LeastShift(rule.least_shift, rmse) for rule in campaign.rules}
         self._assets = assets_in(campaign).keys()
+        self.times = StageTimes()
 
     def __call__(self, trials: Sequence[Trial], now: Mapping[str, Observation] | None = None) -> list[Record]:
         """The records of one batch of trials, in order; judged against what is observed `now`, or else the baseline."""
         cases, known = self._cases(trials), now or self.baseline
-        drawn = self._draw(trials, cases)
-        trials = [resolved(trial, change) for trial, change in zip(trials, drawn, strict=True)]
-        proposed = list(zip(trials, drawn, strict=True))
-        changed = self._threads.map(lambda item: self._change(item[0].rule, item[1], cases[item[0].case]), proposed)
-        answers = self._answers(trials, changed, cases)
+        with self.times.during(CHANGES):
+            drawn = self._draw(trials, cases)
+            trials = [resolved(trial, change) for trial, change in zip(trials, drawn, strict=True)]
+            proposed = list(zip(trials, drawn, strict=True))
+            changed = self._threads.map(lambda item: self._change(item[0].rule, item[1], cases[item[0].case]), proposed)
+        with self.times.during(ANSWERS):
+            answers = self._answers(trials, changed, cases)
         for place, answered in enumerate(answers):
             if answered and answered[0] is WRITTEN:
                 changed[place] = self._change_again(trials[place], changed[place], cases)

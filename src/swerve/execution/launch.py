@@ -131,8 +131,8 @@ def run_into(
             keep_pictures(finished, campaign, best, trusted=trusted, progress=progress, threads=min(workers, cores()))
         write_tables(finished, summary.as_dict())
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
-        times = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "host": platform.platform()}
-        write_whole(folder / TIMINGS, json_bytes(times))
+        spent = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "stages": summary.stage_seconds}
+        write_whole(folder / TIMINGS, json_bytes({**spent, "host": platform.platform()}))
     return summary
 
 

@@ -70,6 +70,7 @@ class Summary:
     judged_by: tuple[Rule, ...] = ()  # rules with conditions of acceptance or requirements
     sampled: bool = True
     search: dict[str, Any] = field(default_factory=dict)  # what the search itself tells of its results
+    stage_seconds: dict[str, float] = field(default_factory=dict, compare=False)  # of what was not in the journal already
 
     def as_dict(self) -> dict[str, Any]:
         """The content of `summary.json`."""

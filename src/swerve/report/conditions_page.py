@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ from swerve.analysis.numbers import SUMMARY, derived_file
 from swerve.config.limits import FILE
 from swerve.core.errors import UnreadableCase
 from swerve.core.values import Array, Steering, find
+from swerve.execution.launch import TIMINGS
 from swerve.report.answer_pictures import BLUE, RED, with_arrows
 from swerve.report.experiment_page import ChartPanel, Page, Part, PicturePanel, Section, TablePanel, write_page
 from swerve.report.plane import Spot, lines
 from swerve.report.words import in_words, title_of
+from swerve.search.critical import best_so_far
 from swerve.search.neighbourhood import TOWARDS_NEUTRAL as SHARES
 from swerve.sources.images import decode_image
 from swerve.store.artifacts import FINDINGS, SHA_DIGITS
@@ -25,6 +29,7 @@ CONDITIONS_PAGE = "report/conditions.html"
 PICTURES = "conditions"
 WORST = 3  # scenes shown of each condition
 MOST_LINES = 5
+LEGEND = "Blue: the answer to the unchanged scene. Red: the answer under the condition."
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
@@ -51,16 +56,29 @@ def condition_sentences(run: Run) -> list[str]:
         return []
 
 
+def time_split(run: Run) -> str:
+    """The shares of changes, answers and search in the time of the last run, in words; empty if none was measured."""
+    stages = derived_file(run, TIMINGS).get("stages", {})
+    try:
+        total = sum(map(float, stages.values()))
+        shares = [f"{name} {seconds / total:.0%}" for name, seconds in stages.items()] if total else []
+    except DAMAGED:
+        return ""
+    return f"time: {', '.join(shares)}" if shares else ""
+
+
 def _page(run: Run, summary: Mapping[str, Any]) -> Page:
     conditions = summary["conditions"]
-    worst = _worst(run, conditions)
     campaign = run.identity["campaign"]
+    found = _findings(run, conditions)
+    worst = [_worst_with_pictures(run, some) for some in found]
     sections = [_section(run, number, one, worst[number]) for number, one in enumerate(conditions)]
+    gallery = _same_scene(run, found)
     facts = {name: in_words(campaign.get(name)) for name in ("system", "source")}
     return Page(
         title=f"Critical conditions: {title_of(campaign)}",
         lead=tuple(f"{number}. {sentence(one)}" for number, one in enumerate(conditions, 1)),
-        sections=(*sections, _course(summary)),
+        sections=(*gallery, *sections, _course(summary)),
         facts={**facts, "seed": summary["seed"]},
     )
 
@@ -100,6 +118,12 @@ def _remarks(condition: Mapping[str, Any]) -> Iterator[str]:
     )
     if condition["refused"]:
         yield f"{condition['refused']} scenes were rejected by the gate or got no answer; they count as not moved."
+    if condition.get("same_as") is not None:
+        yield f"The search found condition {condition['same_as'] + 1} again; it was not run twice."
+    if condition.get("numbers"):
+        yield f"In numbers: {', '.join(condition['numbers'])}."
+    if condition.get("marks"):
+        yield f"Look twice: {'; '.join(condition['marks'])}."
     if condition["on_bounds"]:
         yield f"On a bound of the space: {', '.join(condition['on_bounds'])}. Wider limits might give a worse condition."
     if "lines" in condition:
@@ -142,7 +166,9 @@ def _scenes(condition: Mapping[str, Any]) -> int:
 def _course(summary: Mapping[str, Any]) -> Section:
     search, between = summary["condition_search"], summary["between_conditions"]
     courses = {f"condition {number}": course for number, course in enumerate(search["fitness"], 1) if course}
-    best = {name: list(_best_so_far(course)) for name, course in courses.items()}
+    best = {
+        name: [Spot(place, value) for place, value in enumerate(best_so_far(course), 1)] for name, course in courses.items()
+    }
     charts = (ChartPanel("Best fitness", lines(best, x="candidate", y="fitness")),) if best else ()
     pairs = ", ".join(f"{count} beyond {limit}" for limit, count in between["errors"].items())
     text = (
@@ -154,38 +180,54 @@ def _course(summary: Mapping[str, Any]) -> Section:
     return Section("The search", text, charts)
 
 
-def _best_so_far(course: Sequence[Mapping[str, Any]]) -> Iterator[Spot]:
-    best, most = 0.0, max(int(row["scenes"]) for row in course)
-    for place, row in enumerate(course, 1):
-        if int(row["scenes"]) == most:  # a candidate that left the race is known on some scenes only
-            best = max(best, float(row["fitness"]))
-        yield Spot(place, best)
-
-
-def _worst(run: Run, conditions: Sequence[Mapping[str, Any]]) -> list[list[Finding]]:
-    """The findings of each condition with the largest margins."""
+def _findings(run: Run, conditions: Sequence[Mapping[str, Any]]) -> list[list[Finding]]:
+    """The findings of each condition, the largest margins first."""
     found: list[list[Finding]] = [[] for _ in conditions]
     for finding in run.findings():
         for place, condition in enumerate(conditions):
             if dict(finding.change) == condition["change"]:
                 found[place].append(finding)
-    return [sorted(some, key=lambda finding: -finding.margin)[:WORST] for some in found]
+    return [sorted(some, key=lambda finding: -finding.margin) for some in found]
+
+
+def _worst_with_pictures(run: Run, found: Sequence[Finding]) -> list[Finding]:
+    """The first few whose pictures were kept."""
+    return list(islice((finding for finding in found if _picture(run, finding.input_sha) is not None), WORST))
+
+
+def _same_scene(run: Run, found: Sequence[Sequence[Finding]]) -> Iterator[Section]:
+    """The scene that most conditions move too far, without a change and under each of them."""
+    under = [{one.case: one for one in some if _picture(run, one.input_sha) is not None} for some in found]
+    counts = Counter(case for some in under for case in some)
+    if len(found) < 2 or not counts:
+        return
+    margin = {case: sum(some[case].margin for some in under if case in some) for case in counts}
+    case = max(counts, key=lambda one: (counts[one], margin[one]))
+    shown = [(number, some[case]) for number, some in enumerate(under, 1) if case in some]
+    source = list(_pictures(run, shown[0][1]))[:1]
+    pictures = [
+        (f"condition {number}: {one.why}", pixels) for number, one in shown for _, pixels in [*_pictures(run, one)][1:]
+    ]
+    panel = PicturePanel(
+        f"{case}, unchanged and under {len(shown)} of {len(found)} conditions", (*source, *pictures), across=3
+    )
+    yield Section("One scene under all conditions", (LEGEND,), (panel,))
 
 
 def _pictures(run: Run, finding: Finding) -> Iterator[tuple[str, Array]]:
     """Source and follow-up with arrows: blue for the answer to the source, red for that to the follow-up."""
     before, after = (find(answer, Steering.slot) for answer in (finding.before, finding.after))
     for sha, angles in ((finding.source_sha, ((before, BLUE),)), (finding.input_sha, ((before, BLUE), (after, RED)))):
-        file = next(iter(sorted((run.folder / FINDINGS).glob(f"{sha[:SHA_DIGITS]}-*.png"))), None)
-        pixels = None if file is None else _kept_pixels(file)
+        pixels = _picture(run, sha)
         if pixels is not None:
             known = [(angle.degrees if isinstance(angle, Steering) else None, colour) for angle, colour in angles]
             yield f"{finding.case}: {finding.why if len(angles) > 1 else 'unchanged'}", with_arrows(pixels, known)
 
 
-def _kept_pixels(file: Path) -> Array | None:
-    """A kept picture, within the limits of any picture that Swerve reads; None if it is damaged."""
+def _picture(run: Run, sha: str) -> Array | None:
+    """A kept picture, within the limits of any picture that Swerve reads; None if there is none, or it is damaged."""
+    file = next(iter(sorted((run.folder / FINDINGS).glob(f"{sha[:SHA_DIGITS]}-*.png"))), None)
     try:
-        return None if file.stat().st_size > FILE else decode_image(file.read_bytes(), file.name).pixels
+        return None if file is None or file.stat().st_size > FILE else decode_image(file.read_bytes(), file.name).pixels
     except (OSError, UnreadableCase):
         return None

@@ -34,7 +34,7 @@ from swerve.core.origin import Origin
 from swerve.core.relation import Status
 from swerve.execution.checks.concern import Health, Level
 from swerve.report.cells import filled, fitted, plain, shortened
-from swerve.report.conditions_page import condition_sentences
+from swerve.report.conditions_page import condition_sentences, has_conditions, time_split
 from swerve.report.sweep_pictures import drawn_of
 from swerve.report.templating import PAGE
 from swerve.report.words import answer_words, replay_line
@@ -67,6 +67,8 @@ def _print_conditions(run: Run, console: Console) -> None:
     """Print the conditions that a search found, each in a sentence."""
     for number, words in enumerate(condition_sentences(run), 1):
         console.print(_plain(f"condition {number}: {words}", longest=None), soft_wrap=True)
+    if has_conditions(run) and (spent := time_split(run)):
+        _say(spent, console)
 
 
 def print_summary(run: Run, console: Console) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -25,7 +25,8 @@ class Coordinates(Protocol):
     """The vectors of a space of conditions; a space may have a method `coordinates(seed)` that returns its own.
 
     `scale` is the standard deviation of each number of a random vector. `neutral` is the vector of a change that does
-    nothing, if there is one.
+    nothing, if there is one. Coordinates may also have `marks(vector)`: what a reader should know of this place besides
+    bounds, in words, such as that the renderer switches something on there.
     """
 
     @property
@@ -68,6 +69,7 @@ class Axis:
     low: float
     high: float
     facts: Param | None = None
+    switches: Mapping[float, str] = field(default_factory=dict)  # values at which the change switches something
 
     @property
     def logarithmic(self) -> bool:
@@ -141,6 +143,16 @@ class RangeCoordinates:
         near = [place for place, number in enumerate(vector) if min(number, 1 - number) <= CLOSE_TO_END]
         return [self.in_words(place, vector) for place in near if not self._is_neutral(place, vector)]
 
+    def marks(self, vector: Array) -> Sequence[str]:
+        """The numbers of `vector` at which the change switches something, as that may be the cause, and not the weather."""
+        pairs = [(place, axis, number) for place, (axis, number) in enumerate(zip(self.axes, vector, strict=True))]
+        return [
+            f"at {self.in_words(place, vector)} the renderer switches: {what}"
+            for place, axis, number in pairs
+            for value, what in axis.switches.items()
+            if axis.low < value < axis.high and abs(axis.place(value) - number) <= CLOSE_TO_END
+        ]
+
     def in_words(self, place: int, vector: Array) -> str:
         axis = self.axes[place]
         return f"{axis.name} {axis.value(float(vector[place])):g}{axis.facts.unit if axis.facts else ''}"
@@ -163,7 +175,17 @@ def _axes(change: Over, *, prefix: bool = False) -> list[Axis]:
     declared = params_of(change.kind)
     before = f"{plain_name(change.kind)} " if prefix else ""
     ranges = {name: domain for name, domain in change.domains.items() if isinstance(domain, Range) and name != SEED}
-    return [Axis(before + name, domain.low, domain.high, declared.get(name)) for name, domain in ranges.items()]
+    switches = getattr(change.kind, "switches", {})
+    return [
+        Axis(before + name, domain.low, domain.high, declared.get(name), switches.get(name, {}))
+        for name, domain in ranges.items()
+    ]
+
+
+def marks_of(where: Coordinates, vector: Array) -> list[str]:
+    """What the coordinates say of a place besides its bounds; nothing if they cannot."""
+    tell = getattr(where, "marks", None)
+    return list(tell(vector)) if callable(tell) else []
 
 
 def coordinates_of(space: Space, seed: int) -> Coordinates:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any
 
 import numpy as np
 
 from swerve.core.encode import encode_change
-from swerve.search.coordinates import Coordinates
+from swerve.core.values import Array
+from swerve.search.coordinates import Coordinates, marks_of
 from swerve.search.fitness import Candidate, Fitness
 from swerve.search.neighbourhood import Neighbour, Neighbourhood
 
@@ -30,6 +31,7 @@ class Critical:
     covered: float | None  # the share of regions that the scenes and all conditions so far cover
     steering: bool = True  # whether the answers are steering angles in radians
     around: Neighbourhood | None = None
+    same_as: int | None = None  # the place of an earlier condition that is the same
 
 
 def errors(distances: Sequence[float], *, steering: bool = True) -> dict[str, int]:
@@ -46,6 +48,7 @@ def as_json(found: Critical, where: Coordinates) -> dict[str, Any]:
     return {
         "change": encode_change(candidate.change),
         "in_words": candidate.change.words(),
+        "numbers": _numbers(where, candidate.vector),
         "vector": [round(float(number), 6) for number in candidate.vector],
         "scenes": len(candidate.moved),
         "refused": candidate.refused,
@@ -56,8 +59,18 @@ def as_json(found: Critical, where: Coordinates) -> dict[str, Any]:
         "coverage_share": fitness.coverage_share,
         "errors": errors(distances, steering=found.steering),
         "on_bounds": list(where.on_bounds(candidate.vector)),
-        **(_around_json(found.around, where, found.steering) if found.around else {}),
+        "marks": marks_of(where, candidate.vector),
+        "same_as": found.same_as,
+        **(_around_json(found.around, where, found.steering) if found.around and found.around.lines else {}),
     }
+
+
+def best_so_far(course: Sequence[Mapping[str, Any]]) -> list[float]:
+    """The best fitness after every candidate of a condition, from the course of a search as `summary.json` has it."""
+    most = max((int(row["scenes"]) for row in course), default=0)
+    # A candidate that left the race is known on some scenes only.
+    known = [float(row["fitness"]) if int(row["scenes"]) == most else 0.0 for row in course]
+    return list(accumulate(known, max))
 
 
 def between(conditions: Sequence[Critical], *, steering: bool) -> dict[str, Any]:
@@ -69,6 +82,16 @@ def between(conditions: Sequence[Critical], *, steering: bool) -> dict[str, Any]
     spreads = [max(scene) - min(scene) for scene in answered if len(scene) > 1]
     mean = float(np.mean(spreads)) if spreads else 0.0
     return {"scenes": len(spreads), "mean_spread": mean, "pairs": len(gaps), "errors": errors(gaps, steering=steering)}
+
+
+def _numbers(where: Coordinates, vector: Array) -> list[str]:
+    """Every parameter in words, without those that do nothing."""
+    every = [where.in_words(place, vector) for place in range(len(vector))]
+    return (
+        every
+        if where.neutral is None
+        else [words for place, words in enumerate(every) if words != where.in_words(place, where.neutral)]
+    )
 
 
 def _answered(found: Critical) -> list[tuple[float, float]]:

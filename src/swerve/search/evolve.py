@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -179,9 +179,9 @@ class EvolveSession:
             if number and (self._so_far.share() or 0.0) >= self._search.enough:
                 return
             vector = yield from self._find(number)
-            critical = yield from self._confirm(number, vector)
+            critical = self._found_before(vector) or (yield from self._confirm(number, vector))
             self._found.append(critical)
-            if self._search.around:
+            if self._search.around and critical.same_as is None:
                 critical.around = yield from self._explore(critical)
 
     def _find(self, number: int) -> Steps[Array]:
@@ -193,6 +193,16 @@ class EvolveSession:
         strategies = {EVOLVE: self._evolve, RANDOM: self._pick_best, CMA: self._adapt}
         best = yield from strategies[self._search.strategy](rng)
         return best.vector
+
+    def _found_before(self, vector: Array) -> Critical | None:
+        """The same condition as one found before, which is not run again; it covers nothing new."""
+        change = self._where.change(vector)
+        places = [place for place, found in enumerate(self._found) if found.candidate.change == change]
+        if not places:
+            return None
+        first = self._found[places[0]]
+        fitness = fitness_of(first.candidate, self._so_far, self._weights)
+        return replace(first, fitness=fitness, covered=self._so_far.share(), same_as=places[0])
 
     def _confirm(self, number: int, vector: Array) -> Steps[Critical]:
         """Judge a condition on all scenes; what it covers counts as covered for the next."""
@@ -233,9 +243,10 @@ class EvolveSession:
     def _adapt(self, rng: np.random.Generator) -> Steps[Candidate]:
         """CMA-ES, started at a random vector."""
         best = yield from self._first(self._where.draw(rng))
-        optimizer = _optimizer(self._where, best.vector, self._search.step, int(rng.integers(2**31)))
+        optimizer = _optimizer(self._where, best.vector, self._search.step)
         stale = 0
         while not self._is_over(stale):
+            optimizer.reseed_rng(int(rng.integers(2**31)))
             generation = []
             for _ in range(optimizer.population_size):
                 vector = optimizer.ask()
@@ -326,10 +337,15 @@ def step_factors(size: int) -> tuple[float, float]:
     return grow, grow**-0.25
 
 
-def _optimizer(where: Coordinates, start: Array, step: float, seed: int) -> Any:
+def require_cmaes() -> Any:
+    """The package cmaes; raises `InputError` without it."""
     try:
         import cmaes
     except ImportError as error:
         raise InputError("strategy = 'cma' needs the package cmaes: pip install 'swerve[cma]'") from error
+    return cmaes
+
+
+def _optimizer(where: Coordinates, start: Array, step: float) -> Any:
     bounds = None if where.ends is None else np.tile(where.ends, (len(start), 1))
-    return cmaes.CMA(mean=start.astype(float), sigma=step * where.scale, bounds=bounds, seed=seed)
+    return require_cmaes().CMA(mean=start.astype(float), sigma=step * where.scale, bounds=bounds)

@@ -153,6 +153,11 @@ class Reshade(RenderedAgain):
     snowfall: float = _number("snowfall")
     snow: float = _number("snow")
     lamps: float = _number("lamps")
+    # Where the renderer begins or ends something: a search that ends there may have found the renderer's edge.
+    switches: ClassVar[Mapping[str, Mapping[float, str]]] = {
+        "sun": {2.0: "lamps are lit below 2°", -4.0: "lamps are fully lit below -4°"},
+        "clouds": {0.92: "the sun casts no shadows above 0.92"},
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

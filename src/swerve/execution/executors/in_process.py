@@ -25,6 +25,9 @@ class Executor(Protocol):
     def repeat(self, pairs: Sequence[tuple[Trial, Observation]]) -> Iterable[Result]:
         """The results of trials, each alone, judged against another observation of its source than the baseline's."""
 
+    def stage_seconds(self) -> Mapping[str, float]:
+        """The seconds spent on each stage since the last call, of all workers together."""
+
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
         """Start the workers for these batches and run the first trial, so that neither counts in an estimate of time."""
 
@@ -53,6 +56,10 @@ class InProcess:
         """The results of repeated trials, one by one."""
         assert self._evaluate, "begin comes first"
         return (Result(self._evaluate.repeat(trial, seen)) for trial, seen in pairs)
+
+    def stage_seconds(self) -> dict[str, float]:
+        """The seconds spent on changes and on answers since the last call."""
+        return self._evaluate.times.taken() if self._evaluate else {}
 
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
         """Run the first trial, so that the system's one-time initialisation is done."""

@@ -52,9 +52,10 @@ class Worker:
             "replay": self.replay,
         }
         try:
-            return {"rows": tasks[question["ask"]](question.get("items", ()))}
+            rows = tasks[question["ask"]](question.get("items", ()))
         except SwerveError as error:
             return {"stopped": str(error), "exit": error.exit_code}
+        return {"rows": rows, "seconds": self._evaluator.times.taken() if "_evaluator" in vars(self) else {}}
 
     def ready(self, nothing: Sequence[Any] = ()) -> list[Any]:
         """Load the model, which is not counted against the time limit of a case."""

@@ -30,6 +30,7 @@ from swerve.core.errors import EnvironmentFault, InputError, ModelError, OutOfMe
 from swerve.core.relation import Fault, Verdict
 from swerve.core.transformation import Transformation
 from swerve.execution.answers import FOREIGN
+from swerve.execution.stage_times import StageTimes
 from swerve.store.record_json import Result, observation_of, observation_row
 
 TRIES = 3
@@ -84,6 +85,7 @@ class WorkerPool:
         self._homes: dict[str, PoolWorker] = {}  # of every drive: the worker that knows it
         self._guard = threading.Lock()
         self._closed = False
+        self._times = StageTimes()
         self._baseline: Mapping[str, Observation] = {}
 
     def __enter__(self) -> WorkerPool:
@@ -107,6 +109,10 @@ class WorkerPool:
     def repeat(self, pairs: Sequence[tuple[Trial, Observation]]) -> Iterator[Result]:
         """The results of repeated trials, one by one."""
         return self._in_order(self._repeated, pairs, lambda pair: [self._group(pair[0].case)])
+
+    def stage_seconds(self) -> dict[str, float]:
+        """The seconds spent on changes and on answers since the last call, of all workers together."""
+        return self._times.taken()
 
     def warm(self, batches: Sequence[Sequence[Trial]]) -> None:
         """Start as many workers as these batches will need, and have each do their first trial."""
@@ -266,6 +272,7 @@ class WorkerPool:
             if self._closed:
                 raise EnvironmentFault(CLOSED) from error
             return error
+        self._times.add(reply.get("seconds", {}))
         return rows_of(reply)
 
     def _stop(self, worker: PoolWorker) -> None:
