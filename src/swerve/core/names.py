@@ -216,6 +216,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "methods": {
             "deeptest": "swerve.methods.deeptest:deeptest",
             "lidar": "swerve.methods.lidar:lidar",
+            "iatg": "swerve.methods.iatg:iatg",
             "critical-conditions": "swerve.methods.critical_conditions:critical_conditions",
         },
         "gates": {

@@ -8,13 +8,12 @@ is a camera too, the calibration is saved as `-calibration.json`, so that 3-D bo
 Meanwhile a white-box system is traced, so that findings can be grouped by what the changes did inside it:
 `findings/features.npy` contains the direction in which each change moved the penultimate layer. That is the last but one
 of `layers()` that is convolutional, dense or recurrent, averaged over passes and steps. Systems with fewer than two such
-layers, or that cannot be traced, have no such file.
+layers, or that cannot be traced, have no such file. A campaign that chooses objects by an explanation also keeps heat maps.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -36,8 +35,9 @@ from swerve.execution.answers import FOREIGN, without_truth
 from swerve.execution.data_guard import refuse_changed_input
 from swerve.execution.engine import NoProgress, Progress
 from swerve.execution.evaluator import read_case
+from swerve.execution.finding_heat import HeatKeeper
 from swerve.store.artifacts import CALIBRATION, FEATURES, FINDINGS, KEPT, REGION, SHA_DIGITS
-from swerve.store.files import clear_folder, npy_bytes, replace_folder, sensor_file, sync_folder, write_synced
+from swerve.store.files import clear_folder, npy_bytes, replace_folder, safe_name, sensor_file, sync_folder, write_synced
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
@@ -69,10 +69,12 @@ def keep_pictures(
     try:
         clear_folder(partial, KEPT)
         partial.mkdir(exist_ok=True)
-        inside = FeatureTracer(campaign, _findings_to_trace(best))
+        inside, heat = FeatureTracer(campaign, _findings_to_trace(best)), HeatKeeper(campaign, partial)
         for source, followup in _in_order(_write_piece, _pieces(run, campaign, best, partial, trusted), threads):
+            heat.add(source)
             if followup:
                 inside.add(source, followup)
+                heat.add(followup)
             progress.advance(1, 0)
         inside.write(partial / FEATURES)
         sync_folder(partial)
@@ -238,7 +240,7 @@ def _rebuilt(finding: Finding, source: Case, change: Transformation) -> Case:
 def files_of(case: Case) -> dict[str, bytes]:
     """The files of a case, by name: `camera.png`, `lidar.npy`, `region.json`, `calibration.json`."""
     files = ((sensor, sensor_file(value)) for sensor, value in case.inputs.items())
-    named = {f"{_safe(sensor)}{file[0]}": file[1] for sensor, file in files if file is not None}
+    named = {f"{safe_name(sensor)}{file[0]}": file[1] for sensor, file in files if file is not None}
     region, known = region_of(case), find(case.truth, Calibration.slot)
     kinds = {Path(name).suffix for name in named}
     if region is not None and ".npy" in kinds:
@@ -260,8 +262,3 @@ def _calibration_bytes(calibration: Calibration) -> bytes:
 def _write(folder: Path, sha: str, case: Case) -> None:
     for name, data in files_of(case).items():
         write_synced(folder / f"{sha[:SHA_DIGITS]}-{name}", data)
-
-
-def _safe(name: str) -> str:
-    """A sensor's name as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9_]+", "_", name)[:40] or "sensor"

@@ -308,3 +308,8 @@ def png_bytes(pixels: Array) -> bytes:
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
+
+
+def safe_name(name: str) -> str:
+    """A sensor's name as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", name)[:40] or "sensor"
