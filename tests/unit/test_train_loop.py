@@ -76,6 +76,35 @@ def test_initial_weights_stay_if_the_guard_allows_no_pass() -> None:
     assert told.net.weight.item() == told.weights[0]
 
 
+def test_what_is_kept_is_the_average_of_the_weights() -> None:
+    # The weight grows from 0 by 1 a step; step n of the average keeps n / (n + 20) of what it was.
+    told = Foretold([1.0, 0.0])
+    with torch.no_grad():
+        told.net.weight.zero_()
+        told.net.bias.fill_(0.0)
+    average = 0.0
+    for number in range(1, 9):
+        average += (1 - number / (number + 20)) * (number - average)
+    rng = np.random.default_rng(0)
+    task = Task(shuffled(4, 1, rng), lambda _: -told.net.weight.sum(), told.validate)
+    fit(told.net, task, Recipe(passes=2, batch=1, rate=1.0, patience=9, average=0.999), rng=rng)
+    assert told.net.weight.item() == pytest.approx(average, rel=1e-5)  # AdamW steps by its rate where gradients are equal
+
+
+def test_large_gradients_are_clipped() -> None:
+    net = nn.Linear(1, 1, bias=False)
+    task = Task(shuffled(1, 1, np.random.default_rng(0)), lambda _: 1e4 * net.weight.sum(), lambda: 0.0)
+    fit(net, task, Recipe(passes=2, batch=1, patience=9, clip=3.0))
+    assert net.weight.grad is not None
+    assert net.weight.grad.abs().item() == pytest.approx(3.0, rel=1e-4)
+
+
+@pytest.mark.parametrize(("name", "value"), [("average", 1.5), ("average", -0.1), ("clip", -1.0)])
+def test_impossible_recipes_are_refused(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"'{name}'"):
+        Recipe(**{name: value})
+
+
 def test_guard_needs_initial_weights() -> None:
     with pytest.raises(ValueError, match="a guard compares with the initial weights"):
         Foretold([1.0], guarded=[1.0]).fit(Recipe(passes=1))
@@ -125,6 +154,7 @@ class Noisy:
 
 CYCLE = Recipe(passes=4, batch=BATCH, rate=0.02, decay=0.01, patience=9, one_cycle=True)
 STEADY = Recipe(passes=4, batch=BATCH, rate=0.01, patience=9)
+BLEND = Recipe(passes=3, batch=BATCH, rate=0.02, patience=9, one_cycle=True, average=0.9, clip=0.5)
 
 
 @pytest.mark.parametrize("recipe", [CYCLE, STEADY], ids=["one cycle", "constant rate"])
@@ -136,6 +166,23 @@ def test_resumed_training_has_the_same_bytes(tmp_path: Path, recipe: Recipe, sto
         with pytest.raises(Stop):
             Noisy(recipe, stop_after=steps).train(checkpoint, initial=True)
     assert Noisy(recipe).train(checkpoint, initial=True) == straight
+
+
+@pytest.mark.parametrize("stop", [2, 5, 8])
+def test_the_average_of_the_weights_resumes_too(tmp_path: Path, stop: int) -> None:
+    checkpoint = Checkpoint(tmp_path / "net.checkpoint", "key", every=1)
+    with pytest.raises(Stop):
+        Noisy(BLEND, stop_after=stop).train(checkpoint)
+    assert Noisy(BLEND).train(checkpoint) == Noisy(BLEND).train(None)
+
+
+def test_minutes_of_an_interrupted_training_count(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "net.checkpoint", "key", every=1)
+    with pytest.raises(Stop):
+        Noisy(STEADY, stop_after=3).train(checkpoint)
+    state, tensors = checkpoint.load() or pytest.fail("there is a checkpoint")
+    checkpoint.save({name: item for name, item in state.items() if name != "key"} | {"seconds": 600.0}, tensors)
+    assert Noisy(STEADY).train(checkpoint)[0].minutes > 10
 
 
 def test_steps_since_the_checkpoint_are_trained_again(tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ from swerve.report.terminal import RichProgress
 from swerve.zoo.lidar import LIDAR
 from swerve.zoo.lidar_data import SweepParts
 from swerve.zoo.lidar_train import Sweeps, describe_score, lidar_cards, train_lidar
+from swerve.zoo.lights.light_detectors import LIGHTS
+from swerve.zoo.lights.light_frames import LightParts
+from swerve.zoo.lights.light_learn import RECIPES as LIGHT_RECIPES
+from swerve.zoo.lights.light_learn import LightSets
+from swerve.zoo.lights.light_train import describe_lights, light_cards, train_lights
 from swerve.zoo.steering import STEERING, UNTRAINED, steering_named
 from swerve.zoo.steering_data import FrameParts, default_folder
 from swerve.zoo.steering_learn import RECIPES, TrainingFrames
@@ -44,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     listing.set_defaults(act=_list)
     render = acts.add_parser("render", help="render the frames of all steering recipes; resumes where it was stopped")
     train = acts.add_parser("train", help="train one network, rendering its data first; resumes where it was stopped")
-    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *UNTRAINED, *LIDAR)))
+    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *UNTRAINED, *LIDAR, *LIGHTS)))
     for act, function in ((render, _render), (train, _train)):
         act.set_defaults(act=function)
         act.add_argument("--data", type=Path, default=default_folder(), metavar="DIR", help="cache of rendered data")
@@ -69,7 +74,7 @@ def _share(text: str) -> float:
 
 def _list(options: argparse.Namespace) -> int:
     del options
-    console, steering, lidar = Console(), cards(), lidar_cards()
+    console, steering = Console(), cards()
     table = Table("name", "about", "held-out RMSE", "of always 0")
     for name, kind in {**STEERING, **UNTRAINED}.items():
         score = steering[name]["held_out"] if name in steering else None
@@ -77,9 +82,11 @@ def _list(options: argparse.Namespace) -> int:
         table.add_row(name, (kind.__doc__ or "").split(":")[0].rstrip("."), *cells)
     console.print(table)
     table = Table("name", "about", "measured")
-    for name, system in LIDAR.items():
+    measured = {name: describe_score(card["held_out"]) for name, card in lidar_cards().items()}
+    measured |= {name: describe_lights(card["held_out"]) for name, card in light_cards().items()}
+    for name, system in {**LIDAR, **LIGHTS}.items():
         about = (system.__doc__ or "").split("\n")[0].rstrip(".")
-        table.add_row(name, about, describe_score(lidar[name]["held_out"]) if name in lidar else "not trained yet")
+        table.add_row(name, about, measured.get(name, "not trained yet"))
     console.print(table)
     return 0
 
@@ -98,7 +105,7 @@ def _render(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    train = _train_lidar if options.name in LIDAR else _train_steering
+    train = _train_lidar if options.name in LIDAR else _train_lights if options.name in LIGHTS else _train_steering
     if train is _train_steering:
         steering_named(options.name)  # refuses an unknown name before anything is written
     try:
@@ -117,6 +124,14 @@ def _train_lidar(options: argparse.Namespace, progress: Progress) -> str:
     torch.set_num_threads(1)  # sums in one order
     card = train_lidar(options.name, options.out, sweeps=sweeps, seed=options.seed, progress=progress)
     return describe_score(card["held_out"])
+
+
+def _train_lights(options: argparse.Namespace, progress: Progress) -> str:
+    recipe = LIGHT_RECIPES[options.name]
+    sets = LightSets.under(options.data, LightParts().scaled(options.share), workers=options.workers, progress=progress)
+    torch.set_num_threads(1)
+    card = train_lights(options.name, options.out, sets=sets, recipe=recipe, seed=options.seed, progress=progress)
+    return describe_lights(card["held_out"])
 
 
 def _train_steering(options: argparse.Namespace, progress: Progress) -> str:

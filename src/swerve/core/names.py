@@ -20,6 +20,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "windows": "swerve.sources.windows:Windows",
             "some": "swerve.sources.subset:Subset",  # former name of subset, for existing files
             "subset": "swerve.sources.subset:Subset",
+            "screened": "swerve.sources.screened:Screened",
             "folder": "swerve.sources.folders:Folder",
             "video": "swerve.sources.video:Video",
             "udacity": "swerve.sources.udacity:Udacity",
@@ -49,6 +50,10 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "rambo": "swerve.zoo.steering:Rambo",
             "lidar": "swerve.zoo.lidar:Lidar",
             "lidar-global": "swerve.zoo.lidar:LidarGlobal",
+            "lights-yolox": "swerve.zoo.lights.light_detectors:LightsYolox",
+            "lights-yolov5": "swerve.zoo.lights.light_detectors:LightsYolov5",
+            "lights-ssd": "swerve.zoo.lights.light_detectors:LightsSsd",
+            "lights-rcnn": "swerve.zoo.lights.light_detectors:LightsRcnn",
         },
         "steps": {
             "grey": "swerve.systems.steps:Grey",

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,14 +29,17 @@ from swerve.store.files import make_folder, write_whole
 
 HIGHEST_RATE = 10.0  # a learning rate above it is a typing mistake
 STATE = "state"  # of the loop, as JSON in the header of a checkpoint
-NET, BEST, OPTIMISER, TORCH_RNG = "net.", "best.", "optimiser.", "torch_rng"
+NET, BEST, AVERAGE, OPTIMISER, TORCH_RNG = "net.", "best.", "average.", "optimiser.", "torch_rng"
+SETTLING = 20  # steps over which the average of the weights begins to remember
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Passes, batch size and learning rate; `patience` passes without a better validation error end the training.
 
-    With `one_cycle`, `rate` is the peak of a one-cycle schedule, otherwise it is constant.
+    With `one_cycle`, `rate` is the peak of a one-cycle schedule, otherwise it is constant. `average` is the decay of a
+    moving average of the weights, which is then what is measured and kept; 0: there is none. `clip` is the largest norm
+    of a gradient; 0: any.
     """
 
     passes: int = 20
@@ -44,10 +49,14 @@ class Recipe:
     patience: int = 3
     one_cycle: bool = False
     betas: tuple[float, float] = (0.9, 0.999)  # of AdamW
+    average: float = 0.0
+    clip: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("passes", "batch", "patience"):
             check_whole(name, getattr(self, name), 1, error=InputError)
+        check_number("average", self.average, 0, 1, error=InputError)
+        check_number("clip", self.clip, 0, error=InputError)
         check_number("rate", self.rate, 0, HIGHEST_RATE, above=True, error=InputError)
 
 
@@ -82,6 +91,7 @@ class Fitted:
     best: int  # 0: the initial weights
     stopped: str
     guarded: tuple[float, ...] = ()  # the guarded error of every pass
+    minutes: float = field(default=0.0, compare=False)  # of CPU, with those before an interruption
 
 
 @dataclass(frozen=True)
@@ -166,16 +176,20 @@ class _Loop:
     best: int = 0  # place of the smallest error
     number: int = 1  # the pass
     step: int = 0  # batches of the pass that are done
+    steps: int = 0  # of all passes
+    seconds: float = 0.0  # of CPU, before this process
     pass_rng: Any = None  # the generator's state before the pass drew its order
     stopped: str = ""
 
     def __post_init__(self) -> None:
+        self.started = time.process_time()
         recipe = self.recipe
         self.optimiser = torch.optim.AdamW(
             self.net.parameters(), lr=recipe.rate, betas=recipe.betas, weight_decay=recipe.decay
         )
         self.schedule: torch.optim.lr_scheduler.OneCycleLR | None = None
         self.best_weights = deepcopy(self.net.state_dict())
+        self.average = deepcopy(self.net.state_dict()) if recipe.average else {}
 
     def train(self, progress: Progress) -> Fitted:
         saved = self.checkpoint.load() if self.checkpoint else None
@@ -187,7 +201,12 @@ class _Loop:
             self._pass(progress)
         self.net.load_state_dict(self.best_weights)
         self.net.eval()
-        return Fitted(tuple(self.errors), self.best + (not self.initial), self.stopped, tuple(self.guarded))
+        errors, guarded, minutes = tuple(self.errors), tuple(self.guarded), self._spent() / 60
+        return Fitted(errors, self.best + (not self.initial), self.stopped, guarded, minutes)
+
+    def _spent(self) -> float:
+        """Seconds of CPU so far."""
+        return self.seconds + time.process_time() - self.started
 
     def _pass(self, progress: Progress) -> None:
         """One pass, or the rest of one that was interrupted."""
@@ -228,10 +247,37 @@ class _Loop:
             return False
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        if self.recipe.clip:
+            nn.utils.clip_grad_norm_(self.net.parameters(), self.recipe.clip)
         self.optimiser.step()
+        self.steps += 1
+        self._blend()
         if self.schedule:
             self.schedule.step()
         return True
+
+    def _blend(self) -> None:
+        """Add the weights of this step to their moving average, which forgets the initial ones quickly."""
+        decay = min(self.recipe.average, self.steps / (self.steps + SETTLING))
+        now = self.net.state_dict()
+        for name, part in self.average.items():
+            if part.dtype.is_floating_point:
+                part.lerp_(now[name], 1 - decay)
+            else:
+                part.copy_(now[name])
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """The network with the average of its weights, if there is one."""
+        if not self.average:
+            yield
+            return
+        now = deepcopy(self.net.state_dict())
+        self.net.load_state_dict(self.average)
+        try:
+            yield
+        finally:
+            self.net.load_state_dict(now)
 
     def _end_pass(self) -> None:
         self._measure()
@@ -242,6 +288,11 @@ class _Loop:
         self.number, self.step = self.number + 1, 0
 
     def _measure(self) -> None:
+        with self._averaged():
+            self._compare()
+
+    def _compare(self) -> None:
+        """Measure the weights as they are, and keep them if they are the best so far."""
         self.errors.append(self.task.validate())
         now, least = self.errors[-1], self.errors[self.best]
         # Of equal passes the last is kept, but initial weights give way only to better ones.
@@ -274,6 +325,8 @@ class _Loop:
             "best": self.best,
             "pass": self.number,
             "step": self.step,
+            "steps": self.steps,
+            "seconds": self._spent(),
             "pass_rng": self.pass_rng,
             "rng": self.rng.bit_generator.state,
             "groups": optimiser["param_groups"],
@@ -281,17 +334,18 @@ class _Loop:
         }
         tensors = {f"{NET}{name}": part for name, part in self.net.state_dict().items()}
         tensors |= {f"{BEST}{name}": part for name, part in self.best_weights.items()}
+        tensors |= {f"{AVERAGE}{name}": part for name, part in self.average.items()}
         for place, parts in optimiser["state"].items():
             tensors |= {f"{OPTIMISER}{place}.{name}": part for name, part in parts.items()}
         self.checkpoint.save(state, tensors | {TORCH_RNG: torch.get_rng_state()})
 
     def _restore(self, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         self.errors, self.guarded = ([float(error) for error in state[name]] for name in ("errors", "guarded"))
-        self.best = state["best"]
+        self.best, self.steps, self.seconds = state["best"], state["steps"], state["seconds"]
         self.number, self.step, self.stopped = state["pass"], state["step"], state["stopped"]
         self.pass_rng, self.rng.bit_generator.state = state["pass_rng"], state["rng"]
         self.net.load_state_dict(_under(NET, tensors))
-        self.best_weights = _under(BEST, tensors)
+        self.best_weights, self.average = _under(BEST, tensors), _under(AVERAGE, tensors)
         self.optimiser.load_state_dict(self._optimiser_state(state["groups"], _under(OPTIMISER, tensors)))
         torch.set_rng_state(tensors[TORCH_RNG])
 
