@@ -63,6 +63,11 @@ class Retouched(Transformation):
         """What is pasted for the object at a place of the lists."""
         raise NotImplementedError
 
+    def made(self, case: Case, seen: FrameObjects, pixels: Array) -> tuple[Array, list[Placed]]:
+        """The changed picture, and the objects that stand elsewhere in it or have another outline."""
+        cuts = [(seen.numbered[thing], self.cut(at, case, seen)) for at, thing in enumerate(self.things)]
+        return retouched(pixels, seen, cuts, self.fill), [place(cut, item, seen) for item, cut in cuts]
+
     def applies(self, case: Case) -> str | None:
         """The reason why `case` cannot be changed like this, or None: it must have these objects in these places."""
         if any(isinstance(value, Group) for value in case.inputs.values()):
@@ -83,10 +88,9 @@ class Retouched(Transformation):
         if why := self.applies(case):
             raise NotApplicable(why)
         seen = frame_objects(case)
-        cuts = [(seen.numbered[thing], self.cut(at, case, seen)) for at, thing in enumerate(self.things)]
-        placed = [place(cut, item, seen) for item, cut in cuts]
         name, picture = next((name, value) for name, value in case.inputs.items() if isinstance(value, Image))
-        after = Image(retouched(picture.pixels, seen, cuts, self.fill))
+        pixels, placed = self.made(case, seen, picture.pixels)
+        after = Image(pixels)
         truth = tuple(self._label(value, seen, placed) for value in case.truth)
         facts = {**case.facts, **self._facts(picture, after, seen, placed)}
         inputs: dict[str, Value] = {key: self.map(value) for key, value in case.inputs.items() if key != name}

@@ -66,7 +66,7 @@ class Retouches(BatchSpace):
 
     def propose_all(self, cases: Sequence[Case], rngs: Sequence[np.random.Generator], system: System) -> Sequence[Proposal]:
         """One change for each case, or the reason why there is none."""
-        chosen = self._choice().choose(cases, rngs, system, check=_check_single)
+        chosen = self._choice().choose(cases, rngs, system, check=check_single)
         return [
             one if isinstance(one, NotApplicable) else self._proposal(case, one, rng)
             for case, one, rng in zip(cases, chosen, rngs, strict=True)
@@ -92,7 +92,7 @@ class Retouches(BatchSpace):
         return able[0 if self.pick == NEAREST else int(rng.integers(len(able)))].name
 
 
-def _check_single(case: Case) -> None:
+def check_single(case: Case) -> None:
     """Raise `NotApplicable` for a window of frames."""
     if any(isinstance(value, Group) for value in case.inputs.values()):
         raise NotApplicable("the case is a window of frames, of which the masks show one")
