@@ -31,6 +31,7 @@ LONGEST = 1 << 17  # bytes of a command
 ROOM = "-" * 16_000  # an argument in whose place a worker writes its command line
 ARGUMENTS = slice(45, 47)  # where they start and end, in /proc/self/stat after the name
 POPEN = subprocess.Popen
+KEPT = contextlib.ExitStack()  # what stays in use until the process ends; a context that nobody holds is left at once
 
 
 class Forked:
@@ -90,7 +91,7 @@ def fork_workers() -> None:
         os.setsid()
         serve_workers(theirs)
     theirs.close()
-    Template(ours).in_use().__enter__()
+    KEPT.enter_context(Template(ours).in_use())
 
 
 def serve_workers(link: socket.socket) -> NoReturn:

@@ -4,6 +4,7 @@
 import contextlib
 import gc
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -29,6 +30,7 @@ import tests.quality.test_lidar_identity
 import tests.reading_spaces
 import tests.unit.test_fuzz
 from swerve.cli.main import main
+from swerve.store.libraries import imports_of
 from swerve.store.view import Run
 
 # A first run imports and remembers much more: modules of parts, the libraries that they use, patterns, types of arguments.
@@ -42,6 +44,12 @@ with (
         folder = file.with_name("run")
         assert main(["run", str(file), "--into", str(folder), "--workers", "0"]) == 1
         assert main(["replay", str(folder), Run(folder).best(1)[0].id, "--here"]) == 0
+# A campaign's libraries are found by reading all modules that it may import: a second, for every command that has to.
+read: set[str] = set()
+waiting = [name for name in sys.modules if name.startswith(("swerve.", "tests."))]
+while waiting:
+    waiting += [name for name in imports_of(waiting.pop()) if name.startswith("swerve.") and name not in read]
+    read.update(waiting)
 assert len(os.listdir("/proc/self/task")) == 1, "a process that has threads must not be forked"
 gc.collect()
 gc.freeze()  # a fork that looks for garbage here would copy all of it

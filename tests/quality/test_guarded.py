@@ -119,6 +119,7 @@ def test_replay_survives_and_tells(run: Run, mood: Path, how: str, capsys: pytes
     until(lambda: not workers_of(run.folder))
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize("how", ["loud", "elsewhere"])
 def test_bad_manners_are_not_heard_of(run: Run, mood: Path, how: str, capfd: pytest.CaptureFixture[str]) -> None:
     mood.write_text(how)
@@ -134,6 +135,7 @@ def test_guarded_replay_is_the_plain_one(run: Run) -> None:
         assert replay_guarded(run.folder, finding.id) == replay(run.folder, finding.id)
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_other_weights_are_told_and_not_refused(run: Run) -> None:
     """A run refuses to go on with them; a replay is there to tell what they do."""
     path = run.folder / "campaign.json"
@@ -151,6 +153,7 @@ def test_unknown_finding_starts_no_worker(run: Run, capsys: pytest.CaptureFixtur
     assert "no finding '0000dead'" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_case_that_reads_no_more_stops_with_its_sentence(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     path = run.folder / "campaign.json"
     finding = list(run.findings())[-1]
@@ -250,6 +253,7 @@ def test_check_survives_follow_ups_that_fail(small: Path, mood: Path, capsys: py
     )
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_check_says_the_same_with_any_workers(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = []
     for workers in ("0", "2"):
@@ -258,6 +262,7 @@ def test_check_says_the_same_with_any_workers(file: Path, capsys: pytest.Capture
     assert told[0] == told[1]
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_check_leaves_nothing_behind(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -269,6 +274,7 @@ def test_check_leaves_nothing_behind(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_allowance_is_that_of_two_cases(run: Run, mood: Path) -> None:
     """A replay asks for the source and its follow-up: each may take as long as a case of a run."""
     mood.write_text("hang")

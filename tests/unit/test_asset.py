@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from swerve.execution.engine import run
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
 from swerve.store.fingerprint import differences, identity_of
-from swerve.store.libraries import libraries_of
+from swerve.store.libraries import IMPORTERS, imports_of, libraries_of
 from swerve.systems.function import FunctionSystem
 from swerve.systems.onnx import Onnx
 from swerve.testing import FakeSource, FakeSystem, MemoryLedger, TransformationContract
@@ -273,3 +275,46 @@ def test_users_modules_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     used = libraries_of(campaign_of(Unchanged(), system=FunctionSystem(nets.steer)))
     assert used.keys() == {"numpy", "scipy"}
     assert libraries_of(campaign_of(Unchanged(), system=FunctionSystem(nets.later))).keys() == {"jax", "numpy", "scipy"}
+
+
+SCATTERED = """
+try:
+    import a
+except ImportError:
+    import b
+else:
+    import c
+finally:
+    import d
+for _ in ():
+    import e
+else:
+    import f
+while False:
+    with open(""):
+        import g
+match 0:
+    case 0:
+        from h import i
+if 0 if 1 else 2:
+    import j
+elif (lambda: 0)():
+    import k
+else:
+    import m
+async def n():
+    class O:
+        import p
+"""
+
+
+def test_imports_are_found_in_every_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a call that may import, every expression is read, too; without one, statements alone."""
+    found = []
+    for name, more in (("blocks", ""), ("blocks_and_calls", f"[*map({IMPORTERS[0]}, ())]\n")):
+        (tmp_path / f"{name}.py").write_text(SCATTERED + more)
+        module = ModuleType(name)
+        module.__file__ = str(tmp_path / f"{name}.py")
+        monkeypatch.setitem(sys.modules, name, module)
+        found.append(imports_of(name))
+    assert found[0] == found[1] == {*"abcdefghjkmp", "h.i"}

@@ -128,7 +128,7 @@ def test_printed_medians_are_marked() -> None:
     assert keys(chart) == ["printed in the paper"]
     assert "median in the paper 8" in titles(chart)[0]
     assert words(box_plots({"a": [1]}, printed={"a": math.nan}))[-1] == ("1 of 1 printed numbers left out: not finite.")
-    with pytest.raises(ValueError, match="'c', which is no box plot"):
+    with pytest.raises(ValueError, match="'c', which is not a box plot"):
         box_plots({"a": [1, 2, 3]}, printed={"c": 8.0})
 
 

@@ -339,7 +339,7 @@ def test_trials_that_were_not_judged_are_told(tmp_path: Path) -> None:
 
 def test_unknown_formats_and_tables_are_refused(tmp_path: Path) -> None:
     wrong = table("wrong", "Wrong", formats={"sahre": ".1%"})(lambda results: [{"share": len(results)}])
-    with pytest.raises(ValueError, match="table 'wrong': formats name 'sahre', which is no column"):
+    with pytest.raises(ValueError, match="table 'wrong': formats name 'sahre', which is not a column"):
         list(wrong(Results(Setting(tmp_path), [])))
 
 
@@ -405,12 +405,12 @@ def test_grid_has_a_step_for_every_combination() -> None:
 
 
 def test_order_of_steps_is_checked() -> None:
-    with pytest.raises(ValueError, match="step 'b' comes after 'a', which is no earlier step"):
+    with pytest.raises(ValueError, match="step 'b' comes after 'a', which is not an earlier step"):
         check_order([CampaignStep("b", after=("a",)), CampaignStep("a")])
     with pytest.raises(ValueError, match="two steps are named 'a'"):
         check_order([CampaignStep("a"), CampaignStep("a")])
     with pytest.raises(ValueError, match="step 'a' has no campaign"):
-        CampaignStep("a").made(None, None)  # type: ignore[arg-type]
+        CampaignStep("a").campaign_for(None, None)  # type: ignore[arg-type]
 
 
 # --- resuming, workers, subjects of one's own ----------------------------------------------------------------------------

@@ -222,7 +222,7 @@ def test_frames_without_lights_are_refused() -> None:
     case = cases()[0]
     bare = Case(case.key, case.inputs, ())
     drawn = proposed("turned")[0][1]
-    with pytest.raises(NotApplicable, match="no frame of 'world-lights'"):
+    with pytest.raises(NotApplicable, match="not a frame of 'world-lights'"):
         drawn(bare)
-    with pytest.raises(NotApplicable, match="no frame of 'world-lights'"):
+    with pytest.raises(NotApplicable, match="not a frame of 'world-lights'"):
         Relights().propose(bare, rng_for(1), FakeSystem())

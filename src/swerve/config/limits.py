@@ -20,8 +20,8 @@ MODEL = 4 * GIGA  # bytes of one model file
 ARCHIVE = 50 * GIGA  # bytes that one archive may unpack to
 SECONDS = 60.0  # that a program may take for one batch, or a worker for one case
 START = 300.0  # seconds that a worker may take to load its model
-QUESTION = 16 * MEGA  # bytes of a frame's header
-NOISE = 1 * MEGA  # bytes of a program's stderr that are kept
+HEADER = 16 * MEGA  # bytes of the header of a message to or from a program
+STDERR = 1 * MEGA  # bytes of a program's stderr that are kept
 MEMORY = 4 * GIGA  # bytes that a program may allocate
 
 LIMITS = MappingProxyType(
@@ -40,8 +40,8 @@ LIMITS = MappingProxyType(
         "program, seconds a batch": SECONDS,
         "worker, seconds to start": START,
         "program, bytes of memory": MEMORY,
-        "program, bytes of one header": QUESTION,
-        "program, bytes of one body": FILE,
-        "program, bytes of stderr kept": NOISE,
+        "program, bytes of a message's header": HEADER,
+        "program, bytes of a message's body": FILE,
+        "program, bytes of stderr that are kept": STDERR,
     }
 )

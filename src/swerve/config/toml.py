@@ -280,7 +280,7 @@ class Builder:
         return tuple(self.at(f"[{index}]")._convert(item, hints[min(index, last)]) for index, item in enumerate(value))
 
     def _scalar(self, value: JSON, kind: type) -> Any:
-        wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
+        wanted = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}[kind]
         accepted: Any = (int, float) if kind is float else kind
         wrong = not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool)
         try:

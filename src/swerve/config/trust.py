@@ -273,6 +273,7 @@ def _module_files(module: str) -> Iterator[str]:
 
 @cache
 def _site_folders() -> tuple[Path, ...]:
+    """The folders that hold installed packages."""
     paths = sysconfig.get_paths()
     listed = [path for path in sys.path if Path(path).name in PACKAGES]
     known = [paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages(), *listed]
@@ -281,6 +282,7 @@ def _site_folders() -> tuple[Path, ...]:
 
 @cache
 def _python_folders() -> tuple[Path, ...]:
+    """The folders that hold Python's standard library."""
     paths = sysconfig.get_paths()
     return tuple({Path(paths[name]).resolve() for name in ("stdlib", "platstdlib")})
 

@@ -266,13 +266,13 @@ class Campaign:
                 )
 
     def _check_conditions(self) -> None:
-        """Refuse a condition on the interval of a rate where the trials are no sample."""
+        """Refuse a condition on the interval of a rate where the trials are not a sample."""
         for rule in self.rules:
             needing = [one.text for one in rule.conditions if one.needs_interval]
             if needing and isinstance(self.search, Search) and learns(self.search):
                 raise ValueError(
                     f"rule '{rule.name}': fail_if = '{needing[0]}' needs an interval, but the search adapts to results, so "
-                    f"its trials are no sample; use 'rate' or 'violated'"
+                    f"its trials are not a sample; use 'rate' or 'violated'"
                 )
 
     def rule(self, name: str) -> Rule:

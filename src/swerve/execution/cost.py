@@ -44,7 +44,10 @@ def announced(campaign: Campaign, count: int) -> int:
     keys = [str(number) for number in range(count)]
     total = campaign.search.start(Plan(keys, campaign.rules, campaign.seed, {}, campaign.inference_batch)).total
     if total is None:
-        raise ValueError(f"{type(campaign.search).__name__} does not announce its trials: give the step `trials`")
+        raise ValueError(
+            f"{type(campaign.search).__name__} does not state its number of trials in advance: "
+            "give the step an estimate with `trials`"
+        )
     return count + total
 
 

@@ -55,7 +55,9 @@ class ResultTable:
             make_folder(folder, parents=True)
             write_csv(folder / f"{self.name}.csv", columns, ([row.get(name) for name in columns] for row in plain))
         if unknown := sorted({*self.formats} - {*columns_of(rows)}) if rows else ():
-            raise ValueError(f"table {self.name or self.views[0].title!r}: formats name {unknown[0]!r}, which is no column")
+            raise ValueError(
+                f"table {self.name or self.views[0].title!r}: formats name {unknown[0]!r}, which is not a column"
+            )
         file = self.name or self.file
         for view in self.views:
             yield view.panel(results, rows, f"{TABLES}/{file}.csv" if file else "", self.formats)

@@ -32,12 +32,12 @@ def _subject_cost(experiment: Experiment, sampled: Subject, setting: Setting) ->
     """A few trials of one subject, measured, times the trials of its steps; steps that train cost no space."""
     one, steps, total = experiment.reads(sampled, setting), experiment.schedule(sampled, setting), Cost()
     first = next(step for step in steps if isinstance(step, CampaignStep) and not step.after)
-    each = trial_cost(first.made(one, experiment.campaign), sampled.source)
+    each = trial_cost(first.campaign_for(one, experiment.campaign), sampled.source)
     for step in steps:
         if isinstance(step, TrainingStep):
             total += Cost(each.seconds) * step.trials
         elif step.trials is None:
-            total += each * announced(step.made(one, experiment.campaign), sampled.count)
+            total += each * announced(step.campaign_for(one, experiment.campaign), sampled.count)
         else:
             total += each * step.trials
     return total

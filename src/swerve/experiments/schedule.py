@@ -47,14 +47,14 @@ class CampaignStep:
     def run(self, one: SubjectRuns, campaign: Callable[..., Campaign] | None) -> None:
         """Run or resume it; pictures of findings are left to the page."""
         setting, name = one.setting, f"{one.name}/{self.name}"
-        loaded, folder = Loaded(self.made(one, campaign), setting.base), setting.into / RUNS / name
+        loaded, folder = Loaded(self.campaign_for(one, campaign), setting.base), setting.into / RUNS / name
         setting.say(name)
         workers, force = setting.workers if self.parallel else 0, setting.force or not self.checked
         run = partial(run_into, progress=setting.progress, trusted=setting.trusted, pictures=False)
         run(loaded, folder, workers=workers, force=force)
         one.runs[self.name] = Run(folder)
 
-    def made(self, one: SubjectRuns, campaign: Callable[..., Campaign] | None) -> Campaign:
+    def campaign_for(self, one: SubjectRuns, campaign: Callable[..., Campaign] | None) -> Campaign:
         """Its campaign."""
         make = self.campaign or campaign
         if make is None:
@@ -118,6 +118,6 @@ def check_order(steps: Iterable[Step]) -> list[Step]:
         if step.name in known:
             raise ValueError(f"two steps are named '{step.name}'")
         if missing := [name for name in step.after if name not in known]:
-            raise ValueError(f"step '{step.name}' comes after '{missing[0]}', which is no earlier step")
+            raise ValueError(f"step '{step.name}' comes after '{missing[0]}', which is not an earlier step")
         known[step.name] = step
     return list(known.values())

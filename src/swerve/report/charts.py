@@ -77,7 +77,7 @@ def box_plots(
 ) -> Markup:
     """A row per name with the quartiles, median and whiskers of its numbers; `printed` marks the paper's medians."""
     if unknown := sorted({*printed} - {*series}):
-        raise ValueError(f"printed names {unknown[0]!r}, which is no box plot; there are: {', '.join(series) or 'none'}")
+        raise ValueError(f"printed names {unknown[0]!r}, which is not a box plot; there are: {', '.join(series) or 'none'}")
     plots = {name: box_plot(numbers) for name, numbers in series.items()}
     boxes = {name: box if box and _whole(box) else None for name, box in plots.items()}
     papers = {name: number for name, given in printed.items() if (number := drawable(given)) is not None}

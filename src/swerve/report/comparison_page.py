@@ -70,8 +70,8 @@ class ComparedCard:
         """The characters of its drawings."""
         return sum(len(side.overlay.svg) for picture in self.pictures for side in picture.sides)
 
-    def said(self, picture: ComparedPicture) -> tuple[str, str]:
-        """What was answered to the two pictures."""
+    def answers_to(self, picture: ComparedPicture) -> tuple[str, str]:
+        """The answers to the two pictures, in words."""
         if picture.of_one_run:
             own = self.sides[self.place]
             return own.source, own.followup

@@ -113,7 +113,7 @@ def finetune(
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The network's input for every example, on disk, the label in degrees, and whether it is no follow-up."""
+    """The network's input for every example, on disk, the label in degrees, and whether it is an unchanged case."""
 
     tensors: Array
     degrees: Array
@@ -187,7 +187,7 @@ class OutputScale:
 
 
 def scale_of(system: TorchSystem, inputs: Inputs) -> OutputScale:
-    """The line along which `system.say` turns the output into degrees, found by probing it; raises if it is no line."""
+    """The line along which `system.say` turns the output into degrees, found by probing it; raises if there is none."""
     net = system.net.eval()
     with torch.inference_mode():
         row = net(inputs.batch(np.arange(1)))[0]

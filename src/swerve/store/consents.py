@@ -55,6 +55,7 @@ def save_consent(campaign_sha: str, base: str, allowed: Trust) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    """The stored consents for a campaign, by base folder; none if the file is missing or damaged."""
     try:
         return read_json(file) if file.is_file() else {}
     except (OSError, SwerveError):

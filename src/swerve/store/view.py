@@ -41,7 +41,7 @@ class Run:
         self.folder = folder
         self._journal = journal or Journal(folder / JOURNAL)  # of the store that has written it, or one that holds nothing
         self.identity, self._campaign_sha = _read_identity(folder)
-        self.derived: dict[object, Any] = {}  # what readers have made of the journal, kept for the next
+        self.derived: dict[object, Any] = {}  # results that readers have computed from the journal, cached
 
     @cached_property
     def base(self) -> Path:  # read once: consent is given for it
@@ -133,7 +133,7 @@ class Run:
         return list(self.untouched())
 
     def untouched(self) -> Iterator[Observation]:
-        """The same, one by one."""
+        """The observations of all unchanged cases, one by one."""
         return map(observation_of, itertools.takewhile(lambda row: row["kind"] == BASELINE, self.rows()))
 
     def trials(self) -> Iterator[dict[str, Any]]:
@@ -225,7 +225,10 @@ def _read_identity(folder: Path) -> tuple[dict[str, Any], str]:
     refuse_links(folder)
     identity, sha = read_hashed_json(folder / CAMPAIGN)
     if identity.get("format") != FORMAT:
-        raise StoreError(f"{folder}: written in format {identity.get('format')}, this version reads format {FORMAT}")
+        raise StoreError(
+            f"{folder}: written in format {identity.get('format')}, this version reads format {FORMAT}; "
+            "run the campaign again"
+        )
     _check_complete(identity, folder / CAMPAIGN)
     return identity, sha
 

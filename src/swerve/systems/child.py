@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from swerve.config.limits import MEGA, NOISE
+from swerve.config.limits import MEGA, STDERR
 from swerve.core.errors import InputError, Killed, ModelError, OutOfMemory, Timeout, printable
 from swerve.systems.wire import CHUNK, missing_bytes, unpack_frame
 
@@ -128,7 +128,7 @@ class Child:
         except BlockingIOError:
             return False
         self._stderr_tail += chunk
-        del self._stderr_tail[:-NOISE]
+        del self._stderr_tail[:-STDERR]
         return bool(chunk)
 
     def _failure(self) -> ModelError:

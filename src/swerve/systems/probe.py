@@ -102,7 +102,7 @@ def catching(net: nn.Module, layer: str) -> Callable[[list[Tensor]], AbstractCon
     """Puts the outputs of a layer into a list, in passes of this thread alone."""
     module = _chosen(net, [layer]).get(layer)
     if module is None:
-        raise InputError(f"layer '{layer}' of {type(net).__name__} is no module")
+        raise InputError(f"layer '{layer}' of {type(net).__name__} is not a module")
 
     def catch(into: list[Tensor]) -> AbstractContextManager[None]:
         return hooked([(module, lambda _module, _inputs, output: into.append(output))])

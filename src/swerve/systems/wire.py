@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from swerve.config.limits import FILE, QUESTION
+from swerve.config.limits import FILE, HEADER
 from swerve.core.encode import JSON, decode_value
 from swerve.core.errors import ModelError, printable
 from swerve.core.values import Array, Value
@@ -24,7 +24,6 @@ from swerve.core.values import Array, Value
 PROTOCOL = 1
 MAGIC = b"SWRV"
 PREFIX = struct.Struct("<4sIQ")
-HEADER = QUESTION  # most bytes of a header
 BODY = FILE  # most bytes of a body
 CHUNK = 1 << 20  # bytes read at a time: announced bytes that never arrive take no memory
 ALIGNED = 8  # alignment of arrays in bytes, so that C programs can read them in place

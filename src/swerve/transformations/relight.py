@@ -95,7 +95,7 @@ class Relit(Transformation):
         """The reason why `case` cannot be rendered with this change, or None: it must be the unchanged frame."""
         ref = find(case.truth, "scene")
         if not isinstance(ref, SceneRef) or not is_light_key(ref.scene):
-            return "the case is no frame of 'world-lights'"
+            return "the case is not a frame of 'world-lights'"
         if case.parent is not None:
             return "the frame was already changed: a change of its lights must be the first step of a chain"
         if ref.scene != self.frame:

@@ -92,7 +92,7 @@ class _Frame:
     def of(cls, case: Case) -> _Frame:
         ref, boxes = find(case.truth, "scene"), find(case.truth, "boxes2d")
         if not isinstance(ref, SceneRef) or not is_light_key(ref.scene):
-            raise NotApplicable("the case is no frame of 'world-lights'")
+            raise NotApplicable("the case is not a frame of 'world-lights'")
         if case.parent is not None:
             raise NotApplicable("the frame was already changed: a change of its lights must be the first step of a chain")
         if not isinstance(boxes, Boxes2D) or not len(boxes.xyxy):
