@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -100,6 +102,13 @@ def rendered_once(frames_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(World, "_case", remembered(World._case, frames_folder))
     monkeypatch.setattr("swerve.world.drives._DRIVES", DRIVES)
+
+
+@pytest.fixture
+def light_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are started as they are from a thread; from the main one, this whole process is forked for each."""
+    beside = SimpleNamespace(current_thread=threading.current_thread, main_thread=lambda: None)
+    monkeypatch.setattr("swerve.systems.child.threading", beside)
 
 
 @pytest.fixture

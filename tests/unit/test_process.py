@@ -65,6 +65,7 @@ def hello():
 """
 HELLO = SPEAKER + "\nhello()\n"
 Make = Callable[..., Process]
+pytestmark = pytest.mark.usefixtures("light_starts")  # from the main thread they start in quality/test_bad_programs.py
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from swerve.testing import FakeSource, FakeSystem, SystemContract, sample_case
 SOURCE = FakeSource(4)
 CASES = [SOURCE[key] for key in SOURCE.keys()]
 Make = Callable[..., Process]
+pytestmark = pytest.mark.usefixtures("light_starts")
 HONEST = "from swerve.systems.serve import serve\nfrom swerve.testing import FakeSystem\n"
 
 
