@@ -20,7 +20,7 @@ from swerve.config.toml import load_campaign
 from swerve.core.campaign import Campaign, Gain, Record
 from swerve.core.case import Case
 from swerve.core.errors import InputError
-from swerve.core.gate import Gate
+from swerve.core.gate import AllOf, Gate
 from swerve.core.relation import Relation, Rule, Status
 from swerve.core.space import Choices, OneOf, Over, Range, Sequenced, Space
 from swerve.core.system import Answer, System
@@ -29,6 +29,8 @@ from swerve.core.values import Image, Signal, Steering
 from swerve.execution.engine import run
 from swerve.execution.launch import run_into
 from swerve.execution.summary import Summary
+from swerve.methods.critical_conditions import critical_conditions
+from swerve.relations.gates import Legible, Visible
 from swerve.relations.steering import DecisionAlike, same_angle, same_decision
 from swerve.relations.unjudged import REASON, Unjudged
 from swerve.report.conditions_page import condition_sentences, sentence, time_split, write_conditions_page
@@ -45,6 +47,7 @@ from swerve.transformations.weather import Rain
 from swerve.world.conditions import Conditions
 from swerve.world.drives import drive
 from swerve.world.light import light
+from swerve.world.source import World
 from tests.reading_spaces import ByPicture
 
 BRIGHTER = Over(Brighten, beta=Range(0.0, 60.0))
@@ -346,9 +349,10 @@ def test_second_rule_must_be_unjudged() -> None:
 # --- the race --------------------------------------------------------------------------------------------------------------
 
 
-def test_rungs_double_until_all() -> None:
-    assert list(rungs(16, 100)) == [16, 32, 64, 100]
+def test_rungs_grow_until_all() -> None:
+    assert list(rungs(16, 100)) == [16, 24, 36, 54, 81, 100]
     assert list(rungs(16, 10)) == [10]
+    assert list(rungs(1, 4)) == [1, 2, 3, 4]
 
 
 def test_bound_is_exact_for_all_scenes() -> None:
@@ -370,8 +374,18 @@ def test_bound_is_rarely_exceeded(skewed: bool) -> None:
 def test_coverage_bound_holds_on_average(count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     scenes = rng.random((40, 60)) < 0.05
-    found = [scenes[rng.permutation(40)[:count]].any(axis=0).mean() for _ in range(200)]
-    assert most_coverage(float(np.mean(found)), count, 40) >= scenes.any(axis=0).mean() - 0.03
+    orders = [scenes[rng.permutation(40)] for _ in range(200)]
+    half, whole = (float(np.mean([order[:n].any(axis=0).mean() for order in orders])) for n in (count // 2, count))
+    for grown in ([(count, whole)], [(count // 2, half), (count, whole)] if count > 1 else [(1, whole)]):
+        assert most_coverage(grown, 40) >= scenes.any(axis=0).mean() - 0.03
+
+
+def test_coverage_bound_follows_the_last_half() -> None:
+    assert most_coverage([(16, 0.1)], 64) == pytest.approx(0.4)  # as if every scene added as much as the first
+    assert most_coverage([(16, 0.1), (32, 0.12)], 64) == pytest.approx(0.12 + 32 * 0.02 / 16)
+    assert most_coverage([(16, 0.1), (24, 0.12)], 64) == pytest.approx(0.12 * 64 / 24)  # 16 are more than half of 24
+    assert most_coverage([(16, 0.1), (64, 0.2)], 64) == 0.2
+    assert most_coverage([(8, 0.9)], 64) == 1.0
 
 
 def test_race_finds_the_same_on_fewer_scenes() -> None:
@@ -456,6 +470,15 @@ def test_profiles_follow_paper_and_code(profile: str, tmp_path: Path) -> None:
     assert isinstance(search, Evolve)
     assert (search.adapt, search.step) == ((True, 1.0) if profile == "tactic-paper" else (False, 5.0))
     assert not search.race
+
+
+def test_filtered_conditions_must_leave_the_road_visible() -> None:
+    filtered = critical_conditions(FakeSource(2), FakeSystem())
+    rendered = critical_conditions(World(drives=1, width=160, height=90), FakeSystem())
+    assert filtered.gate == AllOf((Legible(), Visible()))
+    assert rendered.gate == Legible()  # at night the contrast is another
+    assert critical_conditions(FakeSource(2), FakeSystem(), gate=Visible(0.5)).gate == Visible(0.5)
+    assert critical_conditions(FakeSource(2), FakeSystem(), profile="tactic-paper").gate is None
 
 
 def test_black_boxes_need_no_criterion(tmp_path: Path) -> None:

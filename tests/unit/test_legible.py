@@ -19,7 +19,7 @@ from swerve.core.transformation import Chain, Transformation, clear_frame_cache
 from swerve.core.values import Array, Depth, Image, Steering
 from swerve.execution.evaluator import Evaluator
 from swerve.methods.deeptest import CUMULATIVE, GUIDED, PLAIN, PRINTED, PUBLISHED, deeptest, table_4
-from swerve.relations.gates import Legible, MaxFill
+from swerve.relations.gates import Legible, MaxFill, Visible, contrast_left
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
 from swerve.sources.windows import Windows
@@ -27,6 +27,7 @@ from swerve.store.record_json import record_row
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.affine import MAX_PIXELS, Enlarge, Rotate, Scale, Shear, Translate, ZoomOut
 from swerve.transformations.photometric import Brighten, Contrast
+from swerve.transformations.weather import Fog, Rain
 
 WIDTH, HEIGHT = 96, 64
 
@@ -182,3 +183,55 @@ class Last(FakeSystem):
 
     def __call__(self, cases: Sequence[Case]) -> list[Answer]:
         return [(Steering(0.0),) for _ in cases]
+
+
+# --- visible ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def road() -> Array:
+    """Broad patches of grey, none of which is clipped by what the tests do to it."""
+    patches = np.random.default_rng(5).integers(60, 190, (12, 10, 1), dtype=np.uint8)
+    return cv2.resize(np.repeat(patches, 3, axis=2), (320, 180), interpolation=cv2.INTER_NEAREST)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0, 1.2])
+@pytest.mark.parametrize("lighter", [-5, 0, 10])
+def test_contrast_left_is_the_slope(road: Array, share: float, lighter: int) -> None:
+    """Whatever the brightness: a picture blended with grey keeps as much contrast as of itself."""
+    after = np.clip((road - 125.0) * share + 125 + lighter, 0, 255).round().astype(np.uint8)
+    assert contrast_left(road, after) == pytest.approx(share, abs=0.02)
+
+
+def test_noise_and_streaks_are_no_contrast(road: Array) -> None:
+    noise = np.random.default_rng(1).normal(0, 40, road.shape)
+    blank = np.clip(125 + noise, 0, 255).astype(np.uint8)
+    found = contrast_left(road, blank)
+    assert found is not None
+    assert abs(found) < 0.05
+    case = drawn(blank)
+    assert Legible().admit(drawn(road), case) is None  # its grey levels have a high entropy
+    assert Visible().admit(drawn(road), case).why.endswith("of the contrast is left, less than 25%")
+
+
+def test_upper_half_does_not_count(road: Array) -> None:
+    after = road.copy()
+    after[: after.shape[0] // 2] = 128
+    assert contrast_left(road, after) == pytest.approx(1.0)
+
+
+def test_thick_fog_and_rain_are_refused_together(road: Array) -> None:
+    source = drawn(road)
+    kept = [Visible().admit(source, Fog(visibility)(source)).facts["contrast_left"] for visibility in (40, 100, 400, 4000)]
+    assert kept == sorted(kept)
+    assert not Visible().admit(source, Fog(4000)(source)).why
+    thick = Chain((Contrast(0.5), Fog(40), Rain(0.7, drop_size=0.15, speed=0.25, slant=0.0, seed=1)))
+    assert Visible().admit(source, thick(source)).why
+
+
+def test_visible_needs_something_to_see() -> None:
+    flat = drawn(np.full((64, 64, 3), 90, np.uint8))
+    assert Visible().admit(flat, Brighten(20)(flat)).why == ""
+    assert Visible().admit(Case("b", {}), Case("b", {})).why == ""
+    with pytest.raises(ValueError, match="least"):
+        Visible(1.5)

@@ -229,6 +229,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "gates": {
             "max-fill": "swerve.relations.gates:MaxFill",
             "legible": "swerve.relations.gates:Legible",
+            "visible": "swerve.relations.gates:Visible",
             "similar": "swerve.relations.similar:Similar",
             "same-objects": "swerve.relations.gates:SameObjects",
             "label-kept": "swerve.relations.gates:LabelKept",

@@ -10,21 +10,21 @@ from swerve.core.arguments import check_known
 from swerve.core.campaign import Campaign
 from swerve.core.case import Source
 from swerve.core.errors import InputError
-from swerve.core.gate import Gate
+from swerve.core.gate import AllOf, Gate
 from swerve.core.relation import Relation, Rule
-from swerve.core.space import Space
+from swerve.core.space import Over, Space
 from swerve.core.system import System, WhiteBox
 from swerve.coverage.criterion import Criterion
 from swerve.coverage.meter import Meter
 from swerve.coverage.neuron import NC
 from swerve.coverage.profiled import KMNC, NBC, SNAC
-from swerve.relations.gates import Legible
+from swerve.relations.gates import Legible, Visible
 from swerve.relations.steering import same_angle, same_decision
 from swerve.relations.unjudged import Unjudged
 from swerve.search.critical import DEGREES
 from swerve.search.evolve import EVOLVE, Evolve
 from swerve.sources.windows import WrappedSource
-from swerve.transformations.rerender import rendered_conditions
+from swerve.transformations.rerender import RenderedAgain, rendered_conditions
 from swerve.transformations.weather import filtered_conditions
 from swerve.world.source import World
 
@@ -83,7 +83,7 @@ def critical_conditions(
         race: whether candidates that can hardly become the best are dropped after some of the scenes.
         around: scenes on which the neighbourhood of every condition is explored; 0 for none.
         profile: `swerve`; `tactic-paper`, as printed; `tactic-code`, as published.
-        gate: which follow-ups count; by default images must stay legible.
+        gate: which follow-ups count; by default pictures must stay legible, and filtered ones `visible`.
     """
     # signal: TA-10; training: TA-5; profile: B.3
     check_known("profile", profile, SEARCH_OF)
@@ -96,7 +96,7 @@ def critical_conditions(
     rules = (Rule(JUDGED, where, expect), Rule(TRIED, where, Unjudged()))
     measured = CRITERIA[guide]
     meter = Meter((measured,), under=_under(system), profile=training or source) if measured else None
-    admitted = gate or (Legible() if profile == PLAIN else None)
+    admitted = gate or (_usual_gate(where) if profile == PLAIN else None)
     return Campaign(source, system, rules, how, admitted, meter, seed, inference_batch, method=NAME)
 
 
@@ -105,6 +105,12 @@ def _usual_space(source: Source) -> Space:
     while isinstance(inner, WrappedSource):
         inner = inner.source
     return rendered_conditions() if isinstance(inner, World) else filtered_conditions()
+
+
+def _usual_gate(space: Space) -> Gate:
+    """Legible pictures; filters must leave the road visible, while another light may show it in other contrasts."""
+    rendered = isinstance(space, Over) and issubclass(space.kind, RenderedAgain)
+    return Legible() if rendered else AllOf((Legible(), Visible()))
 
 
 def _criterion(given: str, source: Source, system: System) -> str:

@@ -12,10 +12,13 @@ import numpy as np
 from swerve.core.arguments import check_number
 from swerve.core.case import Case, Fact
 from swerve.core.gate import Admission
-from swerve.core.values import Image, Masks, find
+from swerve.core.values import Array, Image, Masks, find
 from swerve.transformations.frame_objects import frame_objects
 from swerve.transformations.photometric import images_of
 from swerve.transformations.same_objects import AREA, LOST, SHIFT, object_facts, sizes_of
+
+COARSE = (40, 20)  # columns and rows of the lower half
+FLAT = 1.0  # the variance of grey levels below which a picture has no contrast
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,50 @@ class Legible:
         if before is None or after is None or (bits := _entropy(after)) >= self.detail * (usual := _entropy(before)):
             return None
         return f"the grey levels have an entropy of {bits:.2f} bits, less than {self.detail:.0%} of the source's {usual:.2f}"
+
+
+@dataclass(frozen=True)
+class Visible:
+    """Refuses a follow-up in which hardly anything of the source can be seen, as in dense fog or the dark.
+
+    What remains is the contrast that both have in common, in the lower half of the picture, where the road is: the slope of
+    the follow-up's grey levels over those of the source. Brightness does not change it, and neither do noise, streaks or
+    flakes, which raise the entropy. It is a fact of the record, `contrast_left`. Only for changes that leave everything in
+    its place.
+
+    Args:
+        least: the smallest share of contrast; things 20 m away keep a quarter of theirs in fog with a visibility of 60 m.
+    """
+
+    least: float = 0.25
+    first_frame: ClassVar[bool] = True  # only the first frame of a window is checked
+
+    def __post_init__(self) -> None:
+        check_number("least", self.least, 0, 1)
+
+    def admit(self, source: Case, followup: Case) -> Admission:
+        """A reason to refuse `followup`, if there is one, and the share of contrast that is left."""
+        before, after = (next(images_of(case), None) for case in (source, followup))
+        left = None if before is None or after is None else contrast_left(before.pixels, after.pixels)
+        if left is None:
+            return Admission()
+        share = round(left, 4)
+        why = f"{share:.0%} of the contrast is left, less than {self.least:.0%}" if share < self.least else ""
+        return Admission(why, {"contrast_left": share})
+
+
+def contrast_left(before: Array, after: Array) -> float | None:
+    """The share of a picture's contrast that another has left, in the lower half; None for a picture without contrast."""
+    ours, theirs = (_coarse(pixels) for pixels in (before, after))
+    ours = ours - ours.mean()
+    spread = float((ours * ours).mean())
+    return float((ours * (theirs - theirs.mean())).mean()) / spread if spread > FLAT else None
+
+
+def _coarse(pixels: Array) -> Array:
+    """The grey levels of the lower half, averaged so far that streaks and flakes cancel out."""
+    grey = cv2.cvtColor(pixels[pixels.shape[0] // 2 :], cv2.COLOR_RGB2GRAY)
+    return cv2.resize(grey, COARSE, interpolation=cv2.INTER_AREA).astype(np.float64)
 
 
 def _entropy(image: Image) -> float:

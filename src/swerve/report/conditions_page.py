@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from swerve.analysis.numbers import SUMMARY, derived_file
 from swerve.config.limits import FILE
 from swerve.core.errors import UnreadableCase
+from swerve.core.system import Answer
 from swerve.core.values import Array, Steering, find
 from swerve.execution.launch import TIMINGS
 from swerve.report.answer_pictures import BLUE, RED, with_arrows
@@ -70,9 +70,8 @@ def time_split(run: Run) -> str:
 def _page(run: Run, summary: Mapping[str, Any]) -> Page:
     conditions = summary["conditions"]
     campaign = run.identity["campaign"]
-    found = _findings(run, conditions)
-    worst = [_worst_with_pictures(run, some) for some in found]
-    sections = [_section(run, number, one, worst[number]) for number, one in enumerate(conditions)]
+    found = _with_pictures(run, _findings(run, conditions))
+    sections = [_section(run, number, one, found[number][:WORST]) for number, one in enumerate(conditions)]
     gallery = _same_scene(run, found)
     facts = {name: in_words(campaign.get(name)) for name in ("system", "source")}
     return Page(
@@ -98,7 +97,8 @@ def sentence(condition: Mapping[str, Any]) -> str:
 
 
 def _section(run: Run, number: int, condition: Mapping[str, Any], worst: Sequence[Finding]) -> Section:
-    pictures = [item for finding in worst for item in _pictures(run, finding)]
+    both = ((_source(run, one), _followup(run, one, f"{one.case}: {one.why}")) for one in worst)
+    pictures = [picture for pair in both for picture in pair if picture]
     shown = PicturePanel("The scenes that it moves most, without and with it", tuple(pictures), across=2)
     return Section(
         f"Condition {number + 1}",
@@ -190,38 +190,46 @@ def _findings(run: Run, conditions: Sequence[Mapping[str, Any]]) -> list[list[Fi
     return [sorted(some, key=lambda finding: -finding.margin) for some in found]
 
 
-def _worst_with_pictures(run: Run, found: Sequence[Finding]) -> list[Finding]:
-    """The first few whose pictures were kept."""
-    return list(islice((finding for finding in found if _picture(run, finding.input_sha) is not None), WORST))
+def _with_pictures(run: Run, found: Sequence[Sequence[Finding]]) -> list[list[Finding]]:
+    """The findings whose pictures were kept."""
+    kept = {file.name.partition("-")[0] for file in (run.folder / FINDINGS).glob("*.png")}
+    return [[one for one in some if one.input_sha[:SHA_DIGITS] in kept] for some in found]
 
 
 def _same_scene(run: Run, found: Sequence[Sequence[Finding]]) -> Iterator[Section]:
     """The scene that most conditions move too far, without a change and under each of them."""
-    under = [{one.case: one for one in some if _picture(run, one.input_sha) is not None} for some in found]
+    under = [{one.case: one for one in some} for some in found]
     counts = Counter(case for some in under for case in some)
     if len(found) < 2 or not counts:
         return
     margin = {case: sum(some[case].margin for some in under if case in some) for case in counts}
     case = max(counts, key=lambda one: (counts[one], margin[one]))
     shown = [(number, some[case]) for number, some in enumerate(under, 1) if case in some]
-    source = list(_pictures(run, shown[0][1]))[:1]
-    pictures = [
-        (f"condition {number}: {one.why}", pixels) for number, one in shown for _, pixels in [*_pictures(run, one)][1:]
-    ]
-    panel = PicturePanel(
-        f"{case}, unchanged and under {len(shown)} of {len(found)} conditions", (*source, *pictures), across=3
-    )
-    yield Section("One scene under all conditions", (LEGEND,), (panel,))
+    followups = [_followup(run, one, f"condition {number}: {one.why}") for number, one in shown]
+    pictures = [picture for picture in (_source(run, shown[0][1]), *followups) if picture]
+    title = f"{case}, unchanged and under {len(shown)} of {len(found)} conditions"
+    yield Section("One scene under all conditions", (LEGEND,), (PicturePanel(title, tuple(pictures), across=3),))
 
 
-def _pictures(run: Run, finding: Finding) -> Iterator[tuple[str, Array]]:
-    """Source and follow-up with arrows: blue for the answer to the source, red for that to the follow-up."""
-    before, after = (find(answer, Steering.slot) for answer in (finding.before, finding.after))
-    for sha, angles in ((finding.source_sha, ((before, BLUE),)), (finding.input_sha, ((before, BLUE), (after, RED)))):
-        pixels = _picture(run, sha)
-        if pixels is not None:
-            known = [(angle.degrees if isinstance(angle, Steering) else None, colour) for angle, colour in angles]
-            yield f"{finding.case}: {finding.why if len(angles) > 1 else 'unchanged'}", with_arrows(pixels, known)
+def _source(run: Run, finding: Finding) -> tuple[str, Array] | None:
+    """The unchanged scene, with the answer to it in blue."""
+    return _with_angles(run, finding.source_sha, f"{finding.case}: unchanged", ((finding.before, BLUE),))
+
+
+def _followup(run: Run, finding: Finding, caption: str) -> tuple[str, Array] | None:
+    """The scene under the condition, with the answer to it in red and the one before in blue."""
+    return _with_angles(run, finding.input_sha, caption, ((finding.before, BLUE), (finding.after, RED)))
+
+
+def _with_angles(
+    run: Run, sha: str, caption: str, answers: Sequence[tuple[Answer, tuple[int, int, int]]]
+) -> tuple[str, Array] | None:
+    pixels = _picture(run, sha)
+    if pixels is None:
+        return None
+    angles = [(find(answer, Steering.slot), colour) for answer, colour in answers]
+    known = [(angle.degrees if isinstance(angle, Steering) else None, colour) for angle, colour in angles]
+    return caption, with_arrows(pixels, known)
 
 
 def _picture(run: Run, sha: str) -> Array | None:

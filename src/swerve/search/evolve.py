@@ -273,21 +273,23 @@ class EvolveSession:
         """The candidate if it is strictly fitter than the best so far, which is decided on as few scenes as possible."""
         candidate, total = self._candidate(vector), len(self._scenes)
         goal = self._fitness(best).total
+        grown: list[tuple[int, float]] = []
         for count in rungs(FIRST if self._search.race else total, total):
             self._spent += yield from self._measure(candidate, count)
-            if count < total and self._most(candidate, best, count) < goal:
+            grown.append((len(candidate.moved), self._so_far.new_share(candidate.gain)))
+            if count < total and self._most(candidate, best, count, grown) < goal:
                 break
         fitness = self._fitness(candidate)
         self._note(candidate, fitness)
         complete = len(candidate.moved) == total
         return candidate if complete and fitness.total > goal else None
 
-    def _most(self, candidate: Candidate, best: Candidate, count: int) -> float:
-        """An upper bound of a candidate's fitness on all scenes, from the first `count`."""
+    def _most(self, candidate: Candidate, best: Candidate, count: int, grown: Sequence[tuple[int, float]]) -> float:
+        """An upper bound of a candidate's fitness on all scenes, from the first `count` and how its coverage has grown."""
         total, rivals = len(self._scenes), np.array(best.moved)
         differences = np.array(candidate.moved[:count]) - rivals[:count]
         divergence = float(rivals.mean()) + highest_mean(differences, total, self._search.confidence)
-        coverage = most_coverage(self._so_far.new_share(candidate.gain), len(candidate.moved), total)
+        coverage = most_coverage(grown, total)
         return self._weights.coverage * coverage + self._weights.divergence * norm(max(divergence, 0.0))
 
     def _explore(self, critical: Critical) -> Steps[Neighbourhood]:

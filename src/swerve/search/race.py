@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from scipy.stats import t as student
 
@@ -11,10 +11,10 @@ from swerve.core.values import Array
 
 
 def rungs(first: int, total: int) -> Iterator[int]:
-    """After how many scenes a candidate is judged: `first`, twice as many, and so on, at last all."""
+    """After how many scenes a candidate is judged: `first`, half as many more, and so on, at last all."""
     while first < total:
         yield first
-        first *= 2
+        first += first // 2 or 1
     yield total
 
 
@@ -34,9 +34,12 @@ def highest_mean(differences: Array, total: int, confidence: float) -> float:
     return mean + float(student.ppf(confidence, count - 1)) * error
 
 
-def most_coverage(new: float, count: int, total: int) -> float:
-    """An upper bound of the share that all `total` scenes newly cover, if `count` random ones cover `new`.
+def most_coverage(grown: Sequence[tuple[int, float]], total: int) -> float:
+    """An upper bound of the share that all `total` scenes newly cover; `grown` has what the first few covered, in order.
 
-    Every further scene adds on average less than those before it, as more and more is covered already.
+    Every further scene adds on average less than those before it, as more and more is covered already: less than the last
+    scenes did, of which at least half are looked at.
     """
-    return min(1.0, new * total / count)
+    count, new = grown[-1]
+    before, old = next(((n, share) for n, share in reversed(grown) if 2 * n <= count), (0, 0.0))
+    return min(1.0, new + (total - count) * (new - old) / (count - before))
