@@ -202,3 +202,34 @@ def test_page_names_every_option() -> None:
     page = (Path(__file__).parents[2] / "docs" / "retrain.md").read_text()
     named = {"--mix", "--split", "--rule", "--export", "--command", "--after", "--epochs", "--gap", "--blocks", "--limit"}
     assert not {name for name in named if name not in page}
+
+
+CONDITIONS = """
+method = "critical-conditions"
+conditions = 2
+evaluations = 4
+around = 0
+seed = 3
+[source]
+use = "world"
+drives = 12
+frames = 2
+width = 100
+height = 56
+[system]
+use = "dave-orig"
+"""
+
+
+def test_critical_conditions_are_learnt_from(tmp_path: Path) -> None:
+    """What a search found feeds a training, measured on held-out scenes before and after; what it tried does not."""
+    (tmp_path / "c.toml").write_text(CONDITIONS)
+    run_into(load_campaign(str(tmp_path / "c.toml")), tmp_path / "run", pictures=False)
+    assert retrain(tmp_path / "run", "--into", tmp_path / "out", "--mix", "5", "--epochs", "1") == 0
+    summary = json.loads((tmp_path / "out" / "retrain.json").read_text())
+    assert summary["followups"]["train"] > 0
+    assert list(summary["held_out"]) == ["critical conditions", "findings"]
+    rows = table(tmp_path / "out" / "tables" / "retrain.csv")
+    (found,) = [row for row in rows if row["data"] == "synthetic, findings" and row["measure"] == rows[0]["measure"]]
+    assert float(found["before"]) > 0
+    assert float(found["after"]) > 0

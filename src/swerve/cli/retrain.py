@@ -118,10 +118,14 @@ def _load(options: argparse.Namespace) -> tuple[Campaign, Run | None]:
 
 
 def _selected_rules(campaign: Campaign, names: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules with these names; by default all that judge, and not what a search only tried."""
+    from swerve.relations.unjudged import Unjudged
+
     known = {rule.name: rule for rule in campaign.rules}
     for name in names:
         check_known("rule", name, known)
-    return tuple(known[name] for name in dict.fromkeys(names)) or campaign.rules
+    judged = tuple(rule for rule in campaign.rules if not isinstance(rule.expect, Unjudged))
+    return tuple(known[name] for name in dict.fromkeys(names)) or judged
 
 
 def _prepare(campaign: Campaign, run: Run | None, options: argparse.Namespace, progress: Progress) -> Prepared:
