@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from swerve.report.templating import CONTROLS, clip
 
@@ -64,32 +65,34 @@ class CloseupStrip:
         """The strip; `addresses` are the attributes by which the pictures of source and follow-up are found."""
         if not self.closeups:
             return Markup("")
-        drawn = [self._figure(one, addresses) for one in self.closeups]
+        tags = [_picture(*pair) for pair in zip(addresses, self.sizes, strict=True)]
+        drawn = [self._figure(one, tags) for one in self.closeups]
         if self.more:
-            drawn.append(Markup("<small>and {} more</small>").format(self.more))
-        return Markup('<div class="closeups">{}</div>').format(Markup("").join(drawn))
+            drawn.append(f"<small>and {self.more} more</small>")
+        return Markup(f'<div class="closeups">{"".join(drawn)}</div>')  # every text in it is escaped
 
-    def _figure(self, one: Closeup, addresses: Sequence[Mapping[str, str]]) -> Markup:
-        views = zip(one.views, addresses, self.sizes, strict=True)
-        drawn = Markup("").join(_crop(view, where, size) for view, where, size in views if view)
-        said = Markup(" → ").join(_said(view) for view in one.views if view)
-        about = Markup(" {}").format(_text(one.about)) if one.about else ""
-        caption = Markup('<b class="{0}">{0}</b>{1}: {2}').format(one.state, about, said)
-        return Markup("<figure>{}<figcaption>{}</figcaption></figure>").format(drawn, caption)
+    def _figure(self, one: Closeup, tags: Sequence[str]) -> str:
+        views = zip(one.views, tags, self.sizes, strict=True)
+        drawn = "".join(_crop(view, tag, size) for view, tag, size in views if view)
+        said = " → ".join(_said(view) for view in one.views if view)
+        about = f" {_text(one.about)}" if one.about else ""
+        return f'<figure>{drawn}<figcaption><b class="{one.state}">{one.state}</b>{about}: {said}</figcaption></figure>'
 
 
-def _crop(view: ObjectView, where: Mapping[str, str], size: tuple[int, int]) -> Markup:
-    """The part of the picture around the object. An HTML image inside the SVG loads only when it comes into sight."""
-    width, height = size
-    reach = min(view.reach, width, height)
-    left, top = (min(max(at - reach / 2, 0.0), most - reach) for at, most in zip(view.centre, (width, height), strict=True))
-    found = Markup("").join(Markup(' {}="{}"').format(name, text.translate(CONTROLS)) for name, text in where.items())
-    picture = Markup('<img loading="lazy"{} width="{}" height="{}" alt="">').format(found, width, height)
-    drawn = Markup("").join(Markup('<path class="{}" d="{}"/>').format(kind, _path(edges)) for kind, edges in view.outlines)
-    return Markup(
-        '<svg class="crop{}" viewBox="{:.5g} {:.5g} {:.5g} {:.5g}">'
-        '<foreignObject width="{}" height="{}">{}</foreignObject>{}</svg>'
-    ).format(f" {view.lamp}" if view.lamp else "", left, top, reach, reach, width, height, picture, drawn)
+def _picture(address: Mapping[str, str], size: tuple[int, int]) -> str:
+    """The whole picture. An HTML image inside an SVG loads only when it comes into sight."""
+    found = "".join(f' {name}="{escape(text.translate(CONTROLS))}"' for name, text in address.items())
+    image = f'<img loading="lazy"{found} width="{size[0]}" height="{size[1]}" alt="">'
+    return f'<foreignObject width="{size[0]}" height="{size[1]}">{image}</foreignObject>'
+
+
+def _crop(view: ObjectView, picture: str, size: tuple[int, int]) -> str:
+    """The part of the picture around the object, moved inside where it would reach beyond an edge."""
+    reach = min(view.reach, *size)
+    left, top = (min(max(at - reach / 2, 0.0), most - reach) for at, most in zip(view.centre, size, strict=True))
+    drawn = "".join(f'<path class="{kind}" d="{_path(edges)}"/>' for kind, edges in view.outlines)
+    square = f"{left:.5g} {top:.5g} {reach:.5g} {reach:.5g}"
+    return f'<svg class="crop{f" {view.lamp}" if view.lamp else ""}" viewBox="{square}">{picture}{drawn}</svg>'
 
 
 def _path(edges: Iterable[float]) -> str:
@@ -97,10 +100,11 @@ def _path(edges: Iterable[float]) -> str:
     return f"M{left:.5g} {top:.5g}H{right:.5g}V{bottom:.5g}H{left:.5g}z"
 
 
-def _said(view: ObjectView) -> Markup:
-    lamp = Markup('<i class="lamp {}"></i>').format(view.lamp) if view.lamp else ""
-    return Markup("{}<bdi>{}</bdi>").format(lamp, _text(view.said))
+def _said(view: ObjectView) -> str:
+    lamp = f'<i class="lamp {view.lamp}"></i>' if view.lamp else ""
+    return f"{lamp}<bdi>{_text(view.said)}</bdi>"
 
 
+@lru_cache(4096)  # many objects are said to be the same
 def _text(words: str) -> str:
-    return clip(words.translate(CONTROLS), LONGEST)
+    return str(escape(clip(words.translate(CONTROLS), LONGEST)))
