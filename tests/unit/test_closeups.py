@@ -88,6 +88,23 @@ def test_ghost_has_a_source_only_where_nothing_moved(moves: bool, sides: int, tm
         assert one.source.outlines == ()
 
 
+def test_ghost_that_was_there_before_is_said_so(tmp_path: Path) -> None:
+    """Against labels, what was a ghost on the source too is not called undetected there."""
+    before, ghost = lights([(52, 100, 72, 140)], ["stop"], [0.8]), lights([(50, 100, 70, 140)], ["go"], [0.65])
+    (one,) = strip(Judged(right_boxes(), before, ghost, lights([], [], []), Brighten(10.0)), tmp_path / "run").closeups
+    assert (one.state, said(one)) == ("ghost", ("stop 0.80", "go 0.65"))
+    elsewhere = lights([(250, 100, 270, 140)], ["stop"], [0.8])
+    (one,) = strip(Judged(right_boxes(), elsewhere, ghost, lights([], [], []), Brighten(10.0)), tmp_path / "other").closeups
+    assert said(one) == ("not detected", "go 0.65")
+
+
+def test_second_box_is_beside_the_one_that_was_found(tmp_path: Path) -> None:
+    once = lights([(50, 100, 70, 140)], ["go"], [0.9])
+    twice = lights([(50, 100, 70, 140), (51, 101, 71, 141)], ["go", "go"], [0.9, 0.5])
+    (one,) = strip(Judged(SURE, once, twice, None, Brighten(10.0)), tmp_path / "run").closeups
+    assert (one.state, one.about, said(one)) == ("doubled", "(a second box)", ("go 0.90", "go 0.50"))
+
+
 def test_other_verdict_has_no_closeups(tmp_path: Path) -> None:
     run = Judged(SURE).run(tmp_path / "run")
     found = FindingOverlays(run).closeups(replace(only(run), margin=9.0), (LABEL,), SIDE, SIDE)

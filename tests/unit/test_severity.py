@@ -291,3 +291,12 @@ def test_numbers_are_named_in_plain_words() -> None:
     (darker,) = curves(lambda: iter(rows({0.1: (0, 1), 0.2: (3, 4)}, "under-expose", "by")))
     assert (darker.start, darker.brief) == ("0.2", "holds up to 0.1, fails from 0.2")
     assert darker.limit.startswith("Held on the only trial up to 0.1 ")
+
+
+def test_bin_around_neutral_has_one_end() -> None:
+    """The mildest bin of turns to either side holds both, so only its stronger end is a limit."""
+    turned = {-0.2 + 5.74 * step: (1, 1) for step in range(-5, 6)} | {value / 7: (1, 1) for value in range(-200, 200, 9)}
+    (curve,) = curves(lambda: iter(rows(turned, "yaw", "degrees")))
+    edges = curve.points[0].value - curve.width / 2, curve.points[0].value + curve.width / 2
+    assert edges[0] < 0 < edges[1]
+    assert curve.start == f"up to {max(edges):.3g}°"

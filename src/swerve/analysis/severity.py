@@ -388,7 +388,10 @@ class _Side:
         return f"{self.words(point)} ({_share(point)})"
 
     def words(self, point: Point) -> str:
-        """`9°`, or `7.5° to 10.5°` for a bin."""
+        """`9°`, or `7.5° to 10.5°` for a bin; `up to 4.5°` for one on both sides of neutral."""
+        milder, stronger = (edge - self.axis.neutral for edge in self._edges(point))
+        if milder * stronger < 0:
+            return f"up to {self._number(self._edges(point)[1])}"
         return " to ".join(dict.fromkeys(map(self._number, self._edges(point))))
 
     def _edges(self, point: Point) -> tuple[float, float]:

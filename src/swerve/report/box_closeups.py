@@ -10,11 +10,13 @@ import numpy as np
 from swerve.core.transformation import Transformation
 from swerve.core.values import Boxes2D
 from swerve.relations.box_states import BoxState, BoxVerdict
+from swerve.relations.matching import overlaps
 from swerve.report.closeups import Closeup, CloseupStrip, Edges, ObjectView
 
 MOST = 3  # objects of a finding
 ROOM = 2.0  # the side of the square that is shown, in sides of the object
 LEAST = 20.0  # pixels of that square
+NEAR = 0.1  # the IoU from which a box of the source is said to be at a place
 OF_EXPECTED = (BoxState.LOST, BoxState.MISLABELLED, BoxState.DRIFTED)  # worst first, as the verdict names them
 OF_DETECTED = (BoxState.GHOST, BoxState.DOUBLED)
 NOTHING = "not detected"
@@ -47,8 +49,8 @@ class JudgedBoxes:
 
     def _closeup(self, state: BoxState, place: int) -> Closeup:
         if state in OF_DETECTED:
-            views = self._extra(state, place)
-            return Closeup(str(state), "", *_alike(views))
+            about = "(a second box)" if state is BoxState.DOUBLED else ""
+            return Closeup(str(state), about, *_alike(self._extra(state, place)))
         missed = self.found.labelled and state is BoxState.LOST
         label = f"(label {self.found.expected.kinds[place]})" if self.found.labelled else ""
         words = "missed" if missed else str(state)
@@ -64,10 +66,15 @@ class JudgedBoxes:
         return _answered(self.alone, row, "missed")
 
     def _extra(self, state: BoxState, column: int) -> tuple[ObjectView | None, ObjectView]:
-        """What is detected at a place where nothing is expected, and the same place on the source if it did not move."""
+        """What is detected at a place where nothing more is expected, and what was detected there on the source."""
         after = _view(self.found.detected, column, str(state))
-        before = replace(after, said=NOTHING, kind="", outlines=())
-        return (before if self._stays(column) else None), after
+        seen = self.found.before if self.alone is None else self.alone.detected
+        if seen is None or not self._stays(column):
+            return None, after
+        shared = overlaps(self.found.detected.xyxy[[column]], seen.xyxy)[0]
+        if shared.max(initial=0.0) < NEAR:
+            return replace(after, said=NOTHING, kind="", outlines=()), after
+        return replace(_view(seen, int(shared.argmax()), "before"), centre=after.centre), after
 
     def _stays(self, column: int) -> bool:
         """Whether the change leaves the place of a detected box as it is."""

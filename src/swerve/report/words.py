@@ -30,10 +30,18 @@ def _short_name(part: object) -> str:
     if isinstance(part, Mapping):
         if isinstance(inner := part.get("source"), Mapping):
             return _short_name(inner)
+        if isinstance(command := part.get("command"), list) and command:
+            return _program(list(map(str, command)))
         for key in NAMING:
             if isinstance(path := part.get(key), str) and PurePath(path).name:
                 return PurePath(path).name
     return in_words(part).partition(",")[0]
+
+
+def _program(command: Sequence[str]) -> str:
+    """What a command runs: its last argument with a file's ending, such as a script, or else its first word."""
+    named = next((word for word in reversed(command) if PurePath(word).suffix), command[0])
+    return PurePath(named).name
 
 
 def files_named(part: object) -> list[str]:
