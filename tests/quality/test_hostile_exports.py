@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,11 @@ from xml.etree import ElementTree
 import pytest
 
 from swerve.cli.main import main
+from swerve.report.notebook import FinishedRun
 from swerve.store.files import FORMULA
+from swerve.store.folder import clear_run
 from swerve.store.view import Run
-from tests.quality.test_foreign_folders import CAMPAIGN, rewrite
+from tests.quality.test_foreign_folders import CAMPAIGN, bomb, rewrite
 from tests.quality.test_report_payloads import Elements
 
 HOSTILE = (
@@ -61,6 +64,7 @@ def with_text(honest: Path, folder: Path, text: str) -> str:
         else:
             row.update(rule=text, words=text, why=text, facts={text: text, "number": 1.0})
     folder.mkdir()
+    (folder / "cases.json").write_text(json.dumps({row["case"]: {text: text} for row in rows if row["kind"] == "baseline"}))
     for name in ("origin.json", "summary.json", "health.json"):
         (folder / name).write_bytes((honest / name).read_bytes())
     health = json.loads((folder / "health.json").read_bytes())
@@ -120,8 +124,56 @@ def test_hostile_texts_stay_texts(
             assert not [cell for cell in cells if cell.startswith(FORMULA) and not is_number(cell)]
     for words in (["show", str(folder)], ["show", str(folder), "--flat"], ["show", str(folder), "--json"]):
         assert main(words) == 0
-    said = capsys.readouterr()
-    assert not [sign for sign in (*map(chr, range(32)), "\x7f", "\x9b", "\u202e") if sign != "\n" and sign in said.out]
+    assert_plain(capsys.readouterr().out)
+
+
+def assert_plain(said: str) -> None:
+    """Nothing that a terminal would obey."""
+    assert not [sign for sign in (*map(chr, range(32)), "\x7f", "\x9b", "\u202e") if sign != "\n" and sign in said]
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_texts_stay_texts_in_a_notebook(
+    honest: Path, plain: Path, tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    folder = tmp_path / "run"
+    with_text(honest, folder, text)
+    counted = []
+    for one in (folder, plain):
+        shown = FinishedRun(one)
+        elements = Elements()
+        elements.feed(shown._repr_html_() + shown.findings[0].show().read_text())
+        counted.append(elements.tags + elements.attributes)
+    assert counted[0] == counted[1]
+    assert len(opened) == 2
+    assert_plain(repr(FinishedRun(folder)) + repr(FinishedRun(folder).findings[0]))
+
+
+@pytest.mark.parametrize("how", ["torn", "huge", "empty"])
+def test_damaged_pictures_are_left_out_of_a_notebook(honest: Path, tmp_path: Path, how: str) -> None:
+    folder = shutil.copytree(honest, tmp_path / "run")
+    worst = FinishedRun(folder).findings[0]
+    assert len(list(worst.pictures())) == 1
+    for file in (folder / "findings").glob("*.png"):
+        file.write_bytes({"torn": file.read_bytes()[:-40], "huge": bomb(8000), "empty": b"\x89PNG"}[how])
+    assert list(worst.pictures()) == []
+    assert "<img" not in worst._repr_html_()
+
+
+def test_run_with_all_its_files_can_be_cleared(honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda _: True)
+    folder = shutil.copytree(honest, tmp_path / "run")
+    FinishedRun(folder).findings[0].show()
+    (folder / "cases.json").write_text('{"fake-00000": {"weather": "rain"}}')
+    for words in (["report", str(folder)], ["compare", str(folder), str(folder), "--page"]):
+        assert main(words) in (0, 1)
+    for form in EXPORTS:
+        assert main(["export", str(folder), "--as", form]) == 0
+    clear_run(folder)
+    assert not folder.exists()
 
 
 def plain_export(plain: Path, name: str) -> bytes:

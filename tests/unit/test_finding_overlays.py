@@ -179,6 +179,15 @@ def test_many_boxes_are_cut_at_a_hundred(tmp_path: Path) -> None:
     assert shown.shapes[0].text == "go 1.00"
 
 
+def test_too_many_boxes_are_not_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of a million boxes, as a foreign journal may hold, would fill the memory."""
+    run = detector_run(tmp_path / "run")
+    assert overlays(run)[1].words
+    monkeypatch.setattr("swerve.report.box_overlays.MOST_JUDGED", 3)
+    assert overlays(run)[1].words == ""
+    assert "after" in {shape.kind for shape in overlays(run)[1].shapes}
+
+
 def test_heat_lies_over_its_picture(tmp_path: Path) -> None:
     side = Backdrop(SIZE, rasters=(Raster("heat", "heat.png"),))
     assert all(overlay.rasters == side.rasters for overlay in overlays(detector_run(tmp_path / "run"), side=side))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from swerve.core.arguments import check_number
-from swerve.core.encode import CLOSE
+from swerve.core.encode import CLOSE, CLOSE_RELATIVE
 from swerve.core.errors import InputError
 from swerve.core.origin import Attribution, LeastShift, origin_by_shift
 from swerve.core.relation import Algebra, Correct, Equivariant, Pair, Verdict
@@ -105,7 +105,10 @@ class SignalWithin:
 
 @dataclass(frozen=True)
 class DecisionAlike:
-    """Two signals of one name lie on the same side of `threshold`: both brake, or neither does."""
+    """Two signals of one name lie on the same side of `threshold`: both brake, or neither does.
+
+    Signals that agree to five digits are the same: another batch size may move the last bits across the threshold.
+    """
 
     # TA-10
     name: str
@@ -121,6 +124,7 @@ class DecisionAlike:
         before, after = expected.value, actual.value
         why = f"{self.name} {before:g} became {after:g} (decided at {self.threshold:g})"
         differs = (before >= self.threshold) != (after >= self.threshold)
+        differs = differs and not math.isclose(before, after, rel_tol=CLOSE_RELATIVE)
         distance = abs(after - self.threshold) if math.isfinite(before) else before
         return Verdict.below(distance, 0.0, why) if differs else Verdict.at_most(-distance, 0.0, why)
 

@@ -25,6 +25,7 @@ from swerve.store.record_json import Finding
 from swerve.store.view import Run
 
 MOST = 100  # boxes of an answer
+MOST_JUDGED = 2000  # boxes of an answer that are compared again; a foreign journal may hold any number
 OF_BOXES = ("equivariant", "correct", "placed-boxes", "superset", "no-fewer")
 # How expected boxes are drawn if they are labels. A lost one is drawn as lost.
 LABELS = dict.fromkeys(BoxState, "label") | {BoxState.IGNORED: "ignored", BoxState.LOST: ""}
@@ -79,6 +80,9 @@ class BoxOverlays:
         return self._last[1]
 
     def _judge(self, finding: Finding, label: Answer) -> JudgedBoxes | None:
+        answers = map(_boxes, (finding.before, finding.after, label, finding.truth))
+        if any(len(boxes.kinds) > MOST_JUDGED for boxes in answers if boxes):
+            return None
         if change := change_of(finding):
             for relation in self._relations.get(finding.rule, ()):
                 if (found := _judged(relation, finding, label, change)) and _is_recorded(found.found, finding):

@@ -10,19 +10,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
-import cv2
-import numpy as np
 from markupsafe import Markup, escape
 
 from swerve.analysis.exemplars import smallest_words
 from swerve.analysis.numbers import SUMMARY, RuleCounts
 from swerve.analysis.overview import overview_of
+from swerve.core.errors import UnreadableCase, printable
 from swerve.core.system import Answer
 from swerve.core.values import Array
 from swerve.report.answer_pictures import answered
 from swerve.report.pack import SIDES, input_files
 from swerve.report.templating import PAGE
 from swerve.report.words import answer_words, replay_line
+from swerve.sources.images import decode_image
 from swerve.store.files import png_bytes, read_json, write_whole
 from swerve.store.record_json import Finding
 from swerve.store.view import Run
@@ -101,7 +101,7 @@ class RuleTable(Sequence[Mapping[str, Any]]):
         return self._rows[place]
 
     def __repr__(self) -> str:
-        rows = [HEADS, *map(_cells, self._rows)]
+        rows = [HEADS, *(tuple(map(printable, _cells(row))) for row in self._rows)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(_aligned(row, widths) for row in rows)
 
@@ -204,20 +204,20 @@ class ShownFinding:
             pair = [files.get(f"{side}-{sensor}") for side in SIDES]
             if all(pair):
                 source, followup = (_pixels(data) for data in pair if data)
-                yield sensor.removesuffix(PICTURE), answered(source, followup, self.finding)
+                if source is not None and followup is not None:
+                    yield sensor.removesuffix(PICTURE), answered(source, followup, self.finding)
 
     def show(self) -> Path:
         """Write `finding-ID.html` with the pictures to the run folder, and open it in a browser; returns its path."""
         page = self.run.folder / f"finding-{self.id}.html"
         title = Markup('<!DOCTYPE html><meta charset="utf-8"><title>{}</title>').format(self.id)
-        write_whole(page, f"{title}{self._repr_html_()}".encode())
+        write_whole(page, f"{title}{self._repr_html_()}".encode(errors="backslashreplace"))
         webbrowser.open(page.resolve().as_uri())
         return page
 
     def __repr__(self) -> str:
-        return "\n".join(
-            [f"{self.rule}: {self.change}  {self.case}", *(f"  {what}: {text}" for what, text in self._lines())]
-        )
+        lines = [f"{self.rule}: {self.change}  {self.case}", *(f"  {what}: {text}" for what, text in self._lines())]
+        return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
         head = Markup("<b>{}</b>: {} <small>{}</small>").format(self.rule, self.change, self.case)
@@ -238,7 +238,9 @@ class ShownFinding:
         yield "replay", self.replay
 
 
-def _pixels(png: bytes) -> Array:
-    pixels = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)
-    assert pixels is not None  # Swerve has written it
-    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+def _pixels(png: bytes) -> Array | None:
+    """The pixels of a kept picture, within the limits of any picture; None if the file was damaged, or exchanged."""
+    try:
+        return decode_image(png, PICTURE).pixels
+    except UnreadableCase:
+        return None

@@ -49,7 +49,7 @@ T = TypeVar("T")
 _VIOLATED = b'"status":"violated"'  # in the line of a finding
 # The files that Swerve writes in a run folder, without exported data sets; nothing else is ever deleted there.
 OURS = re.compile(
-    r"(campaign|origin|summary|timings|health|files|shrinking)\.json|journal(\.damaged(-\d+)?)?\.jsonl|\.lock|(\w+/)?\.[^/]+\.partial"
+    r"(campaign|origin|summary|timings|health|files|cases|shrinking)\.json|finding-[\w-]+\.html|journal(\.damaged(-\d+)?)?\.jsonl|\.lock|(\w+/)?\.[^/]+\.partial"
     rf"|findings(\.partial)?/({KEPT.pattern})|report/((index|compare|conditions)\.html|(pictures(\.partial)?|conditions)/[^/]+\.png)"
     r"|tables/[^/]+\.(csv|yaml)|shrunk/[^/]+\.json|review/[^/]+\.(jsonl|csv)|export/(junit\.xml|findings\.(sarif|csv))"
 )
