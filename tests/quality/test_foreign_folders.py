@@ -13,15 +13,19 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from swerve.cli.main import main
 from swerve.core.errors import StoreError
-from swerve.report.conditions_page import _pictures
+from swerve.core.values import Boxes2D, Steering
+from swerve.report.answer_pictures import answered
+from swerve.report.conditions_page import _picture
 from swerve.report.terminal import print_summary
 from swerve.store.folder import lock_folder
 from swerve.store.journal import Journal, encode_line
@@ -552,20 +556,28 @@ def bomb(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
-def test_huge_pictures_are_not_opened(scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_pictures_are_not_opened(scene: Path) -> None:
     """The page of critical conditions draws on kept pictures."""
     run = scene / "work" / "run"
     finding = Run(run).best(1)[0]
     (kept,) = (run / "findings").glob(f"{finding.input_sha[:16]}-*.png")
-    (source,) = (run / "findings").glob(f"{finding.source_sha[:16]}-*.png")
-    source.unlink()
     kept.write_bytes(bomb(8000))
-    drawn = []
-    monkeypatch.setattr("swerve.report.conditions_page.with_arrows", lambda pixels, _: drawn.append(pixels.shape))
-    assert list(_pictures(Run(run), finding)) == []
-    assert drawn == []
+    assert _picture(Run(run), finding.input_sha) is None
     kept.write_bytes(bomb(80))
-    assert len(list(_pictures(Run(run), finding))) == 1
+    drawn = _picture(Run(run), finding.input_sha)
+    assert drawn is not None
+    assert drawn.shape == (80, 80, 3)
+
+
+@pytest.mark.parametrize("shape", [(1, 200_000), (200_000, 1), (7, 9)])
+@pytest.mark.parametrize("far", [1e9, 1e300, -1e300, float("nan"), float("inf"), 3.0])
+def test_any_shape_and_any_box_is_drawn(scene: Path, shape: tuple[int, int], far: float) -> None:
+    picture = np.zeros((*shape, 3), np.uint8)
+    boxes = (Boxes2D(np.array([[0.0, 1, far, 5], [-far, 1, 2, far]]), ("car", "car")), Steering(far))
+    finding = replace(Run(scene / "work" / "run").best(1)[0], before=boxes, after=boxes)
+    drawn = answered(picture, picture, finding)
+    assert drawn.shape[0] == 270
+    assert drawn.shape[1] <= 2 * 10 * 270
 
 
 @pytest.mark.usefixtures("soon")

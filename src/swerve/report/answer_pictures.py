@@ -18,6 +18,8 @@ from swerve.transformations.photometric import images_of
 
 BLUE, RED, GREEN = (40, 90, 255), (235, 40, 40), (40, 180, 70)
 HIGH = 270  # pixels of a picture
+WIDEST = 10 * HIGH  # a foreign run may have kept a picture of one row
+FAR = 30_000  # pixels, beyond any picture: OpenCV draws no box whose corners are further away
 STEEPEST = 80.0  # degrees from upright
 
 
@@ -45,7 +47,8 @@ def _with_boxes(pixels: Array, answer: Answer, colour: tuple[int, int, int]) -> 
         return pixels
     drawn = np.ascontiguousarray(pixels)
     thick = max(1, pixels.shape[0] // HIGH * 2)
-    for left, top, right, bottom in np.rint(boxes.xyxy[np.isfinite(boxes.xyxy).all(axis=1)]).astype(int).tolist():
+    edges = np.clip(boxes.xyxy[np.isfinite(boxes.xyxy).all(axis=1)], -FAR, FAR)
+    for left, top, right, bottom in np.rint(edges).astype(int).tolist():
         cv2.rectangle(drawn, (left, top), (right, bottom), colour, thick)
     return drawn
 
@@ -57,11 +60,11 @@ def _degrees(values: Answer) -> float | None:
 
 def with_arrows(pixels: Array, angles: Iterable[tuple[float | None, tuple[int, int, int]]]) -> Array:
     """The picture, made equally high as others, with an arrow from its lower edge for every angle that is known."""
-    width = round(pixels.shape[1] * HIGH / pixels.shape[0])
+    width = min(max(round(pixels.shape[1] * HIGH / pixels.shape[0]), 1), WIDEST)
     drawn = np.ascontiguousarray(cv2.resize(pixels, (width, HIGH), interpolation=cv2.INTER_AREA))
     foot, length = (width // 2, HIGH - 6), HIGH * 0.45
     for degrees, colour in angles:
-        if degrees is None:
+        if degrees is None or not math.isfinite(degrees):
             continue
         turn = math.radians(min(max(degrees, -STEEPEST), STEEPEST))
         tip = round(foot[0] - length * math.sin(turn)), round(foot[1] - length * math.cos(turn))
