@@ -117,7 +117,7 @@ def tables_of_demo(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     """Its findings, and how the trials of each rule ended; fewer drives and smaller frames than usual."""
     usual: Any = demo()
     fewer = replace(usual, source=replace(usual.source, drives=2, width=320, height=180))
-    summary = swerve.run(fewer, "out", report=False, pictures=False)
+    summary = swerve.run(fewer, "out", report=False, pictures=False).summary
     capsys.readouterr()
     assert main(["show", "out", "--json"]) == 0
     findings = sorted((_finding(told) for told in json.loads(capsys.readouterr().out)), key=lambda row: (*row[1:3], row[0]))

@@ -71,7 +71,8 @@ def health_of(asked: Campaign, folder: Path | None = None) -> Health:
 
 
 def named(health: Health) -> dict[str, Level]:
-    return {concern.name: concern.level for concern in health.concerns}
+    """The concerns by name; that most of these fakes drive badly is the subject of test_own_error.py."""
+    return {concern.name: concern.level for concern in health.concerns if concern.name != "no better than zero"}
 
 
 def pixels_of(case: Case) -> Array:
@@ -147,14 +148,14 @@ class Noisy:
 def test_noise_is_found_and_measured(sigma: float) -> None:
     health = health_of(campaign(system=Noisy(sigma)))
     assert named(health) == {"noise": Level.WARNING}
-    assert "asked again, the system answers 16 of 16 times differently (up to " in health.concerns[0].why
+    assert "asked again, the system answers 16 of 16 times differently (up to " in health.concerns[-1].why
 
 
 def test_noise_beyond_a_rule_is_refused() -> None:
     tight = Rule("tight", BRIGHTER.change, same_angle(0.5))
     health = health_of(campaign(system=Noisy(2.0), rules=(BRIGHTER, tight)))
     assert named(health)["noise"] is Level.REFUSAL
-    assert "enough to violate 'tight' without any change" in health.concerns[0].why
+    assert any("enough to violate 'tight' without any change" in concern.why for concern in health.concerns)
 
 
 def test_rule_already_broken_is_no_noise() -> None:
@@ -169,7 +170,7 @@ def test_rule_already_broken_is_no_noise() -> None:
 def test_turned_sign_and_other_unit_are_told(gain: float, name: str, count: int, level: Level) -> None:
     health = health_of(campaign(source=FakeSource(count), system=FakeSystem(gain=gain), rules=(BRIGHTER,)))
     assert named(health)[name] is level
-    assert f"against {count} labels would be" in health.concerns[0].why
+    assert f"(RMSE of {count} labels) would be" in health.concerns[0].why
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -274,7 +275,7 @@ def test_change_without_effect_is_named() -> None:
     health = health_of(campaign(source=source, system=_stepped, rules=(turned, BRIGHTER)))
     assert named(health) == {"no effect": Level.WARNING}
     told = re.escape("rule 'turned': 12 changes such as Rotate(") + r".* leave the system's answer unchanged"
-    assert re.fullmatch(told, health.concerns[0].why)
+    assert re.fullmatch(told, health.concerns[-1].why)
 
 
 def test_changes_that_a_system_sees_nothing_of_are_refused() -> None:
@@ -460,7 +461,10 @@ def test_run_tells_what_check_tells(tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     for _ in range(2):  # the second time nothing is left to do
         assert main([*words, "--force"]) in (0, 1)
-        assert "\nrefusal: sign: if the answers were with the other sign" in capsys.readouterr().out
+        assert (
+            "\nrefusal: sign: if the answers ([system]) or the labels ([source]) had the other sign"
+            in capsys.readouterr().out
+        )
 
 
 def test_check_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -538,8 +542,8 @@ def test_estimate_does_not_depend_on_workers(tmp_path: Path, capsys: pytest.Capt
 def test_concerns_about_a_rule_name_it() -> None:
     turned = Rule("turned", Over(Rotate, degrees=Range(1, 2)), same_angle(5))
     health = health_of(campaign(source=FakeSource(24, width=100, height=100), system=_stepped, rules=(turned, BRIGHTER)))
-    assert [concern["rule"] for concern in health.as_dict()["concerns"]] == ["turned"]
-    assert health.without_effect("turned") is health.concerns[0]
+    assert [concern["rule"] for concern in health.as_dict()["concerns"] if "rule" in concern] == ["turned"]
+    assert health.without_effect("turned") is health.concerns[-1]
     assert health.without_effect(BRIGHTER.name) is None
     sick = health_of(campaign(system=FakeSystem(gain=-1.0)))
     assert all(concern.keys() == {"name", "level", "why"} for concern in sick.as_dict()["concerns"])

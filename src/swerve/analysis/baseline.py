@@ -11,7 +11,7 @@ from swerve.analysis.detection import average_precision, centre_precision
 from swerve.core.campaign import Observation
 from swerve.core.case import Source
 from swerve.core.convention import Convention
-from swerve.core.values import Boxes2D, Boxes3D, Steering, Value, find
+from swerve.core.values import Array, Boxes2D, Boxes3D, Steering, Value, find
 
 WHEEL = "degrees of the steering wheel"
 ANY, SAME = "any", "same"
@@ -52,7 +52,12 @@ def _steering(source: Source, usable: Sequence[Observation]) -> dict[str, Any]:
     wrong = (np.array(answers) - labels) / size
     still = np.array(labels) / size
     mse = {"mse": float(np.mean(wrong**2)), "unit": unit, "of": of, "labels": len(labels)}
-    return {**mse, "rmse_degrees": float(np.sqrt(np.mean(wrong**2)) * size), "mse_of_zero": float(np.mean(still**2))}
+    degrees = {"rmse_degrees": _root(wrong) * size, "rmse_of_zero_degrees": _root(still) * size}
+    return {**mse, **degrees, "mse_of_zero": float(np.mean(still**2))}
+
+
+def _root(errors: Array) -> float:
+    return float(np.sqrt(np.mean(errors**2)))
 
 
 def _boxes(usable: Sequence[Observation]) -> dict[str, Any]:

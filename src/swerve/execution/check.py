@@ -18,6 +18,7 @@ from swerve.execution.checks.disk import disk_space, megabytes_of
 from swerve.execution.checks.effect import faint, idle
 from swerve.execution.checks.kinds import kinds_apart
 from swerve.execution.checks.noise import batch_dependence, noise
+from swerve.execution.checks.own_error import own_error
 from swerve.execution.checks.sampling import is_empty, spread
 from swerve.execution.checks.steering_sign import unit_and_sign
 from swerve.execution.checks.untouched import blind, constant, repeated, skipped
@@ -59,7 +60,7 @@ def examine(
         *repeated(usable),
         *constant(usable, tried),
         *blind(campaign, usable, tried),
-        *unit_and_sign(usable),
+        *(list(unit_and_sign(campaign.source, usable)) or own_error(campaign, usable)),
         *kinds_apart(campaign, usable, records),
         *noise(campaign, executor, baseline, spread(usable, NOISE_CASES)),
         *batch_dependence(campaign, executor, usable),

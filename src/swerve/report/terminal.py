@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -115,7 +115,7 @@ def _print_reached(reached: Reached, console: Console) -> None:
 
 def print_health(health: Health, console: Console) -> None:
     """Print the system's error on untouched cases, the estimated cost of the run, and every concern."""
-    for name, item in health.baseline.items():
+    for name, item in _in_one_unit(health.baseline).items():
         text = f"{item:.4g}" if isinstance(item, float) else str(item)
         console.print(_plain(f"{name.replace('_', ' '):>16}  {text}"))
     if health.trials is not None and health.seconds is not None and health.megabytes is not None:
@@ -124,6 +124,19 @@ def print_health(health: Health, console: Console) -> None:
     for concern in health.concerns:
         _print_concern(concern.level, concern.name, concern.why, console)
     console.print(_plain("the campaign is refused as it is" if health.refusals else "the campaign can run", style="bold"))
+
+
+def _in_one_unit(baseline: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The numbers of a baseline, those of steering in degrees of the wheel alone, as in every concern."""
+    if "rmse_degrees" not in baseline:
+        return baseline
+    steering = {
+        "error": f"{baseline['rmse_degrees']:.4g}° of the steering wheel (RMSE of {baseline['labels']:,} labels)",
+        "of always 0°": f"{baseline['rmse_of_zero_degrees']:.4g}°",
+    }
+    own = ("mse", "unit", "of", "labels", "rmse_degrees", "rmse_of_zero_degrees", "mse_of_zero")
+    counts = {name: item for name, item in baseline.items() if name in ("cases", "unusable")}
+    return {**counts, **steering, **{name: item for name, item in baseline.items() if name not in (*own, *counts)}}
 
 
 def _print_concern(level: str, name: str, why: str, console: Console) -> None:

@@ -2,6 +2,7 @@
 
 # No postponed annotations here: subclasses in other modules inherit them, and TOML tables are converted by them.
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -82,6 +83,14 @@ class Network:
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         return self.trace(cases, ()).answers
+
+    def behind(self, read: Sequence[Step]) -> "Network":
+        """The same network, which is not loaded again, behind other steps."""
+        other = copy.copy(self)
+        for name in ("preprocessing", "_fingerprint"):
+            vars(other).pop(name, None)
+        object.__setattr__(other, "read", tuple(read))
+        return other
 
     def sees(self, case: Case) -> Array:
         """The network's input for a case: a change that does not alter it cannot have an effect."""
