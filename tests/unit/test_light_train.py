@@ -24,7 +24,7 @@ from swerve.zoo.lights import light_detectors
 from swerve.zoo.lights.light_detectors import LIGHTS, light_net, lights_named
 from swerve.zoo.lights.light_frames import KINDS, LightPart, LightParts, stored_lights
 from swerve.zoo.lights.light_learn import RECIPES, LightRecipe, LightSets, initial, learn_lights
-from swerve.zoo.lights.light_score import LightScore, chosen, is_reached, sized
+from swerve.zoo.lights.light_score import LightScore, chosen, goal_of, sized
 from swerve.zoo.lights.light_train import described, light_cards, page_of, train_lights
 from swerve.zoo.steering import PACKAGED
 from tests.fixture_painted_lights import painted, pictures
@@ -219,10 +219,23 @@ def test_sizes_go_by_the_short_side():
     assert sized(Boxes2D(np.zeros((0, 4)), ()), 0, 12).tolist() == []
 
 
-def test_goals_are_those_of_the_kind_of_detector():
-    assert is_reached("lights-rcnn", {"map": 0.36})
-    assert not is_reached("lights-ssd", {"map": 0.36})
-    assert not is_reached("lights-ssd", {"map": None})
+@pytest.mark.parametrize(
+    ("name", "score", "said"), [("lights-rcnn", 0.36, "is reached"), ("lights-ssd", 0.36, "is **not**")]
+)
+def test_goals_are_those_of_the_kind_of_detector(name, score, said):
+    card = light_cards()["lights-yolox"]
+    page = page_of({**card, "name": name, "held_out": {**card["held_out"], "map": score}})
+    assert f"an mAP of {goal_of(name):.2f}, {said}" in page
+    assert "that for the best of the four detectors, 0.55, is **not** reached" in page
+
+
+def test_the_page_gives_the_mean_of_the_colours():
+    card = light_cards()["lights-yolox"]
+    kinds = {"red": 0.3, "yellow": 0.6, "green": 0.9, "off": 0.0}
+    page = page_of({**card, "held_out": {**card["held_out"], "kinds": kinds}})
+    assert "| the three colours |  | 0.600 |" in page
+    page = page_of({**card, "held_out": {**card["held_out"], "kinds": {**kinds, "yellow": None}}})
+    assert "| the three colours |  | 0.600 |" in page
 
 
 # --- what is packaged ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,8 +93,3 @@ def rounded(precision: float | None) -> float | None:
 def goal_of(name: str) -> float:
     """The mAP that a detector should reach."""
     return GOAL.get(name, ONE_STAGE)
-
-
-def is_reached(name: str, score: Mapping[str, Any]) -> bool:
-    """Whether a card's mAP is that of the goal."""
-    return score["map"] is not None and score["map"] >= goal_of(name)
