@@ -25,7 +25,7 @@ from swerve.zoo.lights.light_detectors import LIGHTS, light_net, lights_named
 from swerve.zoo.lights.light_frames import KINDS, LightPart, LightParts, stored_lights
 from swerve.zoo.lights.light_learn import RECIPES, LightRecipe, LightSets, initial, learn_lights
 from swerve.zoo.lights.light_score import LightScore, chosen, goal_of, sized
-from swerve.zoo.lights.light_train import described, light_cards, page_of, train_lights
+from swerve.zoo.lights.light_train import described, key_of, light_cards, page_of, train_lights
 from swerve.zoo.steering import PACKAGED
 from tests.fixture_painted_lights import painted, pictures
 
@@ -148,6 +148,24 @@ def test_a_start_that_is_not_trained_is_told(quick_frames, monkeypatch, tmp_path
     monkeypatch.setattr(light_detectors, "PACKAGED", tmp_path / "none")
     with pytest.raises(InputError, match="lights-yolox is not trained yet"):
         initial("lights-ssd", sets(tmp_path), LightRecipe(LOOP, "lights-yolox"), seed=3)
+
+
+def test_a_training_is_known_by_all_that_decides_its_weights(monkeypatch, tmp_path):
+    monkeypatch.setattr(light_detectors, "PACKAGED", tmp_path)
+    file, after = tmp_path / "lights-yolox.safetensors", LightRecipe(LOOP, "lights-yolox")
+    file.write_bytes(b"some weights")
+    keys = [
+        key_of("lights-ssd", after, 7, {"train": "few"}),
+        key_of("lights-rcnn", after, 7, {"train": "few"}),
+        key_of("lights-ssd", QUICK, 7, {"train": "few"}),
+        key_of("lights-ssd", LightRecipe(replace(LOOP, batch=3), "lights-yolox"), 7, {"train": "few"}),
+        key_of("lights-ssd", after, 8, {"train": "few"}),
+        key_of("lights-ssd", after, 7, {"train": "many"}),
+    ]
+    assert keys[0] == key_of("lights-ssd", after, 7, {"train": "few"})
+    file.write_bytes(b"other weights")
+    keys.append(key_of("lights-ssd", after, 7, {"train": "few"}))
+    assert len(set(keys)) == len(keys)
 
 
 def test_every_detector_has_a_recipe():

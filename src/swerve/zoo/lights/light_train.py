@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +21,7 @@ from swerve.train.loop import Checkpoint, save_weights
 from swerve.world.light_views import CAMERAS
 from swerve.world.signal_heads import COLOURS
 from swerve.world.source import VERSION, code_digest
-from swerve.zoo.lights.light_detectors import LIGHTS, LightDetector, lights_named
+from swerve.zoo.lights.light_detectors import LIGHTS, LightDetector, lights_named, packaged
 from swerve.zoo.lights.light_frames import KINDS, stored_lights
 from swerve.zoo.lights.light_learn import RECIPES, LightRecipe, LightSets, learn_lights
 from swerve.zoo.lights.light_network import LEAST, MOST, OVERLAP
@@ -45,9 +46,7 @@ def train_lights(
     """
     kind, recipe, file = lights_named(name), recipe or RECIPES[name], out / f"{name}.safetensors"
     data = {part: str(getattr(sets.parts, part)) for part in sets.parts.__dataclass_fields__}
-    start = (recipe.start,) if recipe.start else ()
-    key = digest_of(name, asdict(recipe.loop), seed, data, code_digest(), *start)
-    checkpoint = Checkpoint(out / f"{name}.checkpoint", key, every=25)
+    checkpoint = Checkpoint(out / f"{name}.checkpoint", key_of(name, recipe, seed, data), every=25)
     net, fitted = learn_lights(name, sets, recipe=recipe, seed=seed, progress=progress, checkpoint=checkpoint)
     save_weights(net, file)
     system = kind(file, score=0.0)
@@ -69,6 +68,12 @@ def train_lights(
     write_card(out, card, page_of(card))
     checkpoint.remove()
     return card
+
+
+def key_of(name: str, recipe: LightRecipe, seed: int, data: Mapping[str, str]) -> str:
+    """A hash of all that decides the weights: recipe, seed, data, the world's code, and the weights to begin with."""
+    start = hashlib.sha256(packaged(recipe.start).read_bytes()).hexdigest() if recipe.start else ""
+    return digest_of(name, asdict(recipe), seed, data, code_digest(), start)
 
 
 def described(system: LightDetector) -> dict[str, Any]:
