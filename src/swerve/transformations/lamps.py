@@ -71,24 +71,36 @@ class Lamp:
 
 def find_lamp(picture: Array, colour: str) -> Lamp | None:
     """The lit lamp of a colour in the picture of a light, or None."""
-    hue, chroma = _hue(picture), _chroma(picture)
+    hue = _hue(picture)
+    middle, _ = HUES[colour]
+    weight = _lit(picture, hue, colour)
+    if weight is None:
+        return None
+    turn = np.deg2rad(_apart(hue, middle))
+    mean = np.arctan2((np.sin(turn) * weight).sum(), (np.cos(turn) * weight).sum())
+    return Lamp(float((middle + np.rad2deg(mean)) % 360), _without_holes(weight > 0))
+
+
+def lamp_strength(picture: Array, colour: str) -> float:
+    """The chroma of the strongest lamp of a colour, added up over its pixels; 0 without one."""
+    weight = _lit(picture, _hue(picture), colour)
+    return 0.0 if weight is None else float(weight.sum(dtype=np.float64))
+
+
+def _lit(picture: Array, hue: Array, colour: str) -> Array | None:
+    """The chroma of the pixels of the strongest lamp of a colour, 0 elsewhere; None without one."""
     middle, reach = HUES[colour]
-    strength = np.where(np.abs(_apart(hue, middle)) <= reach, chroma, 0.0)
+    strength = np.where(np.abs(_apart(hue, middle)) <= reach, _chroma(picture), 0.0)
     # One pixel may be noise: the lamp must be as strong in the mean of its neighbours.
     strongest = float(cv2.blur(strength, (2, 2), borderType=cv2.BORDER_REPLICATE).max(initial=0.0))
     if strongest < LEAST_CHROMA:
         return None
-    core = (strength >= SHARE * strongest).astype(np.uint8)
-    count, names = cv2.connectedComponents(core)
+    count, names = cv2.connectedComponents((strength >= SHARE * strongest).astype(np.uint8))
     if count < 2:
         return None
     amounts = np.bincount(names.ravel(), strength.ravel())
     amounts[0] = 0
-    found = names == int(np.argmax(amounts))
-    weight = np.where(found, strength, 0.0)
-    turn = np.deg2rad(_apart(hue, middle))
-    mean = np.arctan2((np.sin(turn) * weight).sum(), (np.cos(turn) * weight).sum())
-    return Lamp(float((middle + np.rad2deg(mean)) % 360), _without_holes(found))
+    return np.where(names == int(np.argmax(amounts)), strength, 0.0)
 
 
 def _without_holes(pixels: Array) -> Array:
