@@ -33,11 +33,11 @@ from swerve.core.transformation import Transformation
 from swerve.core.values import Boxes2D, find
 from swerve.relations.boxes import PlacedBoxes, placed_by
 from swerve.testing.fakes import FakeSystem
+from swerve.transformations.light_changes import CODES, paste_back, twelve
 from swerve.transformations.light_paste import STYLES
 from swerve.transformations.light_twins import pasted_twin
 from swerve.transformations.relight import Relit
 from swerve.transformations.relights import Relights
-from swerve.transformations.tigaug import CODES, paste_back, twelve
 from swerve.world.light_source import LightWorld
 
 MEAN, MOST = 0.06, 0.25  # CPU seconds of a follow-up: over the twelve, and of the slowest

@@ -20,10 +20,10 @@ from swerve.testing.contracts import SpaceContract, TransformationContract
 from swerve.testing.fakes import FakeSystem
 from swerve.transformations.affine import ZoomOut
 from swerve.transformations.lamps import colour_of, find_lamp, other_state
+from swerve.transformations.light_changes import CODES
 from swerve.transformations.light_paste import Pasted, PasteLights, PasteMore, PastePlace, PasteState, PasteTurned
 from swerve.transformations.light_pastes import CHANGES, LightPastes
 from swerve.transformations.light_targets import Corners, turned_box
-from swerve.transformations.tigaug import CODES
 from tests.fixture_lights import boxes_of, draw_light, light_case, pixels_of
 
 UPRIGHT, FLAT, SECOND = (100, 100, 124, 170), (300, 120, 380, 146), (200, 60, 216, 108)

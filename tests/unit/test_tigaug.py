@@ -25,7 +25,7 @@ from swerve.sources.voc import Voc
 from swerve.sources.yolo import Yolo
 from swerve.store.view import Run
 from swerve.testing.contracts import SystemContract
-from swerve.transformations.tigaug import NAMES, twelve
+from swerve.transformations.light_changes import NAMES, twelve
 from swerve.transformations.weather import Fog
 from swerve.zoo.light_states import LightStates, state_in
 from tests.fixture_lights import LIT, ReadsDrawnLights, boxes_of, light_case, pixels_of

@@ -17,7 +17,7 @@ from swerve.core.values import Boxes2D
 from swerve.relations.boxes import PlacedBoxes
 from swerve.testing.fakes import FakeSystem
 from swerve.transformations.exposure import AutoLevels, RaiseValue
-from swerve.transformations.tigaug import CODES, FAMILIES, GRIDS, NAMES, severities, twelve
+from swerve.transformations.light_changes import CODES, FAMILIES, GRIDS, NAMES, severities, twelve
 from tests.fixture_lights import ReadsDrawnLights, boxes_of, light_case, pixels_of
 
 STYLES = ("clean", "paper")

@@ -19,8 +19,8 @@ from swerve.core.system import System
 from swerve.relations.boxes import BoxesAlike, PlacedBoxes
 from swerve.relations.light_gates import LightsVisible, SnugBoxes
 from swerve.search.sweep import Sweep
+from swerve.transformations.light_changes import FAMILIES, GRIDS, LIGHTS, NAMES, WEATHER, paste_back, severities, twelve
 from swerve.transformations.light_paste import CLEAN, PAPER
-from swerve.transformations.tigaug import FAMILIES, GRIDS, LIGHTS, NAMES, WEATHER, paste_back, severities, twelve
 
 NAME = "tigaug"
 PLAIN, PRINTED, COLOUR_ONLY = PROFILES = ("swerve", "tigaug-paper", "colour-only")
