@@ -489,7 +489,7 @@ def test_large_constants_stay_small(tmp_path):
 def test_wrong_shapes_name_the_file(tmp_path):
     system = Onnx(model=written(tmp_path / "x.onnx", small()), read=(), say=SAY)
     odd = Case("odd", {"camera": Image(np.zeros((9, 9, 3), np.uint8))})
-    with pytest.raises(InputError, match=r"x\.onnx: .*index: 2 Got: 9 Expected: 8 index: 3 Got: 9 Expected: 8") as told:
+    with pytest.raises(InputError, match=r"x\.onnx: 'read' produces 3x9x9 for each case, the model wants 3x8x8") as told:
         system([odd])
     assert "\n" not in str(told.value)
 

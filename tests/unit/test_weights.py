@@ -147,7 +147,8 @@ def test_full_pickles_are_refused(tmp_path):
 def test_torchscript_is_refused(tmp_path):
     torch.jit.save(torch.jit.trace(nn.Linear(2, 1), torch.zeros(1, 2)), str(tmp_path / "x.pt"))
     with pytest.raises(
-        InputError, match="a TorchScript archive contains a program, not only weights; save only the state dict"
+        InputError,
+        match="a TorchScript archive contains a program, not only weights; export it to ONNX, or save only the state dict",
     ):
         load(Net, tmp_path / "x.pt")
 

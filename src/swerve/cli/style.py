@@ -92,7 +92,8 @@ def source_of(text: str, trusted: list[str], seed: int = 0) -> Source:
     """The source that a text names; frames of the embedded world are of other scenes for another `seed`."""
     from swerve.core.errors import InputError
     from swerve.sources.folders import Folder
-    from swerve.sources.video import SUFFIXES, Video
+    from swerve.sources.root import VIDEOS
+    from swerve.sources.video import Video
 
     kind, _, conditions = text.partition(":")
     path = Path(text)
@@ -106,6 +107,6 @@ def source_of(text: str, trusted: list[str], seed: int = 0) -> Source:
         return load_campaign(text, trusted).campaign.source
     if path.is_dir():
         return Folder(path)
-    if path.suffix.lower() in SUFFIXES:
+    if path.suffix.lower() in VIDEOS:
         return Video(path.parent, file=path.name)
-    raise InputError(f"{text}: no folder of pictures, video ({', '.join(SUFFIXES)}), campaign file or 'world:CONDITIONS'")
+    raise InputError(f"{text}: no folder of pictures, video ({', '.join(VIDEOS)}), campaign file or 'world:CONDITIONS'")

@@ -35,6 +35,7 @@ from swerve.core.transformation import Transformation, cached
 ACCEPTANCE = ("fail_if", "requirement")  # of a rule: they judge a run, and determine none of its trials
 TOP = ("seed", "inference_batch", "source", "system", "rule", "search", "gate", "coverage")
 RULE, RULE_OPTIONS = ("name", "change", "expect"), ("gate", "least_shift", *ACCEPTANCE)
+BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 PLAIN = (int, float, str, bool, Path)  # arguments that no table with `use` describes
 ASSETS = "_swerve_assets"  # attribute of an object that is not a dataclass: the assets among its arguments
 
@@ -228,6 +229,12 @@ class Builder:
             self.fail(error)
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             self._check_keys(given, parameters)
+        needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind in BY_NAME]
+        if missing := [f"'{name}'" for name in needed if name not in given]:
+            what = getattr(target, "__name__", "it").lower()
+            self.fail(
+                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; {what} needs {', '.join(needed)}"
+            )
         return {key: self.at(key)._convert(value, hints.get(key)) for key, value in given.items()}
 
     def _convert(self, value: JSON, hint: Any) -> Any:

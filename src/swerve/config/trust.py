@@ -106,6 +106,8 @@ class Trust:
     def code_of(self, given: str, file: Path) -> bytes:
         """The content of a Python file; refused if the file is not allowed, or has changed since it was allowed."""
         known = self.files.get(str(file))
+        if not known and not self.foreign and not file.exists():
+            raise SpecError(f"{file}: there is no such file")
         if known is None:
             raise SpecError(f"{given}: is Python code and runs only with --trust {file}")
         if not known and not file.is_file():

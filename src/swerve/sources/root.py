@@ -16,6 +16,7 @@ from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.safe_open import open_below, reason
 
 LONGEST = 4096  # characters of a file name
+VIDEOS = (".mp4", ".mov", ".avi", ".mkv", ".webm")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,13 @@ class Root:
 
     def __post_init__(self) -> None:
         if not self.folder.is_dir():
-            raise InputError(f"{self.folder}: {'not a folder' if self.folder.exists() else 'no such folder'}")
+            raise InputError(f"{self.folder}: {'not a folder' if self.folder.exists() else 'no such folder'}{self._hint()}")
+
+    def _hint(self) -> str:
+        """What a file that was given as a folder may be meant as."""
+        if self.folder.is_file() and self.folder.suffix.lower() in VIDEOS:
+            return f"; for a video write use = 'video', folder = '{self.folder.parent}', file = '{self.folder.name}'"
+        return ""
 
     def bytes(self, name: str, *, most: int = limits.FILE) -> bytes:
         """The content of a file."""

@@ -18,9 +18,8 @@ from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Image, Value
 from swerve.sources.folders import in_order
 from swerve.sources.listed import CAMERA, Entry, ListedSource
-from swerve.sources.root import Root
+from swerve.sources.root import VIDEOS, Root
 
-SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".webm")
 MATROSKA = b"\x1aE\xdf\xa3"  # and WebM: they do not store the number of frames
 BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide")  # start of an MP4 or QuickTime file
 CACHED = 8  # frames
@@ -56,7 +55,7 @@ class Video(ListedSource):
 
     def listed(self) -> Iterable[Entry]:
         """The frames of each video; a video that cannot be opened is one entry that cannot be used."""
-        for name in [self.file] if self.file else sorted(self.root.names(*SUFFIXES), key=in_order):
+        for name in [self.file] if self.file else sorted(self.root.names(*VIDEOS), key=in_order):
             try:
                 count = self._frames.count(name)
             except UnreadableCase as error:

@@ -16,7 +16,7 @@ from swerve.core.asset import SHOWN, assets_in
 from swerve.core.campaign import Campaign, learns
 from swerve.core.case import Source
 from swerve.core.encode import ASSET, is_live
-from swerve.core.errors import InputError
+from swerve.core.errors import InputError, SwerveError
 from swerve.core.names import name_of
 from swerve.core.space import Over, Space, Table
 from swerve.core.system import System
@@ -62,6 +62,8 @@ def _read_fingerprint(what: str, part: System | Source) -> str:
     """The fingerprint that a part returns, checked to be a string."""
     try:
         fingerprint: object = part.fingerprint()
+    except SwerveError:  # a sentence for the user already
+        raise
     except (Exception, SystemExit) as error:  # the user's own code
         raise InputError(f"the {what} cannot compute its fingerprint: {type(error).__name__}: {error}") from error
     if not isinstance(fingerprint, str):

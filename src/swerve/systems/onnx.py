@@ -23,6 +23,7 @@ from swerve.systems.onnx_graph import Tap, add_taps, outputs_of, taps_of
 
 KINDS = {"float": np.float32, "float16": np.float16, "double": np.float64, "uint8": np.uint8, "int8": np.int8}
 ERROR_LENGTH = 200  # characters of onnxruntime's message that are kept, enough for expected and actual sizes
+SHAPES = "check resize or crop, grey, and layout = 'chw' or 'hwc'"
 FATAL = 4  # onnxruntime's log level; lower ones reach the user as exceptions
 
 
@@ -95,6 +96,14 @@ class OnnxEngine:
                 )
         return np.ascontiguousarray(batch, self.kind)
 
+    def _check_shape(self, batch: Array) -> None:
+        """Refuse an input of another shape than the model's, in words of `read` and not of onnxruntime."""
+        wanted = [size if isinstance(size, int) and size > 0 else None for size in self.input.shape or []]
+        fits = len(wanted) == batch.ndim and all(w in (None, g) for w, g in zip(wanted[1:], batch.shape[1:], strict=True))
+        if wanted and not fits:
+            given, model = (shape_words(shape) for shape in (batch.shape[1:], wanted[1:]))
+            raise InputError(f"{self.path}: 'read' produces {given} for each case, the model wants {model}; {SHAPES}")
+
     def fingerprint(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
 
@@ -132,6 +141,7 @@ class OnnxEngine:
             raise InputError(f"{self.path}: onnxruntime cannot load the model: {_describe_error(error)}") from error
 
     def _outputs(self, session: Any, batch: Array, names: Sequence[str]) -> dict[str, Array]:
+        self._check_shape(batch)
         given = {self.input.name: self.as_input(batch)}
         try:
             outputs = session.run(list(names), given)
@@ -141,6 +151,11 @@ class OnnxEngine:
             if not isinstance(numbers, np.ndarray) or numbers.dtype.kind not in "fiub":
                 raise InputError(f"{self.path}: output '{name}' must be numbers, got {type(numbers).__name__}")
         return dict(zip(names, outputs, strict=True))
+
+
+def shape_words(shape: Sequence[int | None]) -> str:
+    """A shape such as `3x66x200`; `?` is any size."""
+    return "x".join("?" if size is None else str(size) for size in shape) or "a number"
 
 
 def _input_activations(batch: Array, channels: int) -> Activations:

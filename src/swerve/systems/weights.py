@@ -72,7 +72,9 @@ def _state_dict(path: Path) -> dict[str, Tensor]:
         zipped = file.read(len(ZIP)) == ZIP  # torch checks the same bytes
     if zipped:
         if any("/code/" in name for name in check_archive(path)):
-            raise InputError(f"{path}: a TorchScript archive contains a program, not only weights; {SAFE}")
+            raise InputError(
+                f"{path}: a TorchScript archive contains a program, not only weights; export it to ONNX, or {SAFE}"
+            )
         check_archive(path, stored=True)
     try:
         with warnings.catch_warnings():
