@@ -111,6 +111,15 @@ class NotBright:
         return "too bright" if image.pixels.mean() > 130 else None
 
 
+@dataclass(frozen=True)
+class Brightened:
+    """Refuses images that are hardly brighter than before."""
+
+    def admit(self, source: Case, followup: Case) -> str | None:
+        before, after = (case.inputs["camera"].pixels.mean() for case in (source, followup))  # type: ignore[attr-defined]
+        return "hardly changed" if after - before < 10 else None
+
+
 def campaign(
     search: Evolve,
     space: Space = BOTH,
@@ -409,6 +418,16 @@ def test_neighbourhood_names_what_holds() -> None:
     plane = both.search["conditions"][0]["map"]
     assert plane["axes"] == ["brighten beta", "contrast alpha"]
     assert len(plane["points"]) == 25
+
+
+def test_refused_neighbours_do_not_hold() -> None:
+    """Of a neighbour that the gate refuses nothing is known: it is no counterfactual, and has no share of failures."""
+    summary, _ = found(Evolve(conditions=1, evaluations=30, around=6), BRIGHTER, gate=Brightened())
+    (condition,) = summary.search["conditions"]
+    near, half, neutral = condition["lines"]["beta"]
+    assert [point["scenes"] for point in (near, half, neutral)] == [6, 6, 0]
+    assert [point["divergence"] is None for point in (near, half, neutral)] == [False, False, True]
+    assert condition["holds"] == ""
 
 
 def test_answers_are_compared_between_conditions() -> None:

@@ -134,33 +134,40 @@ def _remarks(condition: Mapping[str, Any]) -> Iterator[str]:
 def _neighbourhood(condition: Mapping[str, Any]) -> Iterator[Part]:
     if condition.get("lines"):
         centre = Spot(0.0, float(condition["centre"]))
-        series = {
-            name: [centre, *(Spot(share, float(one["divergence"])) for share, one in zip(SHARES, points, strict=False))]
-            for name, points in condition["lines"].items()
-        }
-        telling = sorted(series, key=lambda name: -max(abs((spot.y or 0.0) - (centre.y or 0.0)) for spot in series[name]))
+        series = {name: [centre, *_line(points)] for name, points in condition["lines"].items()}
+        telling = sorted(series, key=lambda name: -max(abs(spot.y - centre.y) for spot in series[name]))
         yield ChartPanel(
             "Towards neutral, one parameter at a time",
             lines({name: series[name] for name in telling[:MOST_LINES]}, x="share of the way there", y="mean divergence"),
-            f"On {_scenes(condition)} scenes; the {MOST_LINES} parameters that matter most.",
+            f"On up to {_scenes(condition)} scenes; the {MOST_LINES} parameters that matter most.",
         )
     if (found := condition.get("map")) and found["points"]:
         yield _map(found, condition)
 
 
+def _line(points: Sequence[Mapping[str, Any]]) -> Iterator[Spot]:
+    """The mean divergence towards neutral, where the gate admits any scene."""
+    for share, point in zip(SHARES, points, strict=False):
+        if point["scenes"]:
+            yield Spot(share, float(point["divergence"]))
+
+
 def _map(found: Mapping[str, Any], condition: Mapping[str, Any]) -> TablePanel:
     """The share of scenes beyond the first limit over two parameters, one in rows and one in columns."""
     first = next(iter(condition["errors"]))
-    cells = {tuple(point["at"]): int(point["errors"][first]) / int(point["scenes"]) for point in found["points"]}
-    across, down = (list(dict.fromkeys(at[place] for at in cells)) for place in (0, 1))
+    judged = [point for point in found["points"] if point["scenes"]]
+    cells = {tuple(point["at"]): int(point["errors"][first]) / int(point["scenes"]) for point in judged}
+    across, down = (list(dict.fromkeys(point["at"][place] for point in found["points"])) for place in (0, 1))
     rows = tuple((row, *(cells.get((column, row)) for column in across)) for row in down)
     formats = dict.fromkeys(across, ".0%")
     title = f"Scenes beyond {first}{'°' if first == '10' else ''} around it"
-    return TablePanel(title, (found["axes"][1], *across), rows, f"On {_scenes(condition)} scenes.", formats=formats)
+    note = f"Of up to {_scenes(condition)} scenes; – where the gate refuses all."
+    return TablePanel(title, (found["axes"][1], *across), rows, note, formats=formats)
 
 
 def _scenes(condition: Mapping[str, Any]) -> int:
-    return int(next(iter(condition["lines"].values()))[0]["scenes"])
+    """The scenes on which the neighbourhood was explored."""
+    return max(int(point["scenes"]) for line in condition["lines"].values() for point in line)
 
 
 def _course(summary: Mapping[str, Any]) -> Section:

@@ -116,18 +116,21 @@ def _point(where: Coordinates, axes: Sequence[int], point: Neighbour, steering: 
     return {
         "at": [where.in_words(place, point.vector) for place in axes],
         "scenes": len(point.moved),
-        "divergence": float(np.mean(point.moved)),
+        "divergence": float(np.mean(point.moved)) if point.moved else None,
         "errors": errors(point.moved, steering=steering),
     }
 
 
 def _nearest_that_holds(around: Neighbourhood, where: Coordinates, steering: bool) -> str:
-    """The smallest move along one parameter after which no scene reaches the first limit; empty if there is none."""
+    """The smallest move along one parameter after which no scene reaches the first limit; empty if there is none.
+
+    A move after which fewer scenes are admitted is none: what is refused does not hold.
+    """
     holding = [
         (number, place, point)
         for place, line in around.lines.items()
         for number, point in enumerate(line)
-        if not next(iter(errors(point.moved, steering=steering).values()))
+        if len(point.moved) >= len(around.centre) and not next(iter(errors(point.moved, steering=steering).values()))
     ]
     if not holding:
         return ""

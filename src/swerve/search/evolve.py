@@ -305,7 +305,7 @@ class EvolveSession:
                 return found
             candidate = self._candidate(vector)
             self._explored += yield from self._measure(candidate, scenes)
-            moved = candidate.moved[:scenes]
+            moved = candidate.answered(scenes)
 
     def _candidate(self, vector: Array) -> Candidate:
         """The candidate for a vector; the one tried before if it stands for the same change."""

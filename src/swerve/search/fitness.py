@@ -56,14 +56,20 @@ class Candidate:
     draw: int
     moved: list[float] = field(default_factory=list)
     refused: int = 0
+    judged: list[bool] = field(default_factory=list)  # whether each scene was admitted and answered
     gain: Gain = field(default_factory=dict)
 
     def add(self, records: Sequence[Record], quantity: Quantity, gain: Gain) -> None:
         """Add the records of further scenes; `gain` is what this condition covers now."""
         distances = [quantity.moved(record) for record in records]
         self.refused += sum(distance is None for distance in distances)
+        self.judged += [distance is not None for distance in distances]
         self.moved += [REFUSED if distance is None else distance for distance in distances]
         self.gain = gain
+
+    def answered(self, count: int) -> list[float]:
+        """How far it moved those of the first `count` scenes that were admitted and answered."""
+        return [moved for moved, judged in zip(self.moved[:count], self.judged, strict=False) if judged]
 
 
 @dataclass(frozen=True)

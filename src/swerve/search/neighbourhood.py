@@ -16,7 +16,7 @@ SIDE, REACH = 5, 0.35  # of the map: points on a side, and how far it extends to
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A condition next to another, and how far it moved each scene."""
+    """A condition next to another, and how far it moved each scene that was admitted and answered."""
 
     vector: Array
     moved: Sequence[float]
@@ -38,6 +38,8 @@ def explored(where: Coordinates, vector: Array) -> Generator[Array, Sequence[flo
     if where.neutral is None or where.ends is None:
         return found
     found.centre = yield vector
+    if not found.centre:
+        return found
     for place in range(len(vector)):
         found.lines[place] = line = []
         for share in TOWARDS_NEUTRAL if where.change(_at(vector, place, where.neutral, 1.0)) != where.change(vector) else ():
@@ -63,7 +65,8 @@ def _at(vector: Array, place: int, neutral: Array, share: float) -> Array:
 
 def _telling(lines: dict[int, list[Neighbour]], centre: float) -> tuple[int, ...]:
     """The two parameters along which the mean divergence changes most."""
-    means = {place: [float(np.mean(point.moved)) for point in points] for place, points in lines.items() if points}
+    answered = {place: [point.moved for point in points if point.moved] for place, points in lines.items()}
+    means = {place: [float(np.mean(moved)) for moved in some] for place, some in answered.items() if some}
     change = {place: max(abs(mean - centre) for mean in found) for place, found in means.items()}
     return tuple(sorted(sorted(change, key=lambda place: -change[place])[:2]))
 
