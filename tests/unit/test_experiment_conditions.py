@@ -33,8 +33,10 @@ from swerve.search.evolve import Evolve
 from swerve.store.view import Run
 from swerve.testing import FakeSource, FakeSystem
 from swerve.world.source import World
+from tests.quality.test_gain_per_ask import Scenes
 
 TINY = ConditionSize(scenes=6, seeds=3, conditions=2, evaluations=8, raced=24, races=1)
+SMOOTH = Scenes(24, 64, 36)  # pictures of which weather leaves something to see
 SMALL = replace(CONDITIONS, sizes={QUICK: TINY})
 
 
@@ -45,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(folder: Path) -> Page:
-    return run(SMALL, Setting(folder, QUICK), FakeSystem(), FakeSource(24), "fake")
+    return run(SMALL, Setting(folder, QUICK), FakeSystem(), SMOOTH, "fake")
 
 
 def rows_of(folder: Path, name: str) -> list[dict[str, str]]:
@@ -126,7 +128,7 @@ def test_page_answers_every_question(page: Page) -> None:
 
 def test_experiment_resumes(folder: Path, page: Page) -> None:
     tables = {path: path.read_bytes() for path in (folder / "tables").iterdir()}
-    again = run(SMALL, Setting(folder, QUICK), FakeSystem(), FakeSource(24), "fake")
+    again = run(SMALL, Setting(folder, QUICK), FakeSystem(), SMOOTH, "fake")
     assert [section.answer for section in again.sections] == [section.answer for section in page.sections]
     assert {path: path.read_bytes() for path in (folder / "tables").iterdir()} == tables
 
@@ -134,7 +136,7 @@ def test_experiment_resumes(folder: Path, page: Page) -> None:
 def test_searches_with_one_number_start_alike(folder: Path, page: Page) -> None:
     del page
     setting = SMALL.settled(Setting(folder, QUICK), {})
-    (one,) = finish(SMALL, setting, FakeSystem(), FakeSource(24), "fake")
+    (one,) = finish(SMALL, setting, FakeSystem(), SMOOTH, "fake")
     firsts = [[course[0] for course in one.courses(strategy)[:1]] for strategy in (EVOLVED, SEARCHED)]
     assert firsts[0] == firsts[1]
     assert one.courses(DRAWN) == []
@@ -200,7 +202,7 @@ def test_campaigns_are_as_stated(tmp_path: Path) -> None:
 
 
 def test_cost_is_announced() -> None:
-    quick = estimate(SMALL, QUICK, FakeSystem(), FakeSource(24))
+    quick = estimate(SMALL, QUICK, FakeSystem(), SMOOTH)
     assert quick.seconds > 0
     assert quick.size > 0
 
@@ -208,20 +210,22 @@ def test_cost_is_announced() -> None:
 def test_cma_is_compared_on_request(tmp_path: Path) -> None:
     pytest.importorskip("cmaes")
     few = replace(CONDITIONS, sizes={QUICK: replace(TINY, seeds=1, conditions=1, races=1)})
-    run(few, Setting(tmp_path / "x", QUICK), FakeSystem(), FakeSource(24), "fake", cma=True)
+    run(few, Setting(tmp_path / "x", QUICK), FakeSystem(), SMOOTH, "fake", cma=True)
     assert [row["rival"] for row in rows_of(tmp_path / "x", "ratios")] == [SEARCHED, DRAWN, "CMA-ES"]
 
 
 def test_unknown_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="option of experiment 'conditions'"):
-        run(SMALL, Setting(tmp_path, QUICK), FakeSystem(), FakeSource(24), "fake", fast=True)
+        run(SMALL, Setting(tmp_path, QUICK), FakeSystem(), SMOOTH, "fake", fast=True)
 
 
 def test_answers_that_nothing_moves_are_told(tmp_path: Path) -> None:
     few = replace(CONDITIONS, sizes={QUICK: replace(TINY, seeds=2, conditions=1, evaluations=3)})
     setting = few.settled(Setting(tmp_path / "x", QUICK), {})
-    results: Results[Any] = finish(few, setting, FakeSystem(gain=0.0), FakeSource(24), "still")
+    results: Results[Any] = finish(few, setting, FakeSystem(gain=0.0), SMOOTH, "still")
     texts = [question.section(results).answer for question in few.questions]
-    assert texts[0].startswith("still: random search moved no answer")
+    assert texts[0].startswith(
+        "still: no ratio to random search, as in some search"
+    )
     assert "at 0 of 0 limits with errors" in texts[1]
     assert len(strategies.ratios.rows(results)) == 2

@@ -117,7 +117,8 @@ def is_evolution_better(results: Searches) -> str:
 
 def _sentence(row: Row) -> str:
     if row["ratio"] is None:
-        return f"{row['system']}: {row['rival']} moved no answer"
+        why = "as in some search every condition moved nothing or was refused"
+        return f"{row['system']}: no ratio to {row['rival']}, {why}"
     ends = "" if row["ratio low"] is None else f" ({row['ratio low']:.2f}–{row['ratio high']:.2f})"
     return f"{row['system']}: {row['ratio']:.2f}{ends} times the divergence of {row['rival']}, {side_of(row)}"
 
