@@ -224,8 +224,6 @@ def test_answers_that_nothing_moves_are_told(tmp_path: Path) -> None:
     setting = few.settled(Setting(tmp_path / "x", QUICK), {})
     results: Results[Any] = finish(few, setting, FakeSystem(gain=0.0), SMOOTH, "still")
     texts = [question.section(results).answer for question in few.questions]
-    assert texts[0].startswith(
-        "still: no ratio to random search, as in some search"
-    )
+    assert texts[0].startswith("still: no ratio to random search, as in some search")
     assert "at 0 of 0 limits with errors" in texts[1]
     assert len(strategies.ratios.rows(results)) == 2
