@@ -49,6 +49,13 @@ EXPERIMENTS: Mapping[str, _Listed] = MappingProxyType(
                 "retrain": "retrain with noise points even with --quick",
             },
         ),
+        "iatg": _Listed(
+            "objects chosen by the network's explanation are swapped: misleading angles against random, largest and nearest",
+            {
+                "similarity": "ms-ssim (default), ssim, lpips-vgg or lpips-alex; docs/iatg.md",
+                "library": "a file of `swerve objects build` (default: objects of the embedded world)",
+            },
+        ),
         "conditions": _Listed(
             "searches for critical conditions: evolution against chance, errors at 10 to 40°, what the race saves",
             flags={"cma": "compare with CMA-ES too, from the package cmaes"},

@@ -1,0 +1,172 @@
+"""IATG's experiment on planted pictures: every table follows from the journal, and a planted weakness is found."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from swerve.cli.experiment import EXPERIMENTS
+from swerve.core.case import Case
+from swerve.core.errors import EnvironmentFault, InputError
+from swerve.core.seeding import digest_of, rng_for
+from swerve.core.values import Image, Masks, Steering
+from swerve.experiments.iatg import IATG
+from swerve.experiments.iatg.arms import CHOICES, COLOUR, CONTROL, COUNTS, DEEPTEST, REAL, RERENDERED, Arm, arms
+from swerve.experiments.iatg.experiment import SIZES
+from swerve.experiments.iatg.misled_runs import STEP, MisledRuns
+from swerve.experiments.runner import finish, report
+from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
+from swerve.report.templating import PAGE
+from swerve.store.view import Run
+from swerve.transformations.object_library import build_library
+from swerve.world.source import World
+from tests.unit.test_iatg_method import LooksLeft
+
+CARS = {1: (10, 50, 30, 60), 2: (60, 48, 84, 62), 3: (100, 46, 136, 64)}  # the one on the left is the smallest
+PICTURES = 4
+
+
+@dataclass(frozen=True)
+class Street:
+    """Pictures of 160 x 90 with a small car on the left and larger ones elsewhere, all in one colour."""
+
+    colour: tuple[int, int, int] = (220, 20, 20)
+    count: int = PICTURES
+    prefix: str = "street"
+
+    def keys(self) -> list[str]:
+        return [f"{self.prefix}{number}" for number in range(self.count)]
+
+    def __getitem__(self, key: str) -> Case:
+        ids = np.zeros((90, 160), np.int32)
+        for number, (left, top, right, bottom) in CARS.items():
+            ids[top:bottom, left:right] = number
+        noise = rng_for("street", key).integers(-5, 6, (90, 160, 3))
+        pixels = np.where(ids[..., None] > 0, np.array(self.colour), 100) + noise
+        image = Image(np.clip(pixels, 0, 255).astype(np.uint8))
+        return Case(key, {"camera": image}, (Steering(0.0), Masks(ids, dict.fromkeys(CARS, "car"))), group=key)
+
+    def fingerprint(self) -> str:
+        return digest_of("street", self.colour, self.count)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """The experiment on a network that looks at the left alone, with blue cars to paste."""
+    folder = tmp_path_factory.mktemp("iatg")
+    build_library([Street((20, 20, 220), 1, "blue")["blue0"]], folder / "blue.objects")
+    setting = IATG.settled(Setting(folder / "into", QUICK, force=True), {"library": str(folder / "blue.objects")})
+    results = finish(IATG, setting, LooksLeft(), Street(), "left")
+    report(IATG, results)
+    return results, folder / "into"
+
+
+def rows(into: Path, name: str) -> list[dict[str, str]]:
+    with (into / "tables" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def moved(folder: Path) -> dict[str, list[float]]:
+    """The misleading angles of every rule, straight from the journal."""
+    found: dict[str, list[float]] = {}
+    for row in Run(folder / "runs" / "left" / STEP).trials():
+        if row["status"] in ("held", "violated"):
+            angle = row["after"][0]["degrees"] - row["before"][0]["degrees"]
+            found.setdefault(row["rule"], []).append(angle)
+    return found
+
+
+def test_tables_follow_from_the_journal(finished: tuple[Any, Path]) -> None:
+    _, into = finished
+    angles = moved(into)
+    table = rows(into, "rq1")
+    assert {(row["way"], row["choice"], row["objects"]) for row in table} == {
+        *((REAL, choice, str(count)) for choice in CHOICES for count in COUNTS),
+        *((CONTROL, "sum", str(count)) for count in COUNTS),
+    }
+    for row in table:
+        own = angles.get(Arm(row["way"], row["choice"], int(row["objects"])).name, [])
+        assert int(row["tests"]) == len(own)
+        assert int(row["misled"]) == sum(abs(angle) > float(row["alpha"]) for angle in own)
+        assert float(row["mean angle"]) == pytest.approx(np.mean(np.abs(own)))
+        assert 0 < float(row["similarity"]) < 1
+    assert {row["originals"] for row in table} == {str(PICTURES)}
+
+
+def test_the_planted_weakness_is_found(finished: tuple[Any, Path]) -> None:
+    """Only the small car on the left matters: the explanation beats largest and nearest by far, and the control."""
+    results, into = finished
+    (one,) = results
+    assert isinstance(one, MisledRuns)
+    best, largest, control = (
+        one.means(Arm(*arm))[0] for arm in ((REAL, "sum", 1), (REAL, "largest", 1), (CONTROL, "sum", 1))
+    )
+    assert best is not None
+    assert largest is not None
+    assert control is not None
+    assert best > 5 > 1 > largest
+    assert control < best / 3
+    (row,) = [row for row in rows(into, "rq2") if (row["choice"], row["objects"], row["rival"]) == ("sum", "1", "largest")]
+    assert float(row["low"]) > 0
+    assert row["ratio"] == ""  # the largest car moves the answer by nothing at all, so there is no ratio
+    ratio, gap = one.gain(Arm(REAL, "sum", 3), Arm(REAL, "largest", 3))
+    assert ratio == pytest.approx(1)  # there are three cars, so both change all of them
+    assert gap.value == pytest.approx(0)
+
+
+def test_methods_are_compared_at_equal_angles(finished: tuple[Any, Path]) -> None:
+    _, into = finished
+    angles = moved(into)
+    for row in rows(into, "table1"):
+        own = angles.get(row["method"], [])
+        assert int(row["tests"]) == sum(abs(abs(angle) - float(row["angle"])) <= 1 for angle in own)
+        assert bool(row["similarity"]) == (row["tests"] != "0")
+    methods = {row["method"] for row in rows(into, "rq3")}
+    assert {"deeptest", "colour, average, 1 object", "colour, random, 1 object", "real, sum, 3 objects"} <= methods
+
+
+def test_time_to_departure_needs_a_ratio(finished: tuple[Any, Path]) -> None:
+    assert {row["seconds"] for row in rows(finished[1], "departure")} == {"n/a"}
+
+
+def test_the_page_answers_every_question(finished: tuple[Any, Path]) -> None:
+    page = (finished[1] / PAGE).read_text()
+    for words in ("Which swaps mislead most?", "better than chance, size or distance", "how similar?"):
+        assert words in page
+    assert "left: x1.00 of largest" in page
+
+
+def test_frames_of_the_world_can_be_rendered_again() -> None:
+    plain, world = list(arms(Street())), list(arms(World(drives=1)))
+    assert [arm for arm in world if arm.way != RERENDERED] == plain
+    assert len(world) - len(plain) == len(CHOICES) * len(COUNTS)
+    assert len({arm.name for arm in world}) == len(world)
+    assert {arm.way for arm in plain} == {REAL, CONTROL, COLOUR, DEEPTEST}
+
+
+def test_sizes_grow_and_options_are_those_of_the_command_line() -> None:
+    assert SIZES[QUICK].pictures < SIZES[USUAL].pictures < SIZES[FULL].pictures
+    assert set(IATG.options) == set(EXPERIMENTS["iatg"].options)
+
+
+def test_a_measure_without_weights_is_refused_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(EnvironmentFault, match="assets get lpips-vgg"):
+        IATG.settled(Setting(tmp_path, QUICK), {"similarity": "lpips-vgg"})
+    with pytest.raises(InputError, match="unknown measure"):
+        IATG.settled(Setting(tmp_path, QUICK), {"similarity": "lpips"})
+
+
+def test_means_leave_out_what_is_not_known() -> None:
+    from swerve.experiments.iatg.misled_runs import mean
+
+    assert mean([1.0, math.nan, 3.0]) == 2.0
+    assert mean([math.nan]) is None
