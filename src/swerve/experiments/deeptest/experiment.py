@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from swerve.analysis.growth import grown
 from swerve.analysis.oracle import MSE, Oracle
@@ -79,10 +78,6 @@ def _steps(subject: Subject, setting: Setting) -> Iterator[Step]:
     yield from retraining.retraining_steps(subject, setting)
 
 
-def _changes(one: DeepTestRuns, **how: Any) -> Campaign:
-    return deeptest(one.subject.source, one.subject.system, seed=one.setting.seed, **how)
-
-
 def _search(one: DeepTestRuns, kind: str, number: int) -> Campaign:
     """A guided search from the seeds, or a random one with as many trials: of pairs, or alike.
 
@@ -131,7 +126,7 @@ DEEPTEST = Experiment(
     cases=lambda setting: setting.size.frames.scenes,
     sizes=SIZES,
     steps=_steps,
-    campaign=_changes,
+    campaign=lambda one, **how: deeptest(one.subject.source, one.subject.system, seed=one.setting.seed, **how),
     reads=DeepTestRuns,
     questions=(
         *(activations.rq1, activations.rq2, guidance.rq3, violations.rq4),
