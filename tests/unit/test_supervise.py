@@ -44,6 +44,22 @@ def main():
 
 sys.exit(supervised(main))
 """
+SUSPENDED = """
+import os, signal, subprocess, sys, time
+from swerve.execution import supervise
+
+def main():
+    parent = os.getppid()
+    wakes = f"import os, signal, time; time.sleep({supervise.POLL * 3}); os.kill({parent}, signal.SIGCONT)"
+    waker = subprocess.Popen([sys.executable, "-c", wakes])
+    time.sleep(supervise.POLL / 5)  # the parent waits for signals by then
+    os.kill(parent, signal.SIGSTOP)
+    waker.wait()
+    time.sleep(supervise.POLL / 5)
+    return 1
+
+sys.exit(supervise.supervised(main))
+"""
 OPENING = """
 import subprocess, sys
 from swerve.cli import main as command
@@ -80,6 +96,13 @@ def test_thread_without_end_does_not_hold_up_the_command(code: int) -> None:
 )
 def test_closed_files_give_no_false_exit_code(close: str, code: int) -> None:
     assert ended(SILENCED.format(close=close)).returncode == code
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the command is supervised on Linux alone")
+def test_suspended_command_goes_on() -> None:
+    """As with Ctrl-Z and fg."""
+    process = ended(SUSPENDED)
+    assert (process.returncode, process.stderr) == (1, "")
 
 
 def is_running(pid: int) -> bool:

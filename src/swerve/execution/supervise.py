@@ -119,7 +119,8 @@ def _wait(child: int, report: _Report) -> int:
     ends = math.inf
     while True:
         info = signal.sigtimedwait({*PASSED_ON, signal.SIGCHLD}, POLL)
-        if info is not None and info.si_signo != signal.SIGCHLD:
+        # After a stop longer than POLL (Ctrl-Z and fg), Python returns a signal that nobody sent.
+        if info is not None and info.si_signo in PASSED_ON:
             if info.si_code != SENT_BY_KERNEL or os.getpgid(child) != os.getpgrp():
                 os.kill(child, info.si_signo)
             continue
