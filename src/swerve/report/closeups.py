@@ -74,7 +74,7 @@ class CloseupStrip:
     def _figure(self, one: Closeup, tags: Sequence[str]) -> str:
         views = zip(one.views, tags, self.sizes, strict=True)
         drawn = "".join(_crop(view, tag, size) for view, tag, size in views if view)
-        said = " → ".join(_said(view) for view in one.views if view)
+        said = " → ".join(_label_of(view) for view in one.views if view)
         about = f" {_text(one.about)}" if one.about else ""
         return f'<figure>{drawn}<figcaption><b class="{one.state}">{one.state}</b>{about}: {said}</figcaption></figure>'
 
@@ -100,7 +100,7 @@ def _path(edges: Iterable[float]) -> str:
     return f"M{left:.5g} {top:.5g}H{right:.5g}V{bottom:.5g}H{left:.5g}z"
 
 
-def _said(view: ObjectView) -> str:
+def _label_of(view: ObjectView) -> str:
     lamp = f'<i class="lamp {view.lamp}"></i>' if view.lamp else ""
     return f"{lamp}<bdi>{_text(view.said)}</bdi>"
 

@@ -63,7 +63,7 @@ class Retouched(Transformation):
         """What is pasted for the object at a place of the lists."""
         raise NotImplementedError
 
-    def made(self, case: Case, seen: FrameObjects, pixels: Array) -> tuple[Array, list[Placed]]:
+    def drawn(self, case: Case, seen: FrameObjects, pixels: Array) -> tuple[Array, list[Placed]]:
         """The changed picture, and the objects that stand elsewhere in it or have another outline."""
         cuts = [(seen.numbered[thing], self.cut(at, case, seen)) for at, thing in enumerate(self.things)]
         return retouched(pixels, seen, cuts, self.fill), [place(cut, item, seen) for item, cut in cuts]
@@ -89,7 +89,7 @@ class Retouched(Transformation):
             raise NotApplicable(why)
         seen = frame_objects(case)
         name, picture = next((name, value) for name, value in case.inputs.items() if isinstance(value, Image))
-        pixels, placed = self.made(case, seen, picture.pixels)
+        pixels, placed = self.drawn(case, seen, picture.pixels)
         after = Image(pixels)
         truth = tuple(self._label(value, seen, placed) for value in case.truth)
         facts = {**case.facts, **self._facts(picture, after, seen, placed)}

@@ -40,7 +40,7 @@ class TintObjects(Retouched):
     richer: float = param(0, 255, neutral=0, resolution=1, usual=RICHER, default=25.0)
     shown_as: ClassVar[str] = "tinted"
 
-    def made(self, case: Case, seen: FrameObjects, pixels: Array) -> tuple[Array, list[Placed]]:
+    def drawn(self, case: Case, seen: FrameObjects, pixels: Array) -> tuple[Array, list[Placed]]:
         """The picture with the objects in their new colours; all outlines stay."""
         del case
         canvas = pixels.copy()
