@@ -539,7 +539,7 @@ def test_black_box_gets_what_needs_no_look_inside(tmp_path: Path, monkeypatch: p
 
 def test_system_that_steers_the_wrong_way_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, QUICK, replace(SMALL, frames=FrameCounts(30, 8, 8)))
-    with pytest.raises(InputError, match="with the other sign"):
+    with pytest.raises(InputError, match="had the other sign"):
         experiment(Setting(tmp_path, QUICK), FakeSystem(gain=-1.0), FakeSource(30), "wrong")
 
 
@@ -745,7 +745,7 @@ def one_drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = tmp_path_factory.mktemp("one-drive")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SIZES, QUICK, replace(SMALL, frames=FrameCounts(40, 8, 8)))
-        experiment(Setting(into, QUICK, seed=3), trainable(), FakeSource(80, drive=80), "small")
+        experiment(Setting(into, QUICK, seed=3, force=True), trainable(), FakeSource(80, drive=80), "small")
     return into
 
 
