@@ -58,6 +58,7 @@ READERS: tuple[Callable[[Root, str], Any], ...] = (
     xml_file,
     lambda root, name: csv_file(root, name, columns=["file"]),
     lambda root, name: csv_file(root, name, columns=[], separator=";"),
+    lambda root, name: csv_file(root, name, separator=" ,", unnamed=lambda first: [str(at) for at in range(len(first))]),
 )
 WORDS = (
     b"[",

@@ -159,7 +159,7 @@ def test_dump_without_its_times_or_pictures_is_refused(tmp_path: Path) -> None:
         Udacity(tmp_path).keys()
 
 
-@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("separator", [";", "\t", "|", " "])
 @pytest.mark.parametrize("header", [True, False])
 def test_separator_is_told(tmp_path: Path, separator: str, header: bool) -> None:
     rows = [*([LOG] if header else []), "IMG/center_1.jpg,IMG/left_1.jpg,IMG/right_1.jpg,0.5,0,0,22.1"]
@@ -172,6 +172,70 @@ def test_separator_is_told(tmp_path: Path, separator: str, header: bool) -> None
     assert degrees(Udacity(tmp_path, **told, **advised), "IMG/center_1.jpg") == 0.5
     with pytest.raises(InputError, match='\'separator\' must be one of "," ";" '):
         Udacity(tmp_path, separator=";;")
+
+
+BARE = ["0.jpg 0.5", "1.jpg  -0.25", " 2.jpg\t1e-1 "]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (BARE, {"separator": " "}),
+        ([line.replace(" -", ",-").replace(" 0.5", ",0.5").replace("\t", ",") for line in BARE], {}),
+        ([f"{line.strip()},2018-07-01 17:09:44:912" for line in BARE], {"separator": " ,"}),
+        (["name steer", *BARE], {"separator": " "}),
+        (["nan " + " ".join(reversed(line.split())) for line in BARE], {"separator": " ", "file": 3}),
+        (["name,steer", "0.jpg,0.5", "1.jpg,-0.25", "2.jpg,.1"], {"file": "name"}),
+        (["0,0.5", "1,-.25", "2,.1"], {"images": "."}),
+    ],
+)
+def test_columns_by_number(tmp_path: Path, lines: Sequence[str], told: dict[str, Any]) -> None:
+    write(tmp_path, "data.txt", lines, ["0.jpg", "1.jpg", "2.jpg"])
+    source = Udacity(tmp_path, table="data.txt", **{"file": 1, "angle": 2, **TOLD, "unit": "degrees", **told})
+    assert source.keys() == ["0.jpg", "1.jpg", "2.jpg"]
+    assert [degrees(source, key) for key in source.keys()] == [0.5, -0.25, 0.1]
+
+
+def test_columns_by_number_have_numbers_as_names(tmp_path: Path) -> None:
+    write(tmp_path, "data.txt", ["0.jpg 0.5 a 7", "1.jpg 0 b 8"], ["frames/0.jpg", "frames/1.jpg"])
+    source = Udacity(
+        tmp_path, table="data.txt", separator=" ", images="frames", file=1, angle=2, drive=3, signals=("4",), **TOLD
+    )
+    assert [source.group(key) for key in source.keys()] == ["a", "b"]
+    assert source["frames/1.jpg"].truth[1] == Signal("4", 8)
+
+
+def test_number_of_a_first_label_that_is_none_is_a_row(tmp_path: Path) -> None:
+    write(tmp_path, "data.txt", ["0.jpg nan", "1.jpg 0"], ["0.jpg", "1.jpg"])
+    source = Udacity(tmp_path, table="data.txt", separator=" ", file=1, angle=2, **TOLD)
+    assert fault(source, "0.jpg") == "0.jpg: 2: expected a number, got 'nan'"
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"angle": 3}, r"data\.txt: no column 3; the table has 2"),
+        ({"angle": 0}, "'angle' must be a whole number of at least 1, got 0"),
+        ({"file": 1.5}, "'file' must be a whole number"),
+        ({"file": "", "angle": ""}, r"'file' to one of .*needs numbers, such as file = 1, angle = 2; they are 0\.jpg, 0\.5"),
+    ],
+)
+def test_wrong_numbers_of_columns(tmp_path: Path, told: dict[str, Any], why: str) -> None:
+    write(tmp_path, "data.txt", BARE, ["0.jpg"])
+    with pytest.raises(InputError, match=why):
+        Udacity(tmp_path, table="data.txt", separator=" ", **{"file": 1, "angle": 2, **TOLD, **told}).keys()
+
+
+def test_rows_of_a_table_without_a_header_have_one_length(tmp_path: Path) -> None:
+    write(tmp_path, "data.txt", [*BARE, "my car.jpg 0.5"], ["0.jpg"])
+    with pytest.raises(InputError, match=r"data\.txt, line 4, .* has 3 cells, but the first line 2 columns"):
+        Udacity(tmp_path, table="data.txt", separator=" ", file=1, angle=2, **TOLD).keys()
+
+
+def test_campaign_file_gives_columns_by_number(tmp_path: Path) -> None:
+    write(tmp_path, "data.txt", BARE, ["0.jpg"])
+    table = tomllib.loads('use = "udacity"\nfolder = "."\ntable = "data.txt"\nseparator = " "\nfile = 1\nangle = 2')
+    assert Builder("f", tmp_path).component({**table, **TOLD}).keys() == ["0.jpg", "1.jpg", "2.jpg"]
 
 
 def test_bad_table_names_its_folder(tmp_path: Path) -> None:

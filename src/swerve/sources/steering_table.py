@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import codecs
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath, PureWindowsPath
 
-from swerve.config import limits
 from swerve.core.errors import InputError, did_you_mean
 from swerve.sources.images import SUFFIXES
 from swerve.sources.labelled_boxes import fatal
-from swerve.sources.root import LONGEST, Root
-from swerve.sources.texts import csv_file, number
+from swerve.sources.root import Root
+from swerve.sources.texts import NUMBER, csv_file, number
 
 FILES = ("filename", "file", "center", "frame_id")
 # Challenge 2 has radians of the steering wheel, left positive, and no ratio; its simulator uses another convention.
@@ -28,17 +26,19 @@ TIME = "timestamp"
 NEAR = 100_000_000  # most nanoseconds between a picture and its angle, a tenth of a second
 
 Row = Mapping[str, str]
+Column = str | int  # its name, or its number from 1
 
 
 @dataclass(frozen=True)
 class SteeringTable:
-    """One table; `file` and `angle` name its columns, by default the usual ones."""
+    """One table; `file` and `angle` name its columns, by default the usual ones, and `images` is the folder of pictures."""
 
     root: Root
     name: str
     separator: str = ","
-    file: str = ""
-    angle: str = ""
+    file: Column = ""
+    angle: Column = ""
+    images: str = ""
 
     @cached_property
     def rows(self) -> Sequence[Row]:
@@ -60,14 +60,21 @@ class SteeringTable:
         """The column of angles."""
         return self.column(self.angle, ANGLES, "angle")
 
-    def column(self, given: str, usual: Sequence[str] = (), key: str = "") -> str:
-        """The given column, or the first of the usual ones that exists."""
-        header, place = self.rows[0], self.root.folder / self.name
+    def column(self, given: Column, usual: Sequence[str] = (), key: str = "") -> str:
+        """The name of the given column, or of the first of the usual ones that exists."""
+        header, place = list(self.rows[0]), self.root.folder / self.name
+        if isinstance(given, int):
+            if given > len(header):
+                raise InputError(f"{place}: no column {given}; the table has {len(header)}")
+            return header[given - 1]
         if given and given not in header:
             raise InputError(f"{place}: no column '{given}'; {did_you_mean(given, header)}")
         found = given or next((name for name in usual if name in header), "")
         if not found:
             other = f", or put the drive's {CAMERAS} beside it" if key == "file" and TIME in header else ""
+            other += (
+                "; a table without a header needs numbers, such as file = 1, angle = 2" if any(map(_is_cell, header)) else ""
+            )
             raise InputError(
                 f"{place}: no column is known as '{key}'; set '{key}' to one of the "
                 f"columns{other}; they are {', '.join(header)}"
@@ -82,9 +89,9 @@ class SteeringTable:
         """The path of the picture that a cell refers to."""
         if self.file_column == CENTRE:  # the simulator writes absolute paths of its own machine, of any system
             cell = f"{SIMULATOR}/{PureWindowsPath(cell).name}"
-        if not cell.lower().endswith(SUFFIXES):
-            return self._by_id.get(cell, (self._beside / CENTRE / f"{cell}.jpg").as_posix())
-        return cell if "://" in cell else (self._beside / cell).as_posix()
+        if not _is_picture(cell):
+            return self._by_id.get(cell, (self._pictures / f"{cell}.jpg").as_posix())
+        return cell if "://" in cell else (self._beside / self.images / cell).as_posix()
 
     def sides(self, row: Row) -> Iterator[str]:
         """The pictures of the other cameras in a row of the simulator's log."""
@@ -94,8 +101,13 @@ class SteeringTable:
     @cached_property
     def _by_id(self) -> Mapping[str, str]:
         """The pictures of the centre camera by frame id."""
-        names = self.root.names(*SUFFIXES, under=(self._beside / CENTRE).as_posix())
+        names = self.root.names(*SUFFIXES, under=self._pictures.as_posix())
         return {PurePosixPath(name).stem: name for name in names}
+
+    @property
+    def _pictures(self) -> PurePosixPath:
+        """The folder of pictures that rows name by their ids."""
+        return self._beside / (self.images or CENTRE)
 
     @property
     def _beside(self) -> PurePosixPath:
@@ -107,17 +119,18 @@ class SteeringTable:
 
     def _read(self, name: str) -> Sequence[Row]:
         with fatal(self.root):
-            root = Headed(self.root.folder, self.separator) if self._is_bare_log(name) else self.root
-            rows = csv_file(root, name, columns=(), separator=self.separator)
+            rows = csv_file(self.root, name, separator=self.separator, unnamed=self._unnamed)
         if not rows:
             raise InputError(f"{self.root.folder / name}: the table has no rows")
         return rows
 
-    def _is_bare_log(self, name: str) -> bool:
-        """Whether a table is a simulator log without a header line."""
-        with self.root.open(name) as file:
-            cells = file.readline(LONGEST).split(self.separator.encode())
-        return len(cells) == len(LOG) and cells[0].strip().lower().endswith(tuple(end.encode() for end in SUFFIXES))
+    def _unnamed(self, first: Sequence[str]) -> Sequence[str]:
+        """The names of the columns if the first line is a row: their numbers, or those of a simulator's log."""
+        given = [column for column in (self.file, self.angle) if isinstance(column, int)]
+        if given:
+            is_row = any(_is_cell(first[column - 1]) for column in given if column <= len(first))
+            return [str(number) for number in range(1, len(first) + 1)] if is_row else ()
+        return LOG if len(first) == len(LOG) and _is_picture(first[0]) else ()
 
     @cached_property
     def _own(self) -> Sequence[Row]:
@@ -141,6 +154,15 @@ class SteeringTable:
             ]
 
 
+def _is_picture(cell: str) -> bool:
+    return cell.lower().endswith(SUFFIXES)
+
+
+def _is_cell(text: str) -> bool:
+    """Whether a text is a cell and not the name of a column: a number, or the name of a picture."""
+    return bool(NUMBER.fullmatch(text)) or _is_picture(text)
+
+
 def _times(rows: Sequence[Row], name: str) -> list[float]:
     return [number(row.get(TIME), f"{name}: row {at}, {TIME}") for at, row in enumerate(rows, start=1)]
 
@@ -149,13 +171,3 @@ def _nearest(timed: Sequence[tuple[float, Row]], time: float) -> Row:
     at = bisect_left(timed, time, key=lambda pair: pair[0])
     apart, row = min(((abs(other - time), row) for other, row in timed[max(at - 1, 0) : at + 1]), key=lambda pair: pair[0])
     return row if apart <= NEAR else dict.fromkeys(row, "")
-
-
-@dataclass(frozen=True)
-class Headed(Root):
-    """A folder whose tables get the header that the simulator omitted."""
-
-    separator: str = ","
-
-    def bytes(self, name: str, *, most: int = limits.MANIFEST) -> bytes:
-        return self.separator.join(LOG).encode() + b"\n" + super().bytes(name, most=most).removeprefix(codecs.BOM_UTF8)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -23,7 +24,7 @@ from swerve.sources.strict import PARTS, ParseError, parse_json, parse_yaml, too
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
-SEPARATORS = (",", ";", "\t", "|")
+SEPARATORS = (",", ";", "\t", "|", " ")
 Row = dict[str, str]
 
 
@@ -43,18 +44,29 @@ def yaml_file(root: Root, name: str) -> Any:
         raise error.in_file(name) from error
 
 
-def csv_file(root: Root, name: str, *, columns: Sequence[str], separator: str = ",") -> list[Row]:
-    """The rows of a CSV file with a header, which must name all of `columns` and may name others."""
+def csv_file(
+    root: Root,
+    name: str,
+    *,
+    columns: Sequence[str] = (),
+    separator: str = ",",
+    unnamed: Callable[[Sequence[str]], Sequence[str]] = lambda _: (),
+) -> list[Row]:
+    """The rows of a CSV file with a header, which must name all of `columns` and may name others.
+
+    `unnamed` gets the first line; it returns the names of the columns if that is a row and not the header.
+    """
     try:
-        return _rows(_text(root, name), columns, separator)
+        return _rows(_text(root, name), columns, separator, unnamed)
     except ParseError as error:
         raise error.in_file(name) from error
 
 
 def check_separator(given: str) -> None:
-    """Raise `InputError` unless a source's `separator` is a known one."""
-    if given not in SEPARATORS:
-        raise InputError(f"'separator' must be one of {' '.join(map(json.dumps, SEPARATORS))}, got {json.dumps(given)}")
+    """Raise `InputError` unless a source's `separator` is a known one, or several different ones."""
+    if not given or len(set(given)) < len(given) or not set(given) <= set(SEPARATORS):
+        known = " ".join(map(json.dumps, SEPARATORS))
+        raise InputError(f"'separator' must be one of {known}, or several of them, got {json.dumps(given)}")
 
 
 def xml_file(root: Root, name: str) -> Element:
@@ -95,19 +107,40 @@ def _text(root: Root, name: str) -> str:
     return text
 
 
-def _rows(text: str, columns: Sequence[str], separator: str) -> list[Row]:
+def _rows(text: str, columns: Sequence[str], separator: str, unnamed: Callable[[Sequence[str]], Sequence[str]]) -> list[Row]:
+    lines = _quoted(text, separator) if len(separator) == 1 and separator != " " else _split(text, separator)
+    _, first = next(lines, (1, []))
+    header = [cell.strip() for cell in first]
+    names = unnamed(header)
+    _check_header(names or header, columns)
+    rows: list[Row] = []
+    for line, cells in itertools.chain([(1, first)] if names else [], lines):
+        if cells:
+            _check_row(len(cells), len(header), "first line" if names else "header", line)
+            if len(rows) >= limits.ROWS:
+                raise ParseError(f"the table has more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
+            rows.append(dict(zip(names or header, cells, strict=True)))
+    return rows
+
+
+def _quoted(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row, which may be quoted, with the number of its last line."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True)
     try:
-        header = [cell.strip() for cell in next(reader, [])]
-        _check_header(header, columns)
-        rows: list[Row] = []
         for cells in reader:
-            if cells:
-                _check_row(cells, header, reader.line_num, len(rows))
-                rows.append(dict(zip(header, cells, strict=True)))
-        return rows
+            yield reader.line_num, cells
     except csv.Error as error:
         raise ParseError(str(error), reader.line_num, 1) from error
+
+
+def _split(text: str, separators: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line between any of several separators or, for a space, between blanks; quotes mean nothing."""
+    signs = re.escape(separators.replace(" ", ""))
+    apart = [rf"[ \t]*[{signs}][ \t]*"] * bool(signs) + [r"[ \t]+"] * (" " in separators)
+    pattern = re.compile("|".join(apart))
+    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
+        bare = line.strip() if " " in separators else line.rstrip("\n")
+        yield number, pattern.split(bare) if bare else []
 
 
 def _check_header(header: Sequence[str], columns: Sequence[str]) -> None:
@@ -125,11 +158,9 @@ def _check_header(header: Sequence[str], columns: Sequence[str]) -> None:
             raise ParseError(f"no column {name!r}; {did_you_mean(name, header)}", 1, 1)
 
 
-def _check_row(cells: Sequence[str], header: Sequence[str], line: int, before: int) -> None:
-    if len(cells) != len(header):
-        raise ParseError(f"the row that ends here has {len(cells)} cells, but the header {len(header)} columns", line, 1)
-    if before >= limits.ROWS:
-        raise ParseError(f"the table has more than {limits.ROWS:,} rows (swerve list limits)", line, 1)
+def _check_row(cells: int, columns: int, first: str, line: int) -> None:
+    if cells != columns:
+        raise ParseError(f"the row that ends here has {cells} cells, but the {first} {columns} columns", line, 1)
 
 
 class _Tree:

@@ -16,7 +16,7 @@ from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.values import Signal, Steering, Value, find
 from swerve.sources.images import SUFFIXES
 from swerve.sources.listed import CAMERA, Entry, ListedSource, plain_facts
-from swerve.sources.steering_table import OWN, Row, SteeringTable
+from swerve.sources.steering_table import OWN, Column, Row, SteeringTable
 from swerve.sources.texts import check_separator, number
 from swerve.sources.writing import Spools, WrittenCase
 from swerve.store.files import write_csv
@@ -40,11 +40,16 @@ class Udacity(ListedSource):
     beside it. Only the centre camera is read. A frame is skipped with a reason if its picture or label is missing, if it has
     two labels, or if its angle is not a number or exceeds a full turn in radians.
 
+    Columns are given by their names or by their numbers, from 1. A table whose columns are given by number needs no header:
+    its first line is a row if it has a number or a picture in one of them.
+
     Args:
-        table: the CSV file; by default the first of the usual names.
-        separator: the character between two cells, such as `;`.
+        table: the table, such as `angles.csv` or `data.txt`; by default the first of the usual names.
+        separator: the character between two cells, such as `;`; a space stands for any blanks. Of several characters, each
+            separates.
         file: the column of pictures.
         angle: the column of angles; requires `unit`, `positive` and `kind`, which cannot be guessed.
+        images: the folder of the pictures, from that of the table.
         drive: the column with the name of the drive; without it, a table is one drive.
         unit: `radians`, `degrees`, or the degrees of one unit.
         positive: `left` or `right`.
@@ -56,9 +61,9 @@ class Udacity(ListedSource):
     """
 
     table: str = ""
-    file: str = ""
-    angle: str = ""
-    drive: str = ""
+    file: Column = ""
+    angle: Column = ""
+    drive: Column = ""
     unit: str | float | None = None
     positive: Annotated[str | None, OneOfNames(*SIDES)] = None
     kind: Annotated[str | None, OneOfNames(*WHEELS)] = None
@@ -67,11 +72,15 @@ class Udacity(ListedSource):
     signals: tuple[str, ...] = ()
     unlabelled: bool = True
     separator: str = ","
+    images: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_separator(self.separator)
         check_whole("block", self.block, error=InputError)
+        for name in ("file", "angle", "drive"):
+            if not isinstance(column := getattr(self, name), str):
+                check_whole(name, column, 1, error=InputError)
         if self.angle:
             self._meaning(self.angle)
 
@@ -149,7 +158,7 @@ class Udacity(ListedSource):
     def _sheets(self) -> Mapping[str, SteeringTable]:
         """The tables by the names of their drives."""
         return {
-            drive: SteeringTable(self.root, name, self.separator, self.file, self.angle)
+            drive: SteeringTable(self.root, name, self.separator, self.file, self.angle, self.images)
             for drive, name in self._tables().items()
         }
 
@@ -164,7 +173,7 @@ class Udacity(ListedSource):
             raise InputError(f"{self.folder}: no {', '.join(TABLES[:-1])} or {TABLES[-1]}; set table = 'FILE'")
         return below
 
-    def _meaning(self, column: str) -> Convention:
+    def _meaning(self, column: Column) -> Convention:
         own = {} if self.angle or column not in OWN else MEANING
         given = {name: value for name in MEANING if (value := getattr(self, name)) is not None}
         if missing := [name for name in MEANING if name not in {**own, **given}]:
