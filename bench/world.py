@@ -130,6 +130,10 @@ def memory() -> list[dict[str, object]]:
         frames.take_frame(SceneRef("test/0/1#10", {}), Camera(*size), PRESETS["clear"], among=1)
         megabytes = sum(map(frames._bytes_of, frames._KEPT._kept.values())) / 1e6
         rows.append(row(f"MB kept, {size[0]}x{size[1]}", megabytes, "MB allowed", frames.BOUND / 1e6))
+    frames.forget()
+    for number in range(8):
+        frames.render_frame(SceneRef(f"test/0/{number}#10", {}), CAMERA, PRESETS["clear"])
+    rows.append(row("MB of trees, 64 drives", frames._TREES._weight * 8 / 1e6, "MB allowed", frames.TREES_BOUND / 1e6))
     status = Path("/proc/self/status").read_text().splitlines()
     peak = next(int(line.split()[1]) / 1e3 for line in status if line.startswith("VmHWM"))
     return [*rows, row("MB at the peak", peak, "MB allowed", frames.BOUND / 1e6)]

@@ -93,6 +93,40 @@ def test_drives_are_built_and_cast_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert counts == {"scene": 4, "cast": 4}
 
 
+def test_shadows_of_any_sun_need_no_scene(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trees of a frame are kept, and only they cast shadows: the same bytes after its drive is gone."""
+    suns = [Conditions(sun=height, azimuth=turn) for height, turn in ((3.0, -50.0), (25.0, 10.0), (58.0, 40.0))]
+    other = SceneRef(REFS[1].scene.replace("#7", "#90"), {})  # other vehicles stand in the same static scene
+    for ref in (REFS[1], other):
+        frames.render_frame(ref, SMALL, PRESETS["clear"])
+    way = drive("test/0/1")
+    wanted = [render(way.scene, way.poses[number], sun, SMALL).pixels for number in (7, 90) for sun in suns]
+
+    def gone(key: str) -> None:
+        raise AssertionError(f"the drive of {key} was built again")
+
+    monkeypatch.setattr(frames, "drive", gone)
+    again = [frames.render_frame(ref, SMALL, sun).pixels for ref in (REFS[1], other) for sun in suns]
+    assert [pixels.tobytes() for pixels in again] == [pixels.tobytes() for pixels in wanted]
+    assert len({pixels.tobytes() for pixels in again}) == len(again)
+
+
+def test_trees_stay_below_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames of a drive share the tree of what stands; frames beyond the bound still get the same bytes."""
+    frames.render_frame(REFS[0], SMALL, PRESETS["clear"])
+    one = frames._TREES._weight
+    frames.render_frame(replace(REFS[0], scene=REFS[0].scene.replace("#7", "#8")), SMALL, PRESETS["clear"])
+    assert one < frames._TREES._weight < 1.3 * one
+    for ref in REFS:
+        frames.render_frame(ref, SMALL, PRESETS["clear"])
+    most = frames._TREES._weight * 2 // 3
+    monkeypatch.setattr(frames, "_TREES", SizedLRU(most, weigh=frames._bytes_of_trees))
+    for ref in (*REFS, *REFS):
+        frames._KEPT.clear()
+        assert frames.render_frame(ref, SMALL, PRESETS["clear"]).pixels.tobytes() == afresh(ref, PRESETS["clear"]).tobytes()
+        assert 0 < frames._TREES._weight <= most
+
+
 def kept_bytes() -> int:
     return sum(map(frames._bytes_of, frames._KEPT._kept.values()))
 

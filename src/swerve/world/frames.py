@@ -1,8 +1,8 @@
 """Frames of drives, cast once and shaded often: their G-buffers and secondary rays are cached up to a number of bytes.
 
-A frame that will be shaded again needs its scene only if a sun's shadows or the reflections of the wet road are unknown.
-A scene is expensive and too large to keep, so these rays are cast along with the first picture for all conditions that are
-expected.
+A frame that will be shaded again needs its scene only if the reflections of the wet road are unknown. A scene is expensive
+and too large to keep, so these rays are cast along with the first picture for all conditions that are expected. Shadows are
+cast anew for every position of the sun, for which the scene's trees are kept without its meshes, as far as they fit.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from swerve.world.edits import Edit, edited
 from swerve.world.gbuffer import GBuffer, cast
 from swerve.world.light_views import is_light_key, view
 from swerve.world.render import Rendered, render, shade, trace
-from swerve.world.scene import Scene, Snapshot
+from swerve.world.scene import Blocker, Scene, Snapshot
 from swerve.world.secondary_rays import SecondaryRays
 
 BOUND = 640 << 20  # bytes that a process keeps: 21 frames of 640x360
+TREES_BOUND = 1280 << 20  # bytes of trees that a process keeps: those of about 64 drives
 BYTES_PER_PIXEL = 136  # of a frame with its secondary rays, at most, from 320x180; smaller ones have more outlines
 MOST_EXPECTED = 16  # conditions: each may cost every frame as many rays as it has pixels
 
@@ -41,7 +42,13 @@ def _bytes_of(item: object) -> int:
     return 0
 
 
+def _bytes_of_trees(item: object) -> int:
+    """The size of a tuple of blockers."""
+    return sum(blocker.size for blocker in item) if isinstance(item, tuple) else 0
+
+
 _KEPT = SizedLRU(BOUND, weigh=_bytes_of)
+_TREES = SizedLRU(TREES_BOUND, weigh=_bytes_of_trees)
 _GAINS = SizedLRU(4096)  # exposures of frames
 _EXPECTED: dict[Conditions, None] = {}
 
@@ -55,6 +62,7 @@ def expect(conditions: Conditions) -> None:
 def forget() -> None:
     """Drop all that is kept and expected."""
     _KEPT.clear()
+    _TREES.clear()
     _GAINS.clear()
     _EXPECTED.clear()
 
@@ -95,11 +103,17 @@ def _shaded(name: str, camera: Camera, conditions: Conditions, ahead: tuple[Cond
     def recall(key: tuple[object, ...], make: Callable[[], Any]) -> Any:
         return _KEPT.get((name, camera, *key), make)
 
-    secondary = SecondaryRays(snapshot, recall)
+    secondary = SecondaryRays(snapshot, recall, lambda: _blockers(name, snapshot))
     buffer = recall(("rays",), lambda: _cast(name, camera, snapshot))
     for other in ahead:
         trace(buffer, other, secondary)
     return shade(buffer, conditions, secondary)
+
+
+def _blockers(name: str, snapshot: Callable[[], Snapshot]) -> tuple[Blocker, ...]:
+    """The trees of a frame's snapshot: what stands is the same in all frames of a drive."""
+    standing = _TREES.get(parse_frame_key(name)[0], lambda: snapshot().blockers[:1])
+    return standing + _TREES.get(name, lambda: snapshot().blockers[1:])
 
 
 def _cast(name: str, camera: Camera, snapshot: Callable[[], Snapshot]) -> GBuffer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +21,7 @@ from swerve.world.road import AHEAD, BEHIND, Road
 LABELLED = ("car", "van", "bus", "truck", "cyclist", "pedestrian")
 NEAR = 1e-3  # metres between a ray's start and its surface
 FAR = 700.0
+TREE_BYTES = 135  # of a triangle in an Embree tree, approximately
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,36 @@ class Solid:
 
     def is_hit(self, origins: Array, directions: Array, within: float | None = None) -> Array:
         """Whether each ray hits it."""
+        return self.blocker.is_hit(origins, directions, within)
+
+    @property
+    def blocker(self) -> Blocker:
+        """Its tree alone."""
+        return Blocker(self.tree, TREE_BYTES * len(self.owner))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocker:
+    """The tree of a solid without its mesh, with its size in bytes: all that shadows need."""
+
+    tree: Any
+    size: int
+
+    def is_hit(self, origins: Array, directions: Array, within: float | None = None) -> Array:
+        """Whether each ray hits it."""
         starts, ways = _for_embree(origins, directions)
         limits = None if within is None else np.full(len(ways), within, np.float32)
         return np.asarray(self.tree.run(starts, ways, dists=limits, query="OCCLUDED")) >= 0
+
+
+def is_blocked(blockers: Sequence[Blocker], origins: Array, directions: Array, within: float | None = None) -> Array:
+    """Whether each ray hits any of the blockers."""
+    first, *others = blockers
+    blocked = first.is_hit(origins, directions, within)
+    for other in others:
+        free = np.flatnonzero(~blocked)
+        blocked[free] = other.is_hit(np.take(origins, free, axis=1), np.take(directions, free, axis=1), within)
+    return blocked
 
 
 def _for_embree(origins: Array, directions: Array) -> tuple[Array, Array]:
@@ -221,12 +249,12 @@ class Snapshot:
 
     def blocked(self, origins: Array, directions: Array, within: float | None = None) -> Array:
         """Whether each ray hits anything."""
-        static, *moving = self.solids
-        blocked = static.is_hit(origins, directions, within)
-        for solid in moving:
-            free = np.flatnonzero(~blocked)
-            blocked[free] = solid.is_hit(np.take(origins, free, axis=1), np.take(directions, free, axis=1), within)
-        return blocked
+        return is_blocked(self.blockers, origins, directions, within)
+
+    @property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """The trees of its solids: first what stands, then what moves, if there is any."""
+        return tuple(solid.blocker for solid in self.solids)
 
 
 _SPAN = 900.0

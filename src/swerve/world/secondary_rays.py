@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import numpy as np
 from swerve.core.values import Array
 from swerve.world.gbuffer import CastRays
 from swerve.world.mesh import Material, column
-from swerve.world.scene import NEAR, Snapshot
+from swerve.world.scene import NEAR, Blocker, Snapshot, is_blocked
 from swerve.world.surface import OFF, Surface, dot, lift_off, rows_of, surface
 from swerve.world.textures import look_up, tile
 
 SHADOWS = 400.0  # metres: farther surfaces are in nothing's shadow
 MIRRORED = 130.0  # metres: the farthest ground that reflects its surroundings
 Recall = Callable[[tuple[object, ...], Callable[[], Any]], Any]  # a key, and what computes its value
+Blocked = Callable[[Array, Array], Array]  # origins and directions of rays, and whether each is blocked
 
 
 def compute(key: tuple[object, ...], make: Callable[[], Any]) -> Any:
@@ -37,15 +39,22 @@ class Mirror:
 
 @dataclass(frozen=True)
 class SecondaryRays:
-    """Casts the secondary rays of one frame; `recall` may keep them for other conditions."""
+    """Casts the secondary rays of one frame; `recall` may keep them for other conditions.
+
+    `blockers`, if given, cast the shadows in place of the snapshot, of which they are a part.
+    """
 
     snapshot: Callable[[], Snapshot]
     recall: Recall = compute
+    blockers: Callable[[], Sequence[Blocker]] | None = None
 
     def shadow(self, part: str, found: Surface, sun: Array) -> Array:
         """Whether something stands between each surface and the sun; surfaces that face away are not asked."""
-        bits = self.recall((part, "shadow", sun.tobytes()), lambda: np.packbits(_shadow(self.snapshot(), found, sun)))
+        bits = self.recall((part, "shadow", sun.tobytes()), lambda: np.packbits(_shadow(self._blocked(), found, sun)))
         return np.unpackbits(bits, count=len(found.ray)).view(bool)
+
+    def _blocked(self) -> Blocked:
+        return partial(is_blocked, self.blockers()) if self.blockers else self.snapshot().blocked
 
     def mirror(self, part: str, rays: CastRays, pixels: float) -> Mirror:
         """The reflections in the ground that some rays met."""
@@ -59,12 +68,12 @@ def incidence(found: Surface, sun: Array) -> Array:
     return np.where(found.material == Material.LEAVES, 0.35 + 0.65 * cosine, cosine)
 
 
-def _shadow(snapshot: Snapshot, found: Surface, sun: Array) -> Array:
+def _shadow(ask_blocked: Blocked, found: Surface, sun: Array) -> Array:
     ask = np.flatnonzero((incidence(found, sun) > 0) & (found.distance < SHADOWS))
     point, normal, toward = (np.take(part, ask, axis=1) for part in (found.point, found.normal, found.toward))
     start = point + normal * lift_off(found.material[ask]) - toward * NEAR
     blocked = np.zeros(len(found.ray), bool)
-    blocked[ask] = snapshot.blocked(start, np.broadcast_to(sun[:, None], start.shape))
+    blocked[ask] = ask_blocked(start, np.broadcast_to(sun[:, None], start.shape))
     return blocked
 
 
