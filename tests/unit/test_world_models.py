@@ -242,3 +242,20 @@ def test_recolouring_keeps_the_shape() -> None:
     changed = shapes.recoloured(part, np.arange(len(part)) == 0, (1, 0, 0), Material.SIGN)
     assert changed.corners is part.corners
     assert (changed.colour != part.colour).any(axis=1).sum() == 1
+
+
+def test_bounds_are_those_of_the_corners_and_stay() -> None:
+    car = cars.car(np.random.default_rng(0))
+    low, high = car.bounds()
+    points = car.corners.reshape(-1, 3)
+    assert np.array_equal(low, points.min(axis=0))
+    assert np.array_equal(high, points.max(axis=0))
+    assert car.placed(1.0, 2.0).bounds()[0][0] == pytest.approx(low[0] + 1, abs=1e-5)
+    with pytest.raises(ValueError, match="read-only"):
+        low += 1
+
+
+def test_unlit_models_have_no_headlights() -> None:
+    car = cars.car(np.random.default_rng(0))
+    assert car.has_headlights
+    assert not car.unlit().has_headlights

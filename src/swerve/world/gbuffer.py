@@ -120,7 +120,7 @@ def _beams(snapshot: Snapshot, pose: Pose) -> Array:
     """Where the nearest vehicles ahead of us with lit headlights have their noses, and their headings."""
     found, road, time = [], snapshot.scene.road, snapshot.time
     for thing in snapshot.scene.things:
-        if thing.kind in _LIT and thing.on_road(time) and (thing.mesh.material == Material.HEADLIGHT).any():
+        if thing.kind in _LIT and thing.mesh.has_headlights and thing.on_road(time):
             x, y, yaw = thing.pose(road, time)
             nose = float(thing.mesh.bounds()[1][0])
             found.append((x + np.cos(yaw) * nose, y + np.sin(yaw) * nose, yaw))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 
 import cv2
 import numpy as np
@@ -87,6 +88,7 @@ def _bloom(picture: Array, here: Conditions) -> Array:
     return picture + cv2.resize(glow, (width, height), interpolation=cv2.INTER_LINEAR) * (1 + 0.5 * here.dark)
 
 
+@lru_cache(maxsize=16)
 def _vignette(height: int, width: int) -> Array:
     x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
     return (1 - 0.16 * (x[None] ** 2 + 0.6 * y[:, None] ** 2))[..., None]
@@ -134,13 +136,13 @@ def _rain(picture: Array, light: Light, rng: np.random.Generator, depth: Array, 
 def _streaks(layer: _Layer, amount: float, slant: float, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     height, width = shape
     drawn = np.zeros((height, width), np.float32)
-    for x, y, stretch, shine in layer.drawn(rng, amount, 4):
-        long = height * layer.size * (0.6 + 0.8 * stretch)
-        ends = np.array(
-            [[x * width, (y * 1.2 - 0.15) * height], [x * width + slant * long, (y * 1.2 - 0.15) * height + long]]
-        )
-        start, end = (ends * 2**_FRACTION_BITS).astype(int).tolist()
-        cv2.line(drawn, start, end, 0.35 + 0.65 * float(shine), 1, cv2.LINE_AA, _FRACTION_BITS)
+    x, y, stretch, shine = layer.drawn(rng, amount, 4).T
+    long = height * layer.size * (0.6 + 0.8 * stretch)
+    left, top = x * width, (y * 1.2 - 0.15) * height
+    ends = np.stack([left, top, left + slant * long, top + long], 1)
+    places = (ends * 2**_FRACTION_BITS).astype(int).reshape(-1, 2, 2).tolist()
+    for (start, end), bright in zip(places, (0.35 + 0.65 * shine).tolist(), strict=True):
+        cv2.line(drawn, start, end, bright, 1, cv2.LINE_AA, _FRACTION_BITS)
     return cv2.GaussianBlur(drawn, (0, 0), 0.45 + 0.5 * (layer.beyond == 0) * width / 640)
 
 
@@ -156,10 +158,11 @@ def _snowfall(picture: Array, light: Light, rng: np.random.Generator, depth: Arr
 def _flakes(layer: _Layer, amount: float, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     height, width = shape
     drawn, unit = np.zeros((height, width), np.float32), width / 640
-    for x, y, size in layer.drawn(rng, amount, 3):
-        at = (int(x * width * 2**_FRACTION_BITS), int(y * height * 2**_FRACTION_BITS))
-        radius = max(layer.size * unit * (0.7 + 0.7 * size), 0.5)
-        cv2.circle(drawn, at, int(radius * 2**_FRACTION_BITS), 1.0, -1, cv2.LINE_AA, _FRACTION_BITS)
+    x, y, size = layer.drawn(rng, amount, 3).T
+    radius = np.maximum(layer.size * unit * (0.7 + 0.7 * size), 0.5)
+    places = (np.stack([x * width, y * height, radius], 1) * 2**_FRACTION_BITS).astype(int).tolist()
+    for left, top, wide in places:
+        cv2.circle(drawn, (left, top), wide, 1.0, -1, cv2.LINE_AA, _FRACTION_BITS)
     return cv2.GaussianBlur(drawn, (0, 0), (0.5 + layer.size * 0.35) * max(unit, 0.5))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -101,8 +102,17 @@ class Mesh:
 
     def bounds(self) -> tuple[Array, Array]:
         """The lowest and the highest corner."""
+        return self._bounds
+
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array]:
         flat = self.corners.reshape(-1, 3)
-        return flat.min(axis=0), flat.max(axis=0)
+        return _fixed(flat.min(axis=0)), _fixed(flat.max(axis=0))
+
+    @cached_property
+    def has_headlights(self) -> bool:
+        """Whether it has headlights that may be lit."""
+        return bool((self.material == Material.HEADLIGHT).any())
 
 
 def mesh(corners: object, colour: object, material: Material, *, smooth: bool = False, uv: Array | None = None) -> Mesh:
@@ -122,6 +132,12 @@ def mesh(corners: object, colour: object, material: Material, *, smooth: bool = 
 def joined(parts: Sequence[Mesh]) -> Mesh:
     """All parts as one mesh."""
     return Mesh(*(np.concatenate([getattr(part, name) for part in parts]) for name in Mesh.__dataclass_fields__))
+
+
+def _fixed(numbers: Array) -> Array:
+    """An array that cannot be changed."""
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _unit(vectors: Array) -> Array:

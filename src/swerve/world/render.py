@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import cv2
 import numpy as np
@@ -53,13 +54,18 @@ def shade(buffer: GBuffer, conditions: Conditions, secondary: SecondaryRays, *, 
     if buffer.edges.count:
         more = np.minimum(view.radiance("edges", buffer.edges), _BRIGHTEST).reshape(3, len(SAMPLES), -1)
         radiance[:, buffer.outline] = (np.take(radiance, buffer.outline, axis=1) + more.sum(axis=1)) / (len(SAMPLES) + 1)
-    wind = float(rng_for(0, site.key, "wind", 0).uniform(-0.18, 0.18))  # constant during a drive
     rng = rng_for(0, site.key, "sensor", round(pose.time * 1000))
     merged = cv2.merge([part.reshape(shape) for part in radiance])
     cut = buffer.camera.cut
     gain = exposure(merged, conditions, cut=cut) if gain is None else gain
-    pixels = develop(merged, view.light, rng, gain=gain, depth=buffer.depth, wind=wind, cut=cut)
+    pixels = develop(merged, view.light, rng, gain=gain, depth=buffer.depth, wind=_wind(site.key), cut=cut)
     return Rendered(pixels, buffer.things, buffer.depth, gain)
+
+
+@lru_cache(maxsize=64)
+def _wind(key: str) -> float:
+    """How far the wind slants the rain of a scene; constant during a drive."""
+    return float(rng_for(0, key, "wind", 0).uniform(-0.18, 0.18))
 
 
 def trace(buffer: GBuffer, conditions: Conditions, secondary: SecondaryRays) -> None:

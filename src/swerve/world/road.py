@@ -70,13 +70,21 @@ class Road:
         points = np.concatenate([[[0.0, 0.0]], np.cumsum(np.stack([np.cos(middle), np.sin(middle)], 1), axis=0)])
         return points - points[int(BEHIND)], heading
 
+    @cached_property
+    def _marks(self) -> Array:
+        """The metres of the centre line, counted from its beginning."""
+        return np.arange(len(self._line[1]), dtype=float)
+
+    @cached_property
+    def _along(self) -> tuple[Array, Array, Array]:
+        """x, y and heading, one per metre."""
+        points, heading = self._line
+        return points[:, 0].copy(), points[:, 1].copy(), heading
+
     def at(self, s: Array | float, d: Array | float = 0.0) -> tuple[Array, Array, Array]:
         """x, y and heading at `s` along and `d` left of the centre line."""
-        points, heading = self._line
         place = np.asarray(s, float) + BEHIND
-        marks = np.arange(len(points))
-        yaw = np.interp(place, marks, heading)
-        x, y = (np.interp(place, marks, points[:, axis]) for axis in (0, 1))
+        x, y, yaw = (np.interp(place, self._marks, along) for along in self._along)
         return x - np.sin(yaw) * d, y + np.cos(yaw) * d, yaw
 
     def lane_middle(self, lane: int | None = None) -> float:
