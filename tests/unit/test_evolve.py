@@ -33,7 +33,8 @@ from swerve.methods.critical_conditions import critical_conditions
 from swerve.relations.gates import Legible, Visible
 from swerve.relations.steering import DecisionAlike, same_angle, same_decision
 from swerve.relations.unjudged import REASON, Unjudged
-from swerve.report.conditions_page import condition_sentences, sentence, time_split, write_conditions_page
+from swerve.report.condition_words import condition_sentences, sentence, time_split
+from swerve.report.conditions_page import write_conditions_page
 from swerve.search.coordinates import Axis, RangeCoordinates, coordinates_of, marks_of
 from swerve.search.critical import best_so_far, errors
 from swerve.search.evolve import Evolve, step_factors

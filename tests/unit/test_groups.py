@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import pdist
 
 from swerve.analysis import groups as module
 from swerve.analysis.exemplars import smallest_words, worth_keeping
@@ -277,6 +279,18 @@ def test_ways_do_not_depend_on_the_order() -> None:
     findings = inside(24)
     shuffled = [findings[place] for place in rng_for("order").permutation(24)]
     assert places(failure_modes(shuffled, features)) == places(failure_modes(findings, features))
+
+
+@pytest.mark.parametrize("count", [2, 3, 12, 64])
+def test_clusters_are_those_of_scipy(count: int) -> None:
+    rng = rng_for("clusters", count)
+    for spread in (0.1, 0.5, 1.0, 1.5):
+        modes = rng.normal(size=(4, 16))
+        moved = modes[rng.integers(4, size=count)] + spread * rng.normal(size=(count, 16))
+        expected = fcluster(linkage(pdist(moved, "cosine"), "average"), module.APART, "distance")
+        same = expected[:, None] == expected
+        found = np.array(module._clusters(list(moved)))
+        assert ((found[:, None] == found) == same).all()
 
 
 def test_what_nobody_looked_into_stays_with_the_largest_way(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from swerve.store.journal import Row
 from swerve.store.record_json import BASELINE
 from swerve.store.view import Run
 
-SUMMARY, HEALTH = "summary.json", "health.json"
+SUMMARY, TIMINGS, HEALTH = "summary.json", "timings.json", "health.json"
 MOST_REASONS = 1000  # counted separately; further ones are counted together
 OTHER = "other reasons"
 UNUSABLE = "unusable case"  # the kind of a reason

@@ -12,9 +12,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
-
 from swerve.cli.options import HELD, add_trust, add_verb, add_workers
 from swerve.core.arguments import check_known
 from swerve.core.errors import InputError, printable
@@ -107,6 +104,9 @@ def add_parser(verbs: Any) -> None:
 
 def experiment(options: argparse.Namespace) -> int:
     """Run an experiment and print its results."""
+    from rich.console import Console
+    from rich.text import Text
+
     from swerve.config.toml import ANYWHERE
     from swerve.execution.executors.cores import settle_threads
     from swerve.experiments.runner import estimate, run

@@ -8,17 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from swerve.cli.options import HELD, add_trust, add_verb, at_least_zero, whole
 from swerve.core.arguments import check_known
 from swerve.core.errors import InputError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
 
     from swerve.core.campaign import Campaign
     from swerve.core.relation import Rule
@@ -83,6 +81,8 @@ def _add_training(group: Any) -> None:
 
 def retrain(options: argparse.Namespace) -> int:
     """Retrain, or export the training data, and print the comparison."""
+    from rich.console import Console
+
     from swerve.execution.executors.cores import settle_threads
     from swerve.report.terminal import RichProgress
     from swerve.sources.export import refuse_occupied
@@ -242,6 +242,8 @@ def _write_summary(prepared: Prepared, options: argparse.Namespace, facts: dict[
 def _print(
     prepared: Prepared, rows: Sequence[Compared], options: argparse.Namespace, console: Console, outcome: str
 ) -> None:
+    from rich.text import Text
+
     counts = prepared.split.counts()
     gaps = f", {counts['guard']:,} unused in gaps" if counts["guard"] else ""
     console.print(
@@ -264,6 +266,9 @@ def _print(
 
 
 def _table(rows: Sequence[Compared]) -> Table:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
     head = ("data", "measure", "cases", "groups", "skipped", "before", "after", "change, 95%", "p")
     table = Table(*head, box=SIMPLE, pad_edge=False)
     for row in rows:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import threading
-import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,6 +216,8 @@ def _serve(run: Run, options: argparse.Namespace) -> int:
         _print(f"{len(service.findings)} {_what(options)} for {service.desk.reviewer}: {server.address}")
         _print("Every mark is saved at once. Press Ctrl-C to stop.")
         if not options.no_browser:
+            import webbrowser
+
             threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
         try:
             with contextlib.suppress(KeyboardInterrupt):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.analysis.exemplars import FoundSoFar, with_shrunk
+from swerve.analysis.numbers import HEALTH, SUMMARY, TIMINGS
 from swerve.analysis.tables import SKIPPED, TABLES, write_skipped, write_tables
 from swerve.config.toml import Loaded
 from swerve.core.asset import assets_in
@@ -33,8 +34,6 @@ from swerve.store.files import json_bytes, write_whole
 from swerve.store.fingerprint import identity_of
 from swerve.store.folder import DifferentCampaign, Store
 from swerve.store.view import Run
-
-SUMMARY, TIMINGS, HEALTH = "summary.json", "timings.json", "health.json"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.analysis.groups import same_fault
+from swerve.analysis.numbers import SUMMARY
 from swerve.config.toml import ANYWHERE, Loaded, load_campaign, read_toml
 from swerve.config.trust import is_path
 from swerve.core.campaign import Campaign, Observation
@@ -22,7 +23,7 @@ from swerve.execution.checks.concern import NOTHING, Health
 from swerve.execution.engine import observe, run
 from swerve.execution.executors.in_process import InProcess
 from swerve.execution.finding_pictures import keep_pictures
-from swerve.execution.launch import SUMMARY, open_run
+from swerve.execution.launch import open_run
 from swerve.execution.ledger import MemoryLedger
 from swerve.execution.replay import replay
 from swerve.execution.shrink import shrink

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from swerve.analysis.numbers import SUMMARY
 from swerve.core.campaign import Observation
-from swerve.execution.launch import SUMMARY
 from swerve.experiments.setting import Setting
 from swerve.experiments.subjects import Subject
 from swerve.store.files import read_json

@@ -13,8 +13,8 @@ from swerve.config.limits import FILE
 from swerve.core.errors import UnreadableCase
 from swerve.core.system import Answer
 from swerve.core.values import Array, Steering, find
-from swerve.execution.launch import TIMINGS
 from swerve.report.answer_pictures import BLUE, RED, with_arrows
+from swerve.report.condition_words import DAMAGED, sentence
 from swerve.report.experiment_page import ChartPanel, Page, Part, PicturePanel, Section, TablePanel, write_page
 from swerve.report.plane import Spot, lines
 from swerve.report.words import in_words, title_of
@@ -30,7 +30,6 @@ PICTURES = "conditions"
 WORST = 3  # scenes shown of each condition
 MOST_LINES = 5
 LEGEND = "Blue: the answer to the unchanged scene. Red: the answer under the condition."
-DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 def write_conditions_page(run: Run) -> Path | None:
@@ -41,30 +40,6 @@ def write_conditions_page(run: Run) -> Path | None:
     except DAMAGED:  # a summary is derived, and may have been edited
         return None
     return write_page(page, run.folder, name=CONDITIONS_PAGE, pictures=PICTURES) if page else None
-
-
-def has_conditions(run: Run) -> bool:
-    """Whether a run searched for conditions, and has finished."""
-    return bool(derived_file(run, SUMMARY).get("conditions"))
-
-
-def condition_sentences(run: Run) -> list[str]:
-    """The conditions that a run found, each in a sentence; none if the summary is damaged."""
-    try:
-        return [sentence(one) for one in derived_file(run, SUMMARY).get("conditions", ())]
-    except DAMAGED:
-        return []
-
-
-def time_split(run: Run) -> str:
-    """The shares of changes, answers and search in the time of the last run, in words; empty if none was measured."""
-    stages = derived_file(run, TIMINGS).get("stages", {})
-    try:
-        total = sum(map(float, stages.values()))
-        shares = [f"{name} {seconds / total:.0%}" for name, seconds in stages.items()] if total else []
-    except DAMAGED:
-        return ""
-    return f"time: {', '.join(shares)}" if shares else ""
 
 
 def _page(run: Run, summary: Mapping[str, Any]) -> Page:
@@ -80,20 +55,6 @@ def _page(run: Run, summary: Mapping[str, Any]) -> Page:
         sections=(*gallery, *sections, _course(summary)),
         facts={**facts, "seed": summary["seed"]},
     )
-
-
-def sentence(condition: Mapping[str, Any]) -> str:
-    """A condition in a sentence: "fog 42 m, low sun ahead, wet road: 5 of 16 scenes beyond 30°"."""
-    scenes = int(condition["scenes"]) - int(condition["refused"])
-    errors = {name: int(count) for name, count in condition["errors"].items()}
-    limit = next((name for name in reversed(errors) if errors[name]), None)
-    unit = "°" if "10" in errors else ""
-    words = str(condition["in_words"]).removeprefix("rendered again: ")
-    if limit is None:
-        return f"{words}: none of {scenes} scenes beyond {next(iter(errors))}{unit}"
-    first = next(iter(errors))
-    more = "" if limit == first else f", {errors[first]} beyond {first}{unit}"
-    return f"{words}: {errors[limit]} of {scenes} scenes beyond {limit}{unit}{more}"
 
 
 def _section(run: Run, number: int, condition: Mapping[str, Any], worst: Sequence[Finding]) -> Section:

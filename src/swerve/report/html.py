@@ -22,7 +22,8 @@ from swerve.core.errors import StoreError
 from swerve.core.origin import Origin
 from swerve.core.system import Answer
 from swerve.report.birdseye import ADDED, COLOURS, MARKS, NIGHT, OTHER, SHADE
-from swerve.report.conditions_page import has_conditions, write_conditions_page
+from swerve.report.condition_words import has_conditions
+from swerve.report.conditions_page import write_conditions_page
 from swerve.report.finding_cards import Gallery, gallery_of
 from swerve.report.gallery_links import filter_text, gallery_link, slice_link
 from swerve.report.overlay import KINDS, legend

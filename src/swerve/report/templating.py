@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 PAGE = "report/index.html"  # of a run folder
 LONGEST = 300  # characters of a text that a user or a data set gave
@@ -35,6 +37,8 @@ def clip(text: object, longest: int = LONGEST) -> str:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # the terminal needs none of them
+
     environment = Environment(
         loader=ChoiceLoader([PackageLoader("swerve.report"), PackageLoader("swerve.review")]),
         autoescape=True,

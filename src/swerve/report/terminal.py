@@ -34,8 +34,7 @@ from swerve.core.origin import Origin
 from swerve.core.relation import Status
 from swerve.execution.checks.concern import Health, Level
 from swerve.report.cells import filled, fitted, plain, shortened
-from swerve.report.conditions_page import condition_sentences, has_conditions, time_split
-from swerve.report.sweep_pictures import drawn_of
+from swerve.report.condition_words import condition_sentences, has_conditions, time_split
 from swerve.report.templating import PAGE
 from swerve.report.words import answer_words, replay_line
 from swerve.store.artifacts import Shrunk, pictures_of
@@ -322,6 +321,8 @@ def _print_lines(findings: Sequence[Finding], console: Console) -> None:
 
 def print_finding(run: Run, finding: Finding, console: Console) -> None:
     """Print one finding in full, with the paths of its pictures."""
+    from swerve.report.sweep_pictures import drawn_of  # the list of findings draws nothing
+
     console.print(_describe_finding(finding, run, console.width), soft_wrap=True)
     answers = {"source": finding.before, "follow-up": finding.after, "label": finding.truth}
     texts = {name: answer_words(answer) for name, answer in answers.items() if answer}

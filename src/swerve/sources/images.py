@@ -9,16 +9,12 @@ The EXIF orientation is applied, colour profiles are not.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
-from PIL.BmpImagePlugin import BmpImageFile
-from PIL.Image import Image as Picture
-from PIL.JpegImagePlugin import JpegImageFile
-from PIL.PngImagePlugin import PngImageFile
-from PIL.TiffImagePlugin import TiffImageFile
-from PIL.WebPImagePlugin import WebPImageFile
 
 from swerve.config import limits
 from swerve.core.errors import UnreadableCase
@@ -26,14 +22,10 @@ from swerve.core.values import Array, Image
 from swerve.sources.image_containers import BadImage, Container, open_container, short_of_rows
 from swerve.sources.root import Root
 
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm")
-DECODERS: dict[str, Callable[[io.BytesIO], Picture]] = {
-    "PNG": PngImageFile,
-    "JPEG": JpegImageFile,
-    "BMP": BmpImageFile,
-    "TIFF": TiffImageFile,
-    "WebP": WebPImageFile,
-}
 # By EXIF orientation: the direction of rows and columns, after 5 to 8 have swapped the two.
 ORIENTATIONS = {1: (1, 1), 2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
 
@@ -75,9 +67,21 @@ def _rgb(container: Container) -> Array:
     return _three(_channels(picture))
 
 
+@cache
+def _decoders() -> Mapping[str, Callable[[io.BytesIO], Picture]]:
+    """Pillow's class of each format; imported with the first picture, as Pillow takes a while."""
+    from PIL.BmpImagePlugin import BmpImageFile
+    from PIL.JpegImagePlugin import JpegImageFile
+    from PIL.PngImagePlugin import PngImageFile
+    from PIL.TiffImagePlugin import TiffImageFile
+    from PIL.WebPImagePlugin import WebPImageFile
+
+    return {"PNG": PngImageFile, "JPEG": JpegImageFile, "BMP": BmpImageFile, "TIFF": TiffImageFile, "WebP": WebPImageFile}
+
+
 def _decode(container: Container) -> Picture:
     """The picture as Pillow decodes it; the format's class is called directly, so that no other format is tried."""
-    picture = DECODERS[container.kind](io.BytesIO(container.data))
+    picture = _decoders()[container.kind](io.BytesIO(container.data))
     if picture.size != (container.width, container.height):
         raise BadImage(f"a damaged {container.kind}: its headers give two different sizes")
     picture.load()

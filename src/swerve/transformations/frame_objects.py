@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.ndimage import find_objects
 
 from swerve.core.case import Case
 from swerve.core.errors import NotApplicable
@@ -95,6 +94,8 @@ def _of_world(case: Case) -> FrameObjects:
 
 def _labelled(instances: Array, kinds: dict[int, str]) -> Iterator[FrameObject]:
     """The visible ones of the numbered objects."""
+    from scipy.ndimage import find_objects  # takes 0.2 s to import
+
     pixels, spans = np.bincount(instances.ravel()), find_objects(instances)
     for number in sorted(kinds):
         span = spans[number - 1] if 0 < number <= len(spans) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from swerve.core.arguments import OneOfNames
 from swerve.core.case import Case
@@ -13,11 +13,11 @@ from swerve.core.errors import InputError, NotApplicable
 from swerve.core.space import Choices, Domain, Over, Range, Table
 from swerve.core.transformation import Transformation, param
 from swerve.core.values import Group, Image, SceneRef, Value, find
-from swerve.world.camera import Camera
 from swerve.world.conditions import CLEAR_AIR, PRESETS, Conditions, conditions, declared
-from swerve.world.drives import parse_frame_key
-from swerve.world.frames import expect, render_frame
-from swerve.world.light_views import camera_of
+
+# Imported when a frame is rendered, as commands that only list findings read what the parameters of a change mean.
+if TYPE_CHECKING:
+    from swerve.world.camera import Camera
 
 SKIES = ("sunshine", "dusk", "night", "rain", "fog", "snow", "snow-night")
 LABELS = ("steering", "signal", "points", "boxes2d", "boxes3d", "masks", "region", "depth", "calibration")
@@ -90,6 +90,8 @@ class RenderedAgain(Transformation):
         return Case(case.key, inputs, truth, group=case.group, parent=case.key, facts=case.facts)
 
     def _render(self, ref: SceneRef, camera: Camera) -> Image:
+        from swerve.world.frames import render_frame
+
         return Image(render_frame(ref, camera, self.weather).pixels)
 
 
@@ -100,6 +102,9 @@ def rendered_inputs(case: Case, ref: SceneRef, render: Callable[[SceneRef, Camer
 
 def _render_input(name: str, value: Value, ref: SceneRef, render: Callable[[SceneRef, Camera], Image]) -> Value:
     """One camera input rendered again: a frame, or consecutive frames ending with `ref` (`Windows(World(...))`)."""
+    from swerve.world.drives import parse_frame_key
+    from swerve.world.light_views import camera_of
+
     if isinstance(value, Image):
         return render(ref, camera_of(ref.scene, value.size))
     if isinstance(value, Group):
@@ -119,7 +124,7 @@ class Rerender(RenderedAgain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(self.weather)
+        _expect(self.weather)
 
     @property
     def weather(self) -> Conditions:
@@ -131,6 +136,13 @@ class Rerender(RenderedAgain):
         """Such as "rendered again: fog, visibility 40 m"."""
         limit = "" if self.visibility >= PRESETS[self.conditions].visibility else f", visibility {self.visibility:g} m"
         return f"rendered again: {self.conditions}{limit}"
+
+
+def _expect(weather: Conditions) -> None:
+    """Tell the renderer under which conditions frames will be wanted again."""
+    from swerve.world.frames import expect
+
+    expect(weather)
 
 
 def _number(name: str) -> Any:
@@ -162,7 +174,7 @@ class Reshade(RenderedAgain):
     def __post_init__(self) -> None:
         super().__post_init__()
         # Not the sun, as every draw has another: under clouds a frame is kept without its shadows.
-        expect(Conditions(clouds=1.0, wetness=float(self.weather.wet > 0)))
+        _expect(Conditions(clouds=1.0, wetness=float(self.weather.wet > 0)))
 
     @property
     def weather(self) -> Conditions:

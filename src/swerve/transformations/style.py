@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from swerve.core.system import System
 from swerve.core.transformation import ANYTHING, Transformation
 from swerve.core.values import Array, Image
 from swerve.transformations.photometric import ImageChange
-from swerve.translation.generator import generator_of
+
+if TYPE_CHECKING:
+    from swerve.translation.generator import Generator
 
 DIGITS = 4  # of a style's numbers: finer ones give the same picture
 
@@ -42,7 +44,7 @@ class Style(ImageChange):
         for number in self.vector:
             check_number("vector", number)
         object.__setattr__(self, "vector", tuple(round(float(number), DIGITS) + 0.0 for number in self.vector))
-        generator = generator_of(self.translator)
+        generator = _generator(self.translator)
         if len(self.vector) != generator.numbers:
             raise InputError(f"{self.translator}: its styles have {generator.numbers} numbers, got {len(self.vector)}")
 
@@ -50,12 +52,12 @@ class Style(ImageChange):
         """The picture in the style."""
         if not value.pixels.size:
             return value
-        return Image(generator_of(self.translator).translated(value.pixels, self.vector, key=value.digest))
+        return Image(_generator(self.translator).translated(value.pixels, self.vector, key=value.digest))
 
     def words(self) -> str:
         """Such as "style 'night' (1.2 0.3 …)"."""
         shown = " ".join(f"{number:.1f}" for number in self.vector)
-        return f"style '{generator_of(self.translator).about.name}'" + (f" ({shown})" if shown else "")
+        return f"style '{_generator(self.translator).about.name}'" + (f" ({shown})" if shown else "")
 
     def simpler(self) -> Iterator[Transformation]:
         """None: no style leaves the picture as it was."""
@@ -71,11 +73,11 @@ class Reconstructed(ImageChange):
 
     def image(self, value: Image) -> Image:
         """The picture as the translator knows it."""
-        return Image(generator_of(self.translator).reconstructed(value.pixels)) if value.pixels.size else value
+        return Image(_generator(self.translator).reconstructed(value.pixels)) if value.pixels.size else value
 
     def words(self) -> str:
         """Such as "reconstructed by 'night'"."""
-        return f"reconstructed by '{generator_of(self.translator).about.name}'"
+        return f"reconstructed by '{_generator(self.translator).about.name}'"
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,12 @@ class Styles:
 
     def grid(self) -> Sequence[Transformation]:
         """The only style of a translator without style vectors, or nothing."""
-        return () if generator_of(self.translator).numbers else (Style(self.translator),)
+        return () if _generator(self.translator).numbers else (Style(self.translator),)
 
     def coordinates(self, seed: int) -> StyleCoordinates:
         """The style vectors, for a search for conditions."""
         del seed
-        numbers = generator_of(self.translator).numbers
+        numbers = _generator(self.translator).numbers
         if not numbers:
             raise InputError(f"{self.translator}: a translator of kind 'unit' has no styles to search in")
         return StyleCoordinates(self.translator, numbers, self.norm)
@@ -148,3 +150,9 @@ class StyleCoordinates:
     def in_words(self, place: int, vector: Array) -> str:
         """Such as "style 3: 1.2"."""
         return f"style {place + 1}: {vector[place]:.1f}"
+
+
+def _generator(translator: Asset) -> Generator:
+    from swerve.translation.generator import generator_of  # imports torch
+
+    return generator_of(translator)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
 
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
@@ -157,6 +156,8 @@ def _obstacle(scene: Scene, thing: Thing) -> Obstacle | None:
 
 def _steering_noise(rng: np.random.Generator, frames: int) -> Array:
     """Smooth steering noise in degrees, with an occasional strong deviation."""
+    from scipy.ndimage import gaussian_filter1d  # takes 0.2 s to import
+
     noise = gaussian_filter1d(rng.standard_normal(frames + 60), 7.0)[30 : frames + 30]
     return noise / 0.19 * 9.0
 

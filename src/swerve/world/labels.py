@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from scipy.ndimage import find_objects
 
 from swerve.core.values import Array, Boxes2D, Boxes3D, Masks
 from swerve.world.camera import Camera
@@ -52,6 +51,8 @@ class Shown(Protocol):
 
 def visible_things(scene: Scene, pose: Pose, camera: Camera, frame: Shown) -> list[VisibleThing]:
     """Every labelled thing of which at least one pixel is visible, nearest first."""
+    from scipy.ndimage import find_objects  # takes 0.2 s to import
+
     visible = np.bincount(frame.things.ravel(), minlength=len(scene.things) + 1)
     numbers = [int(number) for number in np.flatnonzero(visible[1:]) + 1]
     spans = find_objects(frame.things)

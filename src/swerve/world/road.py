@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
-from scipy.spatial import cKDTree
 
 from swerve.core.values import Array
 from swerve.world.textures import sample
@@ -107,6 +105,8 @@ class Road:
 
     @cached_property
     def _map(self) -> tuple[Array, Array]:
+        from scipy.spatial import cKDTree  # takes 0.2 s to import
+
         points, heading = self._line
         low, high = points.min(axis=0) - MARGIN, points.max(axis=0) + MARGIN
         x, y = np.meshgrid(*(np.arange(a, b, CELL) for a, b in zip(low, high, strict=True)))
@@ -157,6 +157,8 @@ def winding(rng: np.random.Generator, tightest: float) -> Array:
     An arc ends where the road would turn too far away from its first heading.
     """
     count = int(BEHIND + AHEAD) + 1
+    from scipy.ndimage import gaussian_filter1d  # takes 0.2 s to import
+
     bend = np.zeros(count)
     place, heading = 0, 0.0
     while place < count:

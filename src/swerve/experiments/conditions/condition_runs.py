@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from swerve.analysis.numbers import SUMMARY
 from swerve.core.campaign import Campaign
 from swerve.core.case import Source
-from swerve.execution.launch import SUMMARY
 from swerve.experiments import CampaignStep, Results, Setting, SubjectRuns, table
 from swerve.methods.critical_conditions import critical_conditions
 from swerve.search.critical import best_so_far
