@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -144,6 +145,20 @@ def test_lidar_program_runs_as_written(tmp_path: Path) -> None:
     assert len(rows) > 3
     assert ((rows[:, 0] > 4) & (rows[:, 0] < 60) & (np.abs(rows[:, 1]) < 8) & (rows[:, 3] <= 4)).all()
     assert (rows[:, 6] == 0).all()
+
+
+def test_closed_loop_runs_as_written() -> None:
+    """The program of docs/world.md drives, and what it sees decides where."""
+    page = (ROOT / "docs" / "world.md").read_text().partition("## Driving in a closed loop")[2]
+    program = BLOCK.findall(page)[0].replace("range(60)", "range(20)")
+    runs: list[dict[str, Any]] = [{}, {}]
+    for names, sky in zip(runs, ("fog", "clear"), strict=True):
+        exec(program.replace('conditions("fog")', f'conditions("{sky}")'), names)
+    foggy, clear = (np.array(names["off"]) for names in runs)
+    assert foggy.shape == clear.shape == (20,)
+    assert runs[0]["pose"].time == pytest.approx(1.0)
+    assert np.abs(foggy).max() < 3
+    assert 0 < np.abs(foggy - clear).max() < 2
 
 
 def test_yaw_turns_counter_clockwise() -> None:
