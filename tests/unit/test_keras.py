@@ -122,6 +122,7 @@ def test_model_is_left_as_found():
     engine = KerasEngine(model)
     before = {layer.name: set(vars(layer)) for layer in model.layers}
     engine.trace(batch(2, 8, 8, 3), engine.layers())
+    engine.shape = ()  # as if it were not known, so that the model itself fails
     with pytest.raises((ValueError, RuntimeError)):
         engine.trace(batch(2, 9, 9, 3), engine.layers())
     assert {layer.name: set(vars(layer)) for layer in model.layers} == before

@@ -246,7 +246,13 @@ def test_torch_fingerprint_follows_weights():
     one = torch_system().fingerprint()
     assert torch_system().fingerprint() == one == torch_system(device="cpu").fingerprint()
     assert torch_system(arguments={"gain": 2.0}).fingerprint() != one
-    assert torch_system(net=lambda: Tiny()).fingerprint() != one
+    other = Tiny()
+    assert torch_system(net=lambda: other).fingerprint() != one
+
+
+def test_random_weights_are_refused():
+    with pytest.raises(InputError, match="random weights, others each time: set 'weights' to the file of trained ones"):
+        torch_system(net=lambda: Tiny())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ import swerve as sw
 from swerve.config.toml import Builder, load_campaign
 from swerve.core.case import Case
 from swerve.core.errors import InputError, SpecError
+from swerve.core.system import System
 from swerve.core.values import Image
+from swerve.execution.answers import answer_all, sentence
 from swerve.sources.root import Root
 from swerve.store.fingerprint import identity_of
 from swerve.systems.model_file import model_file
@@ -58,12 +60,25 @@ def test_torchscript_is_named(tmp_path: Path) -> None:
         model_file(tmp_path / "net.onnx", (".onnx",))
 
 
-def test_a_saved_model_folder_is_named(tmp_path: Path) -> None:
-    (tmp_path / "saved_model.pb").write_bytes(b"")
+def test_a_checkpoint_where_another_kind_is_wanted(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"net\.pt: this is a torch checkpoint; use = 'torch' with net = "):
+        model_file(checkpoint(tmp_path / "net.pt"), (".onnx",))
+
+
+def test_onnx_under_another_name(mean: Path) -> None:
+    with pytest.raises(InputError, match=r"this is an ONNX model; use = 'onnx' reads it, with the ending \.onnx"):
+        model_file(mean, (".keras", ".h5"))
+    with pytest.raises(InputError, match=r"net\.pt: whatever its name, this is an ONNX model; use = 'onnx'"):
+        model_file(mean.rename(mean.with_name("net.pt")), (".pt",))
+
+
+@pytest.mark.parametrize("given", [".", "saved_model.pb"])
+def test_a_saved_model_folder_is_named(tmp_path: Path, given: str) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01\x12")
     with pytest.raises(
         InputError, match=r"a TensorFlow SavedModel folder; save it from Keras as a \.keras file, or convert"
     ):
-        model_file(tmp_path)
+        model_file(tmp_path / given, (".onnx",))
 
 
 def test_a_keras_archive_is_no_checkpoint(tmp_path: Path) -> None:
@@ -119,6 +134,35 @@ def test_what_a_table_lacks_is_named(tmp_path: Path) -> None:
         builder.at("system").component({"use": "onnx", "model": "a.onnx", "read": []})
     with pytest.raises(SpecError, match=r"^mine\.toml: system: 'read' and 'say' are missing; onnx needs read, say, model$"):
         builder.at("system").component({"use": "onnx", "model": "a.onnx"})
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({"use": "tensorflow"}, r"^m: system: use: unknown name 'tensorflow'; known: .*dave-orig.*onnx, .*torch$"),
+        ({"use": "torch", "net": "nets.py"}, r"use = 'nets\.py': name a class or function of the file, such as nets\.py:My"),
+        ({"use": "onnx", "say": {"use": "steering"}}, r"system\.say: expected a list \(write \[\{ use = \"NAME\" \}\]\)"),
+        ({"use": "onnx", "read": ["resise"]}, r"system\.read\.\[0\]: use: unknown name 'resise'; did you mean 'resize'"),
+    ],
+)
+def test_names_are_looked_up_among_those_that_fit(tmp_path: Path, table: dict[str, object], why: str) -> None:
+    needed = {"model": "a.onnx"} if table["use"] == "onnx" else {}
+    builder = Builder("m:", tmp_path).at("system")
+    with pytest.raises(SpecError, match=why):
+        builder.component({"read": [], "say": [], **needed, **table}, System)
+
+
+@pytest.mark.parametrize("net", [torch.nn.Linear(5, 1), torch.nn.Conv2d(1, 2, 3)])
+def test_what_read_produces_is_noted_where_a_framework_fails(net: torch.nn.Module) -> None:
+    case = Case("a", {"camera": Image(np.zeros((24, 32, 3), np.uint8))})
+    (verdict,) = answer_all(sw.torch(net, output=STEER, size=(8, 6)), [case])
+    assert isinstance(verdict, sw.Verdict)
+    assert verdict.why.startswith("RuntimeError ('read' produces 3x6x8 for each case): ")
+
+
+def test_own_errors_are_sentences_and_foreign_ones_one_line() -> None:
+    assert sentence(InputError("a: not a file")) == "a: not a file"
+    assert sentence(ValueError("one\n\n\x1b[1mtwo\x1b[0m")) == "ValueError: one two"
 
 
 def test_a_missing_factory_file_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from swerve.config.trust import OWN, PYTHON_FILE, Trust, has_parts, is_ours, is_registered
 from swerve.core.errors import SpecError, printable, unknown
 from swerve.core.extras import missing_package
-from swerve.core.names import ENCODED_HERE, GIVEN_AS, all_names
+from swerve.core.names import ENCODED_HERE, GIVEN_AS, all_names, names_for
 from swerve.core.seeding import digest_of
 from swerve.core.space import options
 
@@ -41,8 +41,10 @@ def resolve(
     known = all_names()
     target = known.get(use, use)
     module, _, attribute = target.rpartition(":")
+    if not module and use.endswith(PYTHON_FILE):
+        raise SpecError(f"use = '{use}': name a class or function of the file, such as {use}:MyNetwork")
     if not module:
-        raise SpecError(f"use: {unknown('name', use, known)}")
+        raise SpecError(f"use: {unknown('name', use, names_for(wanted))}")
     registered = use in known or is_registered(target)
     found = _load_target(module, attribute, use, base, OWN if registered else trust, registered=registered)
     certain = certain or (is_ours(module) and not registered)

@@ -282,7 +282,7 @@ class Builder:
 
     def _items(self, value: JSON, hints: Sequence[Any]) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            self.fail(f"expected a list, got {_describe(value)}")
+            self.fail(f"expected a list{_bracketed(value)}, got {_describe(value)}")
         last = len(hints) - 1
         return tuple(self.at(f"[{index}]")._convert(item, hints[min(index, last)]) for index, item in enumerate(value))
 
@@ -343,6 +343,11 @@ def _holds_changes(value: JSON) -> bool:
 
 def _describe(value: object) -> str:
     return printable(f"{type(value).__name__} {value!r}", 80)
+
+
+def _bracketed(value: object) -> str:
+    """How a table or name belongs into a list."""
+    return ' (write [{ use = "NAME" }])' if isinstance(value, Mapping | str) else ""
 
 
 def load_campaign(target: str, trusted: Collection[str | Path] = ()) -> Loaded:

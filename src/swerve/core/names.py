@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -243,6 +243,22 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 KINDS = tuple(OURS)
+# The kinds of parts that a place takes, by the name of the type that it wants.
+KINDS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "Source": ("sources",),
+        "System": ("systems",),
+        "Step": ("steps",),
+        "Decoder": ("decoders",),
+        "Transformation": ("transformations",),
+        "Space": ("transformations", "spaces"),
+        "Relation": ("relations",),
+        "Comparison": ("relations",),
+        "Search": ("searches",),
+        "Gate": ("gates",),
+        "Criterion": ("criteria",),
+    }
+)
 GIVEN_AS = "__swerve_file__"  # attribute of a module loaded from a file: its path as given by the user
 # Parts that this process has encoded by name, so that even a class defined inside a function can be found again.
 ENCODED_HERE: dict[str, Any] = {}
@@ -266,6 +282,12 @@ def all_names() -> Mapping[str, str]:
     """The short names of all kinds; a method, which is chosen by `method = `, does not hide another part of its name."""
     kinds = sorted(KINDS, key=lambda kind: kind != "methods")
     return MappingProxyType({name: target for kind in kinds for name, target in names(kind).items()})
+
+
+def names_for(wanted: Collection[Any]) -> Collection[str]:
+    """The short names of the parts of any of the `wanted` types, or all names."""
+    kinds = [kind for one in wanted for kind in KINDS_OF.get(getattr(one, "__name__", ""), ())]
+    return {name for kind in kinds for name in names(kind)} or all_names()
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import typing
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from swerve.config.limits import DEPTH, JOURNAL_LINE
 from swerve.core.campaign import Campaign, CoverageMeter, Gain, MergingMeter, has_gain_per_ask
 from swerve.core.case import Case
 from swerve.core.encode import storable
-from swerve.core.errors import ModelError, printable
+from swerve.core.errors import ModelError, SwerveError, printable
 from swerve.core.relation import Fault, Verdict
 from swerve.core.system import Answer, System
 from swerve.core.transformation import clear_frame_cache
@@ -36,6 +37,8 @@ DEEPEST_ANSWER = DEPTH // 4  # groups: each takes two levels of JSON, and the li
 BYTES_OF_NUMBER, BYTES_OF_CHARACTER = 24, 6  # the longest of both in JSON
 PLACES = 509  # separate sums: they fit a core's cache, and as a prime it does not divide the width of an image
 ROW = PLACES * WORD.itemsize
+COLOURED = re.compile(r"\x1b\[[0-9;]*m")  # what Keras writes in its messages
+LONGEST_ERROR = 2000  # characters of an error that are looked at
 
 
 def answer_all(system: System, cases: Sequence[Case]) -> list[Answer | Verdict]:
@@ -189,9 +192,13 @@ def _model_error(error: BaseException) -> Verdict:
 
 
 def sentence(error: BaseException) -> str:
-    """An error of user code as one line."""
+    """An error of user code as one line, after what was noted about it; Swerve's own are sentences already."""
     try:
-        return printable(f"{type(error).__name__}: {error}", 200)
+        if isinstance(error, SwerveError):
+            return printable(str(error), 200)
+        noted = f" ({'; '.join(notes)})" if (notes := getattr(error, "__notes__", ())) else ""
+        words = " ".join(COLOURED.sub("", str(error)[:LONGEST_ERROR]).split())
+        return printable(f"{type(error).__name__}{noted}: {words}", 200)
     except FOREIGN:  # an error whose __str__ fails
         return type(error).__name__
 

@@ -31,7 +31,7 @@ from swerve.store.record_json import Records, Result
 
 BATCHES_PER_COMMIT = 8  # of the baseline: enough to feed several workers
 T = TypeVar("T")
-LONGEST_FAULT = 140  # characters of the first fault in a message
+LONGEST_FAULT = 200  # characters of the first fault in a message
 
 
 class Progress(Protocol):

@@ -25,7 +25,7 @@ from swerve.systems.h5 import read_h5_file
 from swerve.systems.keras_file import assign_weights, load_model, load_parts
 from swerve.systems.keras_probe import catching, layers_of, probe
 from swerve.systems.keras_structure import keras_library
-from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows
+from swerve.systems.network import CHANNELS, Engine, Network, Pass, Rows, check_shape
 from swerve.systems.preprocessing import LAYOUTS
 from swerve.systems.torch import outputs_of
 
@@ -86,7 +86,9 @@ class KerasEngine:
         if len(inputs) != 1:
             raise InputError(f"the network must have one input, it has {len(inputs)}")
         self.model, self.origin, self.channels = model, origin, CHANNELS[layout]
-        self.batch: int | None = inputs[0].shape[0] if inputs[0] is not None else None
+        sizes = () if inputs[0] is None else tuple(inputs[0].shape)
+        self.batch: int | None = sizes[0] if sizes else None
+        self.shape: tuple[int | None, ...] = sizes[1:]
 
     def run(self, batch: Array) -> Mapping[str, Rows]:
         with torch.inference_mode():
@@ -122,6 +124,7 @@ class KerasEngine:
         return text
 
     def _input(self, batch: Array) -> Any:
+        check_shape(batch, self.shape)
         return keras_library().ops.convert_to_tensor(np.ascontiguousarray(batch, np.float32))
 
     def _name_outputs(self, result: Any, inputs: int) -> Mapping[str, Rows]:

@@ -32,6 +32,7 @@ class Engine(Protocol):
     """A loaded network: arrays in, arrays out, by name and in order, each with a batch axis in front."""
 
     batch: int | None  # its batch size, if that is fixed
+    shape: tuple[int | None, ...]  # of one input, None for any size; () if it is not known
 
     def run(self, batch: Array) -> Mapping[str, Rows]:
         """The outputs of one forward pass."""
@@ -147,7 +148,12 @@ class Network:
 
     def _pass(self, batch: Array, inputs: int, layers: Sequence[str]) -> tuple[list[Outputs], dict[str, Activations]]:
         """One forward pass; returns the rows of the first `inputs` inputs."""
-        outputs, found = self.engine.trace(batch, layers) if layers else (self.engine.run(batch), {})
+        try:
+            outputs, found = self.engine.trace(batch, layers) if layers else (self.engine.run(batch), {})
+        except Exception as error:
+            if not isinstance(error, InputError):  # the framework's words, to which those of a campaign are added
+                error.add_note(f"'read' produces {shape_words(batch.shape[1:])} for each case")
+            raise
         if not self.batched:
             # A list still has one row per input.
             own = {name: rows if isinstance(rows, np.ndarray) else rows[0] for name, rows in outputs.items()}
@@ -163,6 +169,19 @@ class Network:
 
     def _answer(self, outputs: Outputs, view: ImageView) -> Answer:
         return answer_of(tuple(decoder(outputs, view) for decoder in self.say), type(self).__name__)
+
+
+def check_shape(batch: Array, wanted: Sequence[int | None], where: str = "") -> None:
+    """Refuse an input of another shape than the network's, in words of `read` and not of a framework."""
+    given = batch.shape[1:]
+    if wanted and not (len(given) == len(wanted) and all(w in (None, g) for w, g in zip(wanted, given, strict=True))):
+        both = f"{where}'read' produces {shape_words(given)} for each case, the model wants {shape_words(wanted)}"
+        raise InputError(f"{both}; check resize or crop, grey, and layout = 'chw' or 'hwc'")
+
+
+def shape_words(shape: Sequence[int | None]) -> str:
+    """A shape such as `3x66x200`; `?` is any size."""
+    return "x".join("?" if size is None else str(size) for size in shape) or "a number"
 
 
 def _steering_number(decoder: SteeringDecoder, outputs: Any) -> Any:

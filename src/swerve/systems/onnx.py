@@ -17,13 +17,12 @@ from swerve.core.errors import InputError, printable
 from swerve.core.extras import optional_package
 from swerve.core.system import Activations
 from swerve.core.values import Array
-from swerve.systems.network import CHANNELS, INPUT, Engine, Network, Pass, Rows, join_calls
+from swerve.systems.network import CHANNELS, INPUT, Engine, Network, Pass, Rows, check_shape, join_calls
 from swerve.systems.onnx_file import onnx_library, providers_for, read_onnx
 from swerve.systems.onnx_graph import Tap, add_taps, outputs_of, taps_of
 
 KINDS = {"float": np.float32, "float16": np.float16, "double": np.float64, "uint8": np.uint8, "int8": np.int8}
 ERROR_LENGTH = 200  # characters of onnxruntime's message that are kept, enough for expected and actual sizes
-SHAPES = "check resize or crop, grey, and layout = 'chw' or 'hwc'"
 FATAL = 4  # onnxruntime's log level; lower ones reach the user as exceptions
 
 
@@ -62,8 +61,9 @@ class OnnxEngine:
         if kind is None:
             raise InputError(f"{path}: the input has type {self.input.type}, expected one of {', '.join(KINDS)}")
         self.kind: np.dtype[Any] = np.dtype(kind)
-        sizes = list(self.input.shape or [None])
-        self.batch: int | None = sizes[0] if isinstance(sizes[0], int) and sizes[0] > 0 else None
+        sizes = [size if isinstance(size, int) and size > 0 else None for size in self.input.shape or ()]
+        self.batch: int | None = sizes[0] if sizes else None
+        self.shape: tuple[int | None, ...] = tuple(sizes[1:])
         self._probing: dict[tuple[str, ...], tuple[Any, list[Tap]]] = {}
         self._building = threading.Lock()
 
@@ -95,14 +95,6 @@ class OnnxEngine:
                     f"{self.path}: the input must be {self.kind}, whole numbers from {low} to {high}, got {given}; {hint}"
                 )
         return np.ascontiguousarray(batch, self.kind)
-
-    def _check_shape(self, batch: Array) -> None:
-        """Refuse an input of another shape than the model's, in words of `read` and not of onnxruntime."""
-        wanted = [size if isinstance(size, int) and size > 0 else None for size in self.input.shape or []]
-        fits = len(wanted) == batch.ndim and all(w in (None, g) for w, g in zip(wanted[1:], batch.shape[1:], strict=True))
-        if wanted and not fits:
-            given, model = (shape_words(shape) for shape in (batch.shape[1:], wanted[1:]))
-            raise InputError(f"{self.path}: 'read' produces {given} for each case, the model wants {model}; {SHAPES}")
 
     def fingerprint(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
@@ -141,7 +133,7 @@ class OnnxEngine:
             raise InputError(f"{self.path}: onnxruntime cannot load the model: {_describe_error(error)}") from error
 
     def _outputs(self, session: Any, batch: Array, names: Sequence[str]) -> dict[str, Array]:
-        self._check_shape(batch)
+        check_shape(batch, self.shape, f"{self.path}: ")
         given = {self.input.name: self.as_input(batch)}
         try:
             outputs = session.run(list(names), given)
@@ -151,11 +143,6 @@ class OnnxEngine:
             if not isinstance(numbers, np.ndarray) or numbers.dtype.kind not in "fiub":
                 raise InputError(f"{self.path}: output '{name}' must be numbers, got {type(numbers).__name__}")
         return dict(zip(names, outputs, strict=True))
-
-
-def shape_words(shape: Sequence[int | None]) -> str:
-    """A shape such as `3x66x200`; `?` is any size."""
-    return "x".join("?" if size is None else str(size) for size in shape) or "a number"
 
 
 def _input_activations(batch: Array, channels: int) -> Activations:

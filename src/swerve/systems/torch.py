@@ -97,11 +97,15 @@ class Torch(Network):
 
     @cached_property
     def engine(self) -> Engine:
+        net = self._build()
+        ready = _with_own_weights(net, self._build()) if self.weights is None else with_weights(net, self.weights)
+        return TorchEngine(ready, device_named(self.device), self.layout)
+
+    def _build(self) -> nn.Module:
         net = self.net(**self.arguments)
         if not isinstance(net, nn.Module):
             raise InputError(f"the factory must return a torch module, got {type(net).__name__}")
-        ready = net if self.weights is None else with_weights(net, self.weights)
-        return TorchEngine(ready, device_named(self.device), self.layout)
+        return net
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +124,13 @@ class LiveTorch(Network):
         return self._identify()
 
 
+def _with_own_weights(net: nn.Module, again: nn.Module) -> nn.Module:
+    """The network of a factory that loads its weights itself; refused if those of the next one are others."""
+    if net is not again and weights_of(net) != weights_of(again):
+        raise InputError("the factory returns random weights, others each time: set 'weights' to the file of trained ones")
+    return net
+
+
 def is_module(net: object) -> bool:
     """Whether a network is a live module."""
     return isinstance(net, nn.Module)
@@ -129,6 +140,7 @@ class TorchEngine:
     """A torch module in single precision and evaluation mode; `layout` is that of its input pictures."""
 
     batch: int | None = None
+    shape: tuple[int | None, ...] = ()  # any that its layers take
 
     def __init__(self, net: nn.Module, device: torch.device, layout: str = "chw") -> None:
         self.net = net.eval().float().to(device)
