@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Boxes2D,
         Boxes3D,
         Calibration,
+        Classes,
         Depth,
         Group,
         Image,
@@ -132,7 +133,7 @@ _HOMES = {
     "swerve.core.system": "Activations System Traced WhiteBox",
     "swerve.core.transformation": "Chain Transformation Unchanged param",
     "swerve.core.values": (
-        "Boxes2D Boxes3D Calibration Depth Group Image Masks PointCloud Region SceneRef Signal Steering Value"
+        "Boxes2D Boxes3D Calibration Classes Depth Group Image Masks PointCloud Region SceneRef Signal Steering Value"
     ),
     "swerve.coverage.meter": "Meter",
     "swerve.coverage.neuron": "NC TopK",
@@ -256,6 +257,7 @@ __all__ = [
     "Chauffeur",
     "Choices",
     "Cityscapes",
+    "Classes",
     "Clouds",
     "Coco",
     "Comparison",

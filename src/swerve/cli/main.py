@@ -29,6 +29,7 @@ from swerve.cli import (
     show,
     shrink,
     style,
+    translate,
     unpack,
     world,
     zoo,
@@ -64,7 +65,7 @@ VERBS: Mapping[str, Sequence[Any]] = MappingProxyType(
     {
         "test a model": (demo, catalog, check, run),
         "look at what was found": (report, show, explain, replaying, shrink, review, compare, export),
-        "and further": (retrain, experiment, world, objects, style, zoo, assets, unpack),
+        "and further": (retrain, experiment, world, objects, style, translate, zoo, assets, unpack),
     }
 )
 

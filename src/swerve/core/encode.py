@@ -20,7 +20,7 @@ from swerve.core.names import name_of
 from swerve.core.seeding import digest_of
 from swerve.core.space import Choices, Over, Range, options
 from swerve.core.transformation import Transformation, cached, check_declared
-from swerve.core.values import KINDS, Calibration, Depth, Group, Image, Masks, PointCloud, Region, Value
+from swerve.core.values import KINDS, Calibration, Classes, Depth, Group, Image, Masks, PointCloud, Region, Value
 
 JSON = Any
 PLAIN = frozenset({type(None), bool, int, str})
@@ -30,7 +30,7 @@ ASSET = "asset"  # the key of an asset's hash
 SPEC = "_swerve_spec"  # attribute of an object that is not a dataclass: the table it was built from
 CLOSE, CLOSE_RELATIVE = 1e-4, 1e-5  # absolute and relative tolerance
 # Too large for a journal line and never part of an answer: the record keeps their hash.
-BY_HASH: tuple[type[Value], ...] = (Image, PointCloud, Masks, Depth, Calibration, Region)
+BY_HASH: tuple[type[Value], ...] = (Image, PointCloud, Masks, Classes, Depth, Calibration, Region)
 
 
 def encode(thing: Any, base: Path | None = None) -> JSON:

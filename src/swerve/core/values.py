@@ -237,6 +237,19 @@ class Masks(Value):
 
 
 @dataclass(frozen=True, eq=False)
+class Classes(Value):
+    """The class of every pixel, such as road or car, as a number (0: not labelled), and the name of each number."""
+
+    numbers: Array
+    names: Mapping[int, str]
+    slot: ClassVar[str] = "classes"
+
+    def __post_init__(self) -> None:
+        names = MappingProxyType({int(key): str(name) for key, name in self.names.items()})
+        _freeze(self, numbers=_frozen(self.numbers, np.int32, (None, None), "classes"), names=names)
+
+
+@dataclass(frozen=True, eq=False)
 class Region(Value):
     """The drivable area: polygons on the ground plane, each Nx2 metres; holes wind in the opposite direction."""
 
@@ -347,6 +360,7 @@ KINDS: Mapping[str, type[Value]] = MappingProxyType(
             Boxes2D,
             Boxes3D,
             Masks,
+            Classes,
             Region,
             Depth,
             Calibration,

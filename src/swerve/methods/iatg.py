@@ -30,13 +30,14 @@ from swerve.transformations.object_choice import LargestObjects, NearestObjects,
 from swerve.transformations.retouches import BACK, REPLACE, Retouches
 from swerve.transformations.salient import AVERAGE, SUM, SalientObjects
 from swerve.transformations.swaps import Swaps
+from swerve.transformations.translate_objects import OTHER, SAME, Translations
 
 NAME = "iatg"
 REAL, RERENDERED, TRANSLATED = "real", "rerendered", "translation"
-STRATEGIES = (REAL, RERENDERED)
+STRATEGIES = (REAL, TRANSLATED, RERENDERED)
 SALIENT, RANDOM, LARGEST, NEAREST = CHOICES = ("salient", "random", "largest", "nearest")
 MISLEADING, MEAN = "iatg-s1", "iatg-s2"
-CONTROL = "pasted back"
+CONTROL, DRAWN_AS_IS = "pasted back", "drawn as it is"
 # What the paper recommends: most misleading, and most alike.
 PROFILES: Mapping[str, tuple[str, int, str]] = MappingProxyType({MISLEADING: (SUM, 3, REAL), MEAN: (AVERAGE, 1, TRANSLATED)})
 
@@ -46,6 +47,7 @@ def iatg(
     system: System,
     *,
     library: Asset | None = None,
+    painter: Asset | None = None,
     profile: Annotated[str, OneOfNames(*PROFILES)] = MISLEADING,
     strategy: str = "",
     choose: Annotated[str, OneOfNames(*CHOICES)] = SALIENT,
@@ -63,9 +65,10 @@ def iatg(
 
     Args:
         library: the objects to paste, a file that `swerve objects build` wrote; of the real strategy.
+        painter: what draws objects, a file that `swerve translate train` wrote; of the strategy `translation`.
         profile: `iatg-s1` replaces the three objects with the most heat by real ones; `iatg-s2` translates one object.
-        strategy: `real` pastes objects of a library; `rerendered` renders frames of the embedded world again, which is a
-            true follow-up. The default is that of the profile.
+        strategy: `real` pastes objects of a library; `translation` draws them from the label map; `rerendered` renders
+            frames of the embedded world again, which is a true follow-up. The default is that of the profile.
         choose: `salient`, by the explanation; or its rivals `random` (the paper's IATG_rand), `largest` and `nearest`.
         by: `sum`, the heat on an object, or `average`, the heat of one of its pixels; of `salient`.
         count: how many objects are replaced; a picture with fewer has no follow-up.
@@ -73,18 +76,20 @@ def iatg(
         layer: of Grad-CAM; the last convolution if it is empty.
         within: degrees of the wheel by which the answer may move.
         similarity: a measure to record with every trial: `ms-ssim`, `ssim`, `lpips-vgg` or `lpips-alex`.
-        control: whether the same objects are also pasted back, as a second rule; by default in the real strategy.
+        control: whether the same objects are also pasted back, or drawn in their own look, as a second rule; by default
+            wherever they are pasted.
     """
     # profile: IA-16; strategy: IA-8; choose: IA-17; within: IA-12, D-39
     by, count, strategy = _settled(profile, strategy, by, count)
     check_known("choose", choose, CHOICES)
     order = _order(choose, by, explanation or _usual_explanation(system, layer))
-    change = _change(strategy, order, count, library)
+    files = {REAL: library, TRANSLATED: painter}
+    change = _change(strategy, order, count, files)
     rules = [Rule(rule_name(count, choose), change, same_angle(within))]
     if control is None:
-        control = strategy == REAL
+        control = strategy in files
     if control:
-        rules.append(Rule(CONTROL, Retouches(_needed(library), BACK, order, count=count), same_angle(within)))
+        rules.append(_control(strategy, order, count, files, within))
     return Campaign(
         source,
         system,
@@ -107,8 +112,6 @@ def _settled(profile: str, strategy: str, by: str, count: int) -> tuple[str, int
     check_known("profile", profile, PROFILES)
     usual_by, usual_count, usual_strategy = PROFILES[profile]
     chosen = strategy or usual_strategy
-    if chosen == TRANSLATED:
-        raise InputError(f"translated objects are not available yet: give strategy = {' or '.join(map(repr, STRATEGIES))}")
     check_known("strategy", chosen, STRATEGIES)
     check_whole("count", count, 0)
     return by or usual_by, count or usual_count, chosen
@@ -131,16 +134,26 @@ def _order(choose: str, by: str, explanation: Explanation) -> ObjectSelection:
     return rivals[choose] if choose in rivals else SalientObjects(explanation, by)
 
 
-def _change(strategy: str, order: ObjectSelection, count: int, library: Asset | None) -> Space:
+def _change(strategy: str, order: ObjectSelection, count: int, files: Mapping[str, Asset | None]) -> Space:
     if strategy == RERENDERED:
         return Swaps(choose=order, count=count)
-    return Retouches(_needed(library), REPLACE, order, count=count)
+    if strategy == TRANSLATED:
+        return Translations(_needed(strategy, files), OTHER, order, count)
+    return Retouches(_needed(strategy, files), REPLACE, order, count=count)
 
 
-def _needed(library: Asset | None) -> Asset:
-    if library is None:
-        raise InputError("'library' is missing: a file that 'swerve objects build' wrote; or give strategy = 'rerendered'")
-    return library
+def _control(strategy: str, order: ObjectSelection, count: int, files: Mapping[str, Asset | None], within: float) -> Rule:
+    """What the editing alone does: an object pasted back, or drawn in the look that it has."""
+    if strategy == TRANSLATED:
+        return Rule(DRAWN_AS_IS, Translations(_needed(strategy, files), SAME, order, count), same_angle(within))
+    return Rule(CONTROL, Retouches(_needed(REAL, files), BACK, order, count=count), same_angle(within))
+
+
+def _needed(strategy: str, files: Mapping[str, Asset | None]) -> Asset:
+    if (file := files[strategy]) is not None:
+        return file
+    name, verb = ("library", "objects build") if strategy == REAL else ("painter", "translate train")
+    raise InputError(f"'{name}' is missing: a file that 'swerve {verb}' wrote; or give strategy = 'rerendered'")
 
 
 def _gate(similarity: str) -> Gate:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 import numpy as np
 from scipy.ndimage import find_objects, label
 
 from swerve.core.errors import UnreadableCase
-from swerve.core.values import Array, Boxes2D, Image, Masks, Value
+from swerve.core.values import Array, Boxes2D, Classes, Image, Masks, Value
 from swerve.sources import images
 from swerve.sources.labelled_boxes import LabelledSource
 from swerve.sources.listed import CAMERA, Entry
@@ -44,11 +44,13 @@ class Cityscapes(LabelledSource):
         labels: `gtFine` or `gtCoarse`.
         kinds: keep only these, by their official names.
         rename: other names for official ones, such as `person = "pedestrian"`.
+        classes: also read the class of every pixel, which translations from label maps are made from.
     """
 
     split: str = ""
     pictures: str = "leftImg8bit"
     labels: str = "gtFine"
+    classes: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +80,8 @@ class Cityscapes(LabelledSource):
             _check_alike(ids, images.read_labels(self.root, entry.files[CLASSES]), name, entry.files[CLASSES])
         wanted = [number for number in THINGS if self.wanted(NAMES[number])]
         instances = np.where(np.isin(ids // OWN, wanted), ids, 0)
-        return self._masks(instances), self._boxes([*_alone(instances), *_crowds(ids, wanted)], picture.size)
+        found = self._masks(instances), self._boxes([*_alone(instances), *_crowds(ids, wanted)], picture.size)
+        return (*found, self._classes(ids)) if self.classes else found
 
     def _by_frame(self, suffix: str) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -88,6 +91,9 @@ class Cityscapes(LabelledSource):
 
     def _masks(self, instances: Array) -> Masks:
         return Masks(instances, {number: self._kind(number // OWN) for number in _numbers(instances) if number})
+
+    def _classes(self, ids: Array) -> Classes:
+        return Classes(np.where(ids >= OWN, ids // OWN, ids), {number: self._kind(number) for number in range(len(NAMES))})
 
     def _boxes(self, found: Sequence[Found], size: tuple[int, int]) -> Boxes2D:
         return Boxes2D(

@@ -22,7 +22,7 @@ from swerve.core.arguments import OneOfNames, check_number
 from swerve.core.case import Case, Fact
 from swerve.core.errors import InputError
 from swerve.core.transformation import param
-from swerve.core.values import Array, Boxes2D, Calibration, Depth, Masks
+from swerve.core.values import Array, Boxes2D, Calibration, Classes, Depth, Masks
 from swerve.transformations.fill import fill_margin
 from swerve.transformations.photometric import ImageChange, images_of
 
@@ -115,6 +115,10 @@ class _Affine(ImageChange):
         """The transformed instances; border pixels belong to no instance, whatever the border mode."""
         moved = self._warp(value.instances, cv2.INTER_NEAREST)
         return dataclasses.replace(value, instances=moved)
+
+    def classes(self, value: Classes) -> Classes:
+        """The transformed classes; border pixels have none."""
+        return dataclasses.replace(value, numbers=self._warp(value.numbers, cv2.INTER_NEAREST))
 
     def depth(self, value: Depth) -> Depth:
         """The transformed distances; border pixels are infinitely far away."""
@@ -311,6 +315,10 @@ class Enlarge(ImageChange):
     def masks(self, value: Masks) -> Masks:
         """Every pixel keeps its instance."""
         return dataclasses.replace(value, instances=self._resize(value.instances, cv2.INTER_NEAREST))
+
+    def classes(self, value: Classes) -> Classes:
+        """Every pixel keeps its class."""
+        return dataclasses.replace(value, numbers=self._resize(value.numbers, cv2.INTER_NEAREST))
 
     def depth(self, value: Depth) -> Depth:
         """Every pixel keeps its distance."""

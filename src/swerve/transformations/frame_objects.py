@@ -10,7 +10,7 @@ import numpy as np
 
 from swerve.core.case import Case
 from swerve.core.errors import NotApplicable
-from swerve.core.values import Array, Masks, SceneRef, find
+from swerve.core.values import Array, Classes, Masks, SceneRef, find
 from swerve.world.objects import objects_of
 
 UNKNOWN = "the case has no instance masks, so its objects are not known"
@@ -59,6 +59,11 @@ class FrameObjects:
         """The width of the picture."""
         return int(self.instances.shape[1])
 
+    @cached_property
+    def labelled(self) -> Array:
+        """The number of the object in each pixel, 0 for what is not one of the objects."""
+        return np.where(np.isin(self.instances, list(self.numbered)), self.instances, 0)
+
     def mask(self, number: int) -> Array:
         """Which pixels show an object."""
         return np.asarray(self.instances == number)
@@ -81,6 +86,16 @@ def frame_objects(case: Case) -> FrameObjects:
     if isinstance(masks, Masks):
         return FrameObjects(masks.instances, tuple(_labelled(masks.instances, dict(masks.kinds))))
     raise NotApplicable(UNKNOWN)
+
+
+def classes_of(case: Case) -> Classes:
+    """The class of every pixel; raises `NotApplicable` if a case has none."""
+    found = find(case.truth, Classes.slot)
+    if not isinstance(found, Classes):
+        raise NotApplicable(
+            'the pixels have no classes: add "classes" to the labels of the world, or classes = true to cityscapes'
+        )
+    return found
 
 
 def _of_world(case: Case) -> FrameObjects:

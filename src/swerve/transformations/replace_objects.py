@@ -14,7 +14,7 @@ from swerve.core.asset import Asset
 from swerve.core.case import Case, Fact
 from swerve.core.errors import NotApplicable
 from swerve.core.transformation import Transformation
-from swerve.core.values import Array, Boxes2D, Group, Image, Masks, SceneRef, Value
+from swerve.core.values import Array, Boxes2D, Classes, Group, Image, Masks, SceneRef, Value
 from swerve.relations.matching import overlaps
 from swerve.transformations.cutouts import Cutout, cutout
 from swerve.transformations.fill import METHODS, PATCH
@@ -127,12 +127,24 @@ class Retouched(Transformation):
     def _label(self, value: Value, seen: FrameObjects, placed: Sequence[Placed]) -> Value:
         if isinstance(value, Masks):
             return Masks(labelled(value.instances, seen, placed), value.kinds)
+        if isinstance(value, Classes):
+            return _reclassified(value, seen, labelled(seen.instances, seen, placed))
         return self.map(value)
 
     def _facts(self, before: Image, after: Image, seen: FrameObjects, placed: Sequence[Placed]) -> Mapping[str, Fact]:
         changed = float((before.pixels != after.pixels).any(axis=2).mean())
         now = labelled(seen.instances, seen, placed)
         return {"changed": changed, **object_facts(seen.instances, now, sizes_of(seen))}
+
+
+def _reclassified(value: Classes, seen: FrameObjects, now: Array) -> Classes:
+    """The classes of a picture whose instance numbers are `now`; what a removed object hid has none."""
+    numbers = {name: number for number, name in value.names.items()}
+    changed = now != seen.instances
+    classes = np.where(changed, 0, value.numbers)
+    for item in seen.items:
+        classes[changed & (now == item.number)] = numbers.get(item.kind, 0)
+    return Classes(classes, value.names)
 
 
 def _without(entries: tuple[Any, ...], at: int) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from swerve.world.camera import Camera
 
 SKIES = ("sunshine", "dusk", "night", "rain", "fog", "snow", "snow-night")
-LABELS = ("steering", "signal", "points", "boxes2d", "boxes3d", "masks", "region", "depth", "calibration")
+LABELS = ("steering", "signal", "points", "boxes2d", "boxes3d", "masks", "classes", "region", "depth", "calibration")
 
 
 def skies() -> Table:

@@ -21,6 +21,7 @@ from swerve.transformations.edited_boxes import expected_boxes, in_order
 from swerve.transformations.rerender import rendered_inputs
 from swerve.transformations.same_objects import object_facts
 from swerve.world.camera import Camera
+from swerve.world.class_map import class_map
 from swerve.world.conditions import Conditions
 from swerve.world.drives import drive, parse_frame_key
 from swerve.world.edits import Add, Edit, Paint, Remove, SwapModel, edited
@@ -138,6 +139,7 @@ class SceneEdited(Transformation):
             "boxes2d": lambda: boxes2d(items, camera),
             "boxes3d": lambda: boxes3d(items),
             "masks": lambda: seen.masks,
+            "classes": lambda: _class_map(self.frame, self.edits, camera),
             "depth": lambda: Depth(seen.depth),
         }
         return labels[value.slot]() if value.slot in labels else self.map(value)
@@ -154,6 +156,12 @@ class SceneEdited(Transformation):
             "box_overlap": min((_overlap(old, new, number) for number in self._numbers), default=0.0),
             **object_facts(old.things, new.things, {item.number: _longer_side(item.box) for item in old.items}),
         }
+
+
+def _class_map(frame: str, edits: tuple[Edit, ...], camera: Camera) -> Value:
+    key, number = parse_frame_key(frame)
+    driven = drive(key)
+    return class_map(edited(driven.scene, edits), driven.poses[number], camera)
 
 
 def _steering(frame: str, edits: tuple[Edit, ...]) -> tuple[float, float]:

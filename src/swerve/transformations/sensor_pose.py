@@ -11,7 +11,19 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.transformation import Transformation, param
-from swerve.core.values import Array, Boxes2D, Boxes3D, Calibration, Depth, Image, Masks, PointCloud, Region, Steering
+from swerve.core.values import (
+    Array,
+    Boxes2D,
+    Boxes3D,
+    Calibration,
+    Classes,
+    Depth,
+    Image,
+    Masks,
+    PointCloud,
+    Region,
+    Steering,
+)
 from swerve.transformations.points import calibration_of, clouds_of, has_camera, wrap_angle
 
 TO_CAMERA = ("Tr_velo_to_cam", "boxes_to_camera")  # matrices from the LiDAR's frame
@@ -26,7 +38,7 @@ MOUNT, UPRIGHT = (-0.3, 0.3), (-0.1, 0.1)  # metres: plausible mounting errors
 class _SensorMoved(Transformation):
     """The LiDAR alone in another pose: the same points in its new frame. Occluded surfaces stay without points."""
 
-    preserves: ClassVar[tuple[str, ...]] = ("signal", "image", "boxes2d", "masks", "depth", "scene")
+    preserves: ClassVar[tuple[str, ...]] = ("signal", "image", "boxes2d", "masks", "classes", "depth", "scene")
 
     def applies(self, case: Case) -> str | None:
         """Why it does not apply (the case has a camera but no calibration that records the LiDAR's new pose), or None."""
@@ -163,6 +175,10 @@ class MirrorScene(Transformation):
     def masks(self, value: Masks) -> Masks:
         """The instances mirrored."""
         return Masks(np.ascontiguousarray(value.instances[:, ::-1]), value.kinds)
+
+    def classes(self, value: Classes) -> Classes:
+        """The classes mirrored."""
+        return Classes(np.ascontiguousarray(value.numbers[:, ::-1]), value.names)
 
     def boxes2d(self, value: Boxes2D) -> Boxes2D:
         """Boxes in the mirrored image."""

@@ -76,7 +76,7 @@ class _Weather(ImageChange):
     backscatter: ClassVar[Backscatter]
     preserves: ClassVar[tuple[str, ...]] = (
         *("steering", "signal", "boxes2d"),
-        *("masks", "region", "depth", "calibration", "scene"),
+        *("masks", "classes", "region", "depth", "calibration", "scene"),
     )
 
     def __post_init__(self) -> None:

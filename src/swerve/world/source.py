@@ -17,6 +17,7 @@ from swerve.core.seeding import digest_of, rng_for
 from swerve.core.values import Depth, Image, SceneRef, Steering, Value
 from swerve.world import labels
 from swerve.world.camera import Camera
+from swerve.world.class_map import class_map
 from swerve.world.conditions import PRESETS, Conditions, conditions
 from swerve.world.driver import RATIO, Pose
 from swerve.world.drives import DRIVERS, LONGEST, STANDARD, Drive, drive, parse_frame_key, scene_key
@@ -25,7 +26,7 @@ from swerve.world.render import Rendered
 
 VERSION = 4  # raise it whenever the bytes of frames or labels change
 SPLITS = ("train", "val", "test")
-LABELS = ("steering", "boxes2d", "boxes3d", "masks", "depth", "calibration")
+LABELS = ("steering", "boxes2d", "boxes3d", "masks", "classes", "depth", "calibration")
 DAY = "day"  # different daylight for every drive
 
 
@@ -41,7 +42,7 @@ class World:
     """`drives` drives of `frames` frames, 20 per second; splits share no scene.
 
     `conditions` may be `day`: different daylight for each drive.
-    `labels` may add boxes2d, boxes3d, masks, depth and calibration to the steering angle.
+    `labels` may add boxes2d, boxes3d, masks, classes, depth and calibration to the steering angle.
     `driver` may be `cautious`: objects decide more often where it steers, on busier roads of its own.
     """
 
@@ -132,6 +133,7 @@ class World:
             "boxes2d": lambda: labels.boxes2d(items, self.camera),
             "boxes3d": lambda: labels.boxes3d(items),
             "masks": lambda: labels.masks(items, seen),
+            "classes": lambda: class_map(driven.scene, pose, self.camera),
             "depth": lambda: Depth(seen.depth),
             "calibration": lambda: self.camera.calibration(pose),
         }
