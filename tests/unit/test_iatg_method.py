@@ -88,7 +88,7 @@ def test_presets_are_the_paper_s(blue: Asset) -> None:
     assert isinstance(control.change, Retouches)
     assert (control.change.count, control.change.choose) == (3, first.change.choose)
     assert campaign.gate == SameObjects()
-    with pytest.raises(InputError, match="translated objects are not available yet"):
+    with pytest.raises(InputError, match="'painter' is missing"):
         iatg(Streets(), FakeSystem(), library=blue, profile="iatg-s2")
 
 

@@ -13,7 +13,7 @@ from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 from swerve.train.loop import Recipe, Task, fit
 from swerve.translation.translator import pictures_of
-from swerve.zoo.paint_data import Windows
+from swerve.zoo.paint_data import ObjectWindows
 
 SIDE = 48  # pixels of a window as the classifier sees it
 RECIPE = Recipe(passes=10, batch=32, rate=2e-3, decay=0.01, patience=10, one_cycle=True)
@@ -44,7 +44,7 @@ class KindNet(nn.Sequential):
         super().__init__(*parts, nn.AdaptiveAvgPool2d(3), nn.Flatten(), nn.Dropout(0.3), nn.Linear(9 * into, kinds))
 
 
-def score_kinds(train: Windows, held: Windows, drawn: Array, *, seed: int) -> KindScore:
+def score_kinds(train: ObjectWindows, held: ObjectWindows, drawn: Array, *, seed: int) -> KindScore:
     """Train a classifier on the objects of real windows, and ask it for the kinds of drawn ones."""
     kinds = sorted(set(train.kind))
     true = np.array([kinds.index(kind) for kind in held.kind])
@@ -62,7 +62,7 @@ def _share(right: Array) -> float:
     return round(float(right.mean()), 4)
 
 
-def _learnt(train: Windows, held: Windows, kinds: list[str], seed: int) -> KindNet:
+def _learnt(train: ObjectWindows, held: ObjectWindows, kinds: list[str], seed: int) -> KindNet:
     rng, net = rng_for(seed, "object kinds"), KindNet(len(kinds))
     labels = np.array([kinds.index(kind) for kind in train.kind])
     true = np.array([kinds.index(kind) for kind in held.kind])

@@ -1,4 +1,4 @@
-"""Windows of labelled pictures around their objects, to learn from how a map of classes looks as a picture."""
+"""ObjectWindows of labelled pictures around their objects, to learn from how a map of classes looks as a picture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swerve.core.case import Case, Source
-from swerve.core.errors import InputError, UnreadableCase
+from swerve.core.errors import InputError, NotApplicable, UnreadableCase
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 from swerve.execution.engine import Progress
@@ -22,8 +22,8 @@ FEWEST = 8  # windows
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
-    """Windows of one size: pictures, classes and instances, with the number and the kind of the object each is around."""
+class ObjectWindows:
+    """ObjectWindows of one size: pictures, classes and instances, with the number and the kind of the object each is around."""
 
     pixels: Array
     classes: Array
@@ -38,20 +38,20 @@ class Windows:
         """One window."""
         return LabelWindow(self.pixels[place], self.classes[place], self.instances[place])
 
-    def some(self, places: Sequence[int] | Array) -> Windows:
+    def some(self, places: Sequence[int] | Array) -> ObjectWindows:
         """Some of the windows."""
         pixels, classes, instances, number = (
             part[places] for part in (self.pixels, self.classes, self.instances, self.number)
         )
-        return Windows(pixels, classes, instances, number, tuple(self.kind[place] for place in places))
+        return ObjectWindows(pixels, classes, instances, number, tuple(self.kind[place] for place in places))
 
 
 @dataclass(frozen=True, eq=False)
 class WindowSets:
-    """Windows to learn from and to measure with, of different drives, and the names of their classes."""
+    """ObjectWindows to learn from and to measure with, of different drives, and the names of their classes."""
 
-    train: Windows
-    held: Windows
+    train: ObjectWindows
+    held: ObjectWindows
     classes: tuple[str, ...]
 
 
@@ -65,13 +65,15 @@ def window_sets(source: Source, *, side: int, seed: int = 0, progress: Progress)
         try:
             case = source[key]
             found += [(case.group or key, *one) for one in _windows(case, names, side)]
+        except NotApplicable as why:
+            raise InputError(f"{key}: {why}") from why
         except UnreadableCase:
             continue  # a source counts its unreadable cases itself
         finally:
             progress.advance(1, 0)
     if len(found) < FEWEST:
         raise InputError(f"the source has {len(found)} objects that are large enough; at least {FEWEST} are needed")
-    whole = Windows(
+    whole = ObjectWindows(
         np.stack([one.pixels for _, one, _ in found]),
         np.stack([one.classes for _, one, _ in found]).astype(np.uint8),
         np.stack([one.instances for _, one, _ in found]),

@@ -19,7 +19,7 @@ from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Fitted, Recipe, Task, fit, shuffled
 from swerve.translation.label_window import WindowBatch, batch_of
 from swerve.translation.painter import FeatureCritic, Painter, PainterDesign
-from swerve.zoo.paint_data import Windows, WindowSets
+from swerve.zoo.paint_data import ObjectWindows, WindowSets
 
 BETAS = (0.5, 0.999)  # of Adam, as in the paper
 LOOKS = 10  # clusters of appearance for each kind, as in the paper
@@ -167,7 +167,7 @@ def learn_painter(
     return learner.painter.eval(), fitted
 
 
-def painted_error(painter: Painter, held: Windows, classes: int) -> float:
+def painted_error(painter: Painter, held: ObjectWindows, classes: int) -> float:
     """The mean difference between the colours of held-out windows and of their paintings, in shares of the levels."""
     painter.eval()
     errors = []
@@ -179,7 +179,7 @@ def painted_error(painter: Painter, held: Windows, classes: int) -> float:
     return float(np.mean(errors)) / 2
 
 
-def looks_of(painter: Painter, windows: Windows, classes: int, *, seed: int) -> Mapping[str, tuple[tuple[float, ...], ...]]:
+def looks_of(painter: Painter, windows: ObjectWindows, classes: int, *, seed: int) -> Mapping[str, tuple[tuple[float, ...], ...]]:
     """For every kind the centres of the clusters that the appearances of its objects form."""
     rows = appearances(painter, windows, classes)
     kinds = sorted(set(windows.kind))
@@ -194,7 +194,7 @@ def looks_of(painter: Painter, windows: Windows, classes: int, *, seed: int) -> 
     return found
 
 
-def appearances(painter: Painter, windows: Windows, classes: int) -> Array:
+def appearances(painter: Painter, windows: ObjectWindows, classes: int) -> Array:
     """The appearance of the object of each window."""
     painter.eval()
     rows = []

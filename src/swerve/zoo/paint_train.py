@@ -18,7 +18,7 @@ from swerve.train.card import card_page, recipe_row, versions, write_card
 from swerve.train.loop import Checkpoint
 from swerve.translation.painting import OWN, PainterAbout, Painting, painter_bytes, read_painting
 from swerve.zoo.object_kinds import KindScore, score_kinds
-from swerve.zoo.paint_data import Windows, WindowSets
+from swerve.zoo.paint_data import ObjectWindows, WindowSets
 from swerve.zoo.paint_learn import PainterRecipe, learn_painter, looks_of
 
 ROWS, SHOWN = 8, 4  # of a sheet: windows, and looks of each
@@ -77,30 +77,30 @@ def measured(painting: Painting, sets: WindowSets, *, seed: int) -> dict[str, An
     }
 
 
-def recognised(sets: WindowSets, held: Windows, drawn: list[Array], *, seed: int) -> KindScore:
+def recognised(sets: WindowSets, held: ObjectWindows, drawn: list[Array], *, seed: int) -> KindScore:
     """How often a classifier that has learnt real objects knows the kind of drawn ones, and of others for comparison."""
     return score_kinds(sets.train, held, np.stack(drawn), seed=seed)
 
 
-def known(painting: Painting, windows: Windows) -> Windows:
+def known(painting: Painting, windows: ObjectWindows) -> ObjectWindows:
     """The windows whose kind the painter can draw."""
     return windows.some([place for place, kind in enumerate(windows.kind) if kind in painting.about.looks])
 
 
-def other_look(painting: Painting, held: Windows, place: int) -> int:
+def other_look(painting: Painting, held: ObjectWindows, place: int) -> int:
     """A look that is not the object's own, the same one every time."""
     able = painting.others(held.at(place), int(held.number[place]), held.kind[place])
     return able[place % len(able)]
 
 
-def drawn_object(painting: Painting, held: Windows, place: int, look: int) -> Array:
+def drawn_object(painting: Painting, held: ObjectWindows, place: int, look: int) -> Array:
     """A window with its object drawn, and everything else as it is."""
     one, number = held.at(place), int(held.number[place])
     drawn = painting.drawn(one, number, held.kind[place], look)
     return np.where((one.instances == number)[..., None], drawn, one.pixels)
 
 
-def _apart(held: Windows, drawn: list[Array]) -> float:
+def _apart(held: ObjectWindows, drawn: list[Array]) -> float:
     """The mean difference of an object's pixels, in shares of the levels."""
     shares = []
     for place, pixels in enumerate(drawn):
@@ -109,7 +109,7 @@ def _apart(held: Windows, drawn: list[Array]) -> float:
     return round(float(np.mean(shares)), 4)
 
 
-def sample_sheet(painting: Painting, held: Windows) -> Array:
+def sample_sheet(painting: Painting, held: ObjectWindows) -> Array:
     """Held-out objects, one a row: as they are, drawn as they are, and in other looks."""
     held = known(painting, held)
     rows = []
