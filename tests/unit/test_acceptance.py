@@ -159,7 +159,12 @@ def test_rule_without_judged_trials_is_not_accepted() -> None:
     assert nothing.failed
     assert not nothing.tolerated
     assert "cannot be decided" in nothing.words
-    assert nothing.as_dict()["acceptance"] == {"fail_if": ["rate > 0.5"], "met": [], "failed": True}
+    assert nothing.as_dict()["acceptance"] == {
+        "fail_if": ["rate > 0.5"],
+        "met": [],
+        "failed": True,
+        "undecided": "no trial was judged",
+    }
 
 
 def test_condition_decides_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +201,13 @@ def test_other_rules_fail_as_before() -> None:
     assert exit_code(counts(a=tolerated, b=plain)) == 0
     assert exit_code(counts(a=tolerated, b={**plain, "violated": 1})) == 1
     assert exit_code({**counts(a=tolerated, b={**plain, "errors": 1}), "error_kinds": {"model": 1}}) == 3
-    unjudged = {"held": 0, "violated": 0, "skipped": 9, "errors": 0, "acceptance": {"failed": True}}
+    unjudged = {
+        "held": 0,
+        "violated": 0,
+        "skipped": 9,
+        "errors": 0,
+        "acceptance": {"failed": True, "undecided": "no trial was judged"},
+    }
     with pytest.raises(InputError, match="rule 'a': no trial was judged, so its fail_if cannot be decided"):
         exit_code(counts(a=unjudged, b=plain))
 
@@ -235,6 +246,6 @@ def test_edited_conditions_are_ignored(tmp_path: Path) -> None:
     identity["campaign"]["rule"][0]["fail_if"] = ["__import__('os')"]
     (path / "campaign.json").write_text(json.dumps(identity))
     run = Run(path)
-    (found,) = acceptances(run.identity["campaign"], numbers_of(run).rules).values()
+    (found,) = acceptances(run.identity["campaign"], numbers_of(run).rules, {}).values()
     assert found.conditions == ()
     assert found.failed

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from swerve.analysis.detection import average_precision
-from swerve.analysis.precision_drop import PicturePair, match_picture, mean_precision, pairs_of, precision_drop
+from swerve.analysis.precision_drop import PicturePair, RankedPictures, match_picture, pair_of, precision_drop
 from swerve.core.campaign import Record, Trial
 from swerve.core.errors import InputError
 from swerve.core.relation import Status, Verdict
 from swerve.core.seeding import rng_for
 from swerve.core.values import Boxes2D
+from swerve.store.record_json import record_row
 
 KINDS = ("red", "yellow", "green")
 LABEL = Boxes2D(np.array([[0, 0, 10, 30], [50, 0, 60, 30]]), ("red", "green"))
@@ -40,7 +41,7 @@ def test_precision_is_coco_s() -> None:
     for start in range(0, 60, 12):
         pairs = [random_pair(number) for number in range(start, start + 12)]
         whole = average_precision(*zip(*pairs, strict=True))
-        ours = mean_precision([match_picture(*pair) for pair in pairs], np.arange(len(pairs)))
+        ours = RankedPictures([match_picture(*pair) for pair in pairs]).precisions(np.ones(len(pairs), int))
         assert ours.keys() == whole.by_kind.keys()
         for kind, value in whole.by_kind.items():
             assert ours[kind] == pytest.approx(value, abs=1e-9), (start, kind)
@@ -50,7 +51,7 @@ def test_a_picture_may_count_twice() -> None:
     pairs = [random_pair(number) for number in range(6)]
     rows = np.array([0, 0, 3, 5, 5, 5])
     labels, answers = zip(*(pairs[row] for row in rows), strict=True)
-    ours = mean_precision([match_picture(*pair) for pair in pairs], rows)
+    ours = RankedPictures([match_picture(*pair) for pair in pairs]).precisions(np.bincount(rows, minlength=len(pairs)))
     assert np.mean(list(ours.values())) == pytest.approx(average_precision(labels, answers).mean, abs=1e-9)
 
 
@@ -100,13 +101,11 @@ def test_a_limit_makes_a_verdict() -> None:
 
 def test_judged_records_alone_count() -> None:
     held, skipped = Verdict.at_most(0, 1, ""), Verdict.skipped("no")
-    trial = Trial("a", "rule", 0)
-    records = [
-        Record(trial, held, before=(LABEL,), truth=(LABEL,), after=(NOTHING,)),
-        Record(trial, skipped, before=(LABEL,), truth=(LABEL,), after=(LABEL,)),
-        Record(Trial("unknown", "rule", 0), held, before=(LABEL,), truth=(LABEL,), after=(LABEL,)),
-    ]
-    (pair,) = pairs_of(records, {"a": LABEL}, {"a": "drive"})
-    assert (pair.group, pair.new_answer) == ("drive", NOTHING)
+    record = Record(Trial("a", "rule", 0), held, before=(LABEL,), truth=(LABEL,), after=(NOTHING,))
+    pair = pair_of(record_row(record), LABEL, "drive")
+    assert pair is not None
+    assert (pair.group, pair.answer.kinds, pair.new_answer.kinds) == ("drive", LABEL.kinds, ())
+    assert pair_of(record_row(replace(record, verdict=skipped)), LABEL, "drive") is None
+    assert pair_of(record_row(replace(record, after=())), LABEL, "drive") is None
     with pytest.raises(InputError, match="at least one"):
         precision_drop([])

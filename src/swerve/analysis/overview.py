@@ -7,11 +7,13 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from swerve.analysis.acceptance import Acceptance, acceptances
 from swerve.analysis.condition_rates import ConditionRate, ConditionTally
 from swerve.analysis.groups import FindingGroup, Grouping
 from swerve.analysis.growth import Growth
 from swerve.analysis.numbers import Numbers, NumbersTally, Reached, is_guided, reached_of
 from swerve.analysis.operating_domain import DomainRow, DomainTally
+from swerve.analysis.precision_limits import PrecisionTally
 from swerve.analysis.robustness import Robustness, RobustnessTally
 from swerve.analysis.set_checks import CheckCounts, SetCheckTally
 from swerve.analysis.severity import Curve, SeverityTally
@@ -56,7 +58,7 @@ class Overview:
     def __init__(self, run: Run) -> None:
         self._run, self._repeats = run, run.repeats
         self._numbers, self._checks = NumbersTally(run), SetCheckTally(run)
-        self._conditions = ConditionTally()
+        self._conditions, self._precision = ConditionTally(), PrecisionTally(run)
         self._severity = SeverityTally(run.identity.get("parameters", {}))
         self._grouping, self._best = Grouping(run, features_of(run)), Best[Finding]()
         self._growth = Growth(run.identity["campaign"]["search"]) if is_guided(run) else None
@@ -70,6 +72,7 @@ class Overview:
     def add(self, row: Row) -> None:
         """Take in a row."""
         self._numbers.add(row)
+        self._precision.add(row)
         if row["kind"] == BASELINE:
             self._add_case(row)
         else:
@@ -103,6 +106,11 @@ class Overview:
     def numbers(self) -> Numbers:
         """The run in numbers."""
         return self._numbers.numbers()
+
+    @cached_property
+    def acceptances(self) -> dict[str, Acceptance]:
+        """Whether each rule is accepted, by name."""
+        return acceptances(self._run.identity["campaign"], self.numbers.rules, self._precision.drops)
 
     @property
     def reached(self) -> Reached | None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from swerve.analysis.detection import LIMITS, MOST_PER_IMAGE, RECALLS, relative_drop
 from swerve.analysis.statistics import Estimate
-from swerve.core.campaign import Record
+from swerve.core.encode import decode_values
 from swerve.core.errors import InputError
 from swerve.core.relation import Status, Verdict
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array, Boxes2D, find
 from swerve.relations.matching import overlaps
+from swerve.store.journal import Row
 
 RESAMPLES = 200
 TAIL = 2.5  # percent on each side of an interval
@@ -49,37 +51,46 @@ class PrecisionDrop:
         """Held if the share of mAP that is lost is at most `most`: 0.1 allows a fall by 10%."""
         if self.drop.value is None:
             return Verdict.skipped(self.drop.why or "the mAP before the changes is 0 or unknown")
+        return Verdict.at_most(self.drop.value, most, self.words)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers and intervals as `summary.json` has them."""
+        parts = {"before": self.before, "after": self.after, "drop": self.drop}
+        numbers = {name: one.value for name, one in parts.items()}
+        return {"pictures": self.before.n, **numbers, "interval": [self.drop.low, self.drop.high]}
+
+    @property
+    def words(self) -> str:
+        """Both numbers and the share that is lost with its interval; empty if that is unknown."""
+        if self.drop.value is None:
+            return ""
         interval = "" if self.drop.low is None else f" (95% from {self.drop.low:.1%} to {self.drop.high:.1%})"
-        words = f"mAP {self.before.value:.3f} became {self.after.value:.3f}, a fall by {self.drop.value:.1%}{interval}"
-        return Verdict.at_most(self.drop.value, most, words)
+        return f"mAP {self.before.value:.3f} became {self.after.value:.3f}, a fall by {self.drop.value:.1%}{interval}"
 
 
-def pairs_of(records: Iterable[Record], labels: Mapping[str, Boxes2D], groups: Mapping[str, str]) -> list[PicturePair]:
-    """The pictures of judged records, with the labels and drives of the untouched cases by key."""
-    found = []
-    for record in records:
-        values = [find(answer, Boxes2D.slot) for answer in (record.before, record.truth, record.after)]
-        key = record.trial.case
-        if record.verdict.status in (Status.HELD, Status.VIOLATED) and key in labels:
-            before, new_label, after = values
-            if isinstance(before, Boxes2D) and isinstance(new_label, Boxes2D) and isinstance(after, Boxes2D):
-                found.append(PicturePair(groups.get(key) or key, labels[key], before, new_label, after))
-    return found
+def pair_of(row: Row, label: Boxes2D, group: str) -> PicturePair | None:
+    """The pictures of a judged trial's row, with the label and drive of the untouched case; None without boxes."""
+    if row["status"] not in (Status.HELD.value, Status.VIOLATED.value):
+        return None
+    before, new_label, after = (find(decode_values(row[name]), Boxes2D.slot) for name in ("before", "truth", "after"))
+    if isinstance(before, Boxes2D) and isinstance(new_label, Boxes2D) and isinstance(after, Boxes2D):
+        return PicturePair(group or row["case"], label, before, new_label, after)
+    return None
 
 
 def precision_drop(pairs: Sequence[PicturePair], *, seed: int = 0, resamples: int = RESAMPLES) -> PrecisionDrop:
     """The loss over all pairs; intervals are percentiles over resampled drives, the same before and after."""
     if not pairs:
         raise InputError("a loss of mAP needs at least one judged picture")
-    before = [match_picture(pair.label, pair.answer) for pair in pairs]
-    after = [match_picture(pair.new_label, pair.new_answer) for pair in pairs]
-    whole = np.arange(len(pairs))
-    was, now = mean_precision(before, whole), mean_precision(after, whole)
+    before = RankedPictures([match_picture(pair.label, pair.answer) for pair in pairs])
+    after = RankedPictures([match_picture(pair.new_label, pair.new_answer) for pair in pairs])
+    whole = np.ones(len(pairs), int)
+    was, now = before.precisions(whole), after.precisions(whole)
     drives: dict[str, list[int]] = {}
     for place, pair in enumerate(pairs):
         drives.setdefault(pair.group, []).append(place)
     samples = _resampled(list(drives.values()), resamples if len(drives) > 1 else 0, seed)
-    values = [(_mean(mean_precision(before, rows)), _mean(mean_precision(after, rows))) for rows in samples]
+    values = [(_mean(before.precisions(times)), _mean(after.precisions(times))) for times in samples]
     drops = [relative_drop(*value) for value in values]
     return PrecisionDrop(
         _estimate(len(pairs), _mean(was), [first for first, _ in values]),
@@ -104,11 +115,44 @@ def match_picture(label: Boxes2D, answer: Boxes2D) -> dict[str, MatchedKind]:
     return {kind: _matched(label, answer, kind) for kind in sorted({*label.kinds, *answer.kinds})}
 
 
-def mean_precision(pictures: Sequence[Mapping[str, MatchedKind]], rows: Array) -> dict[str, float]:
-    """The average precision of each labelled kind over some pictures, which may occur several times."""
-    kinds = dict.fromkeys(kind for row in rows for kind in pictures[row])
-    found = {kind: [pictures[row][kind] for row in rows if kind in pictures[row]] for kind in kinds}
-    return {kind: _precision(parts) for kind, parts in found.items() if any(part.wanted for part in parts)}
+class RankedPictures:
+    """The matched boxes of some pictures, kind by kind and best first: sorted once, however often they are resampled."""
+
+    def __init__(self, pictures: Sequence[Mapping[str, MatchedKind]]) -> None:
+        kinds = dict.fromkeys(kind for picture in pictures for kind in picture)
+        self._kinds = {kind: _RankedKind.of([picture.get(kind) for picture in pictures]) for kind in kinds}
+
+    def precisions(self, times: Array) -> dict[str, float]:
+        """The average precision of each labelled kind, with each picture taken so many times."""
+        return {kind: ranked.precision(times) for kind, ranked in self._kinds.items() if ranked.wanted @ times > 0}
+
+
+@dataclass(frozen=True, eq=False)
+class _RankedKind:
+    """The boxes of one kind in all pictures, best first: the picture of each, and by limit whether it hits and counts."""
+
+    picture: Array
+    hits: Array
+    counted: Array
+    wanted: Array  # of each picture
+
+    @classmethod
+    def of(cls, parts: Sequence[MatchedKind | None]) -> _RankedKind:
+        """The boxes of the pictures that have any."""
+        known = [(place, part) for place, part in enumerate(parts) if part is not None]
+        order = np.argsort(-np.concatenate([part.scores for _, part in known]), kind="mergesort")
+        picture = np.concatenate([np.full(len(part.scores), place) for place, part in known])
+        hits, ignored = (np.concatenate([getattr(part, name) for _, part in known], axis=1) for name in ("hits", "ignored"))
+        wanted = np.array([0 if part is None else part.wanted for part in parts])
+        return cls(picture[order], hits[:, order], ~ignored[:, order], wanted)
+
+    def precision(self, times: Array) -> float:
+        """The mean over the limits of the mean precision at COCO's recalls."""
+        weights = times[self.picture]
+        found, answered = (np.cumsum(which * weights, axis=1) for which in (self.hits, self.counted))
+        right = self.hits & (weights > 0)  # precision and recall are needed where something was found
+        wanted = int(self.wanted @ times)
+        return float(np.mean([_area(*row, wanted) for row in zip(found, answered, right, strict=True)]))
 
 
 def _matched(label: Boxes2D, answer: Boxes2D, kind: str) -> MatchedKind:
@@ -141,26 +185,19 @@ def _shares(boxes: Array, areas: Array) -> Array:
     return np.asarray(np.prod(np.clip(high - low, 0, None), axis=2) / np.maximum(sizes, 1e-12))
 
 
-def _precision(parts: Sequence[MatchedKind]) -> float:
-    scores = np.concatenate([part.scores for part in parts])
-    order = np.argsort(-scores, kind="mergesort")
-    hits = np.concatenate([part.hits for part in parts], axis=1)[:, order]
-    counted = ~np.concatenate([part.ignored for part in parts], axis=1)[:, order]
-    wanted = sum(part.wanted for part in parts)
-    return float(np.mean([_area(hit[use], wanted) for hit, use in zip(hits, counted, strict=True)]))
-
-
-def _area(hits: Array, wanted: int) -> float:
-    """The mean precision at COCO's recalls."""
-    found = np.cumsum(hits)
-    best = np.maximum.accumulate((found / np.arange(1, len(hits) + 1))[::-1])[::-1]
-    return float(np.append(best, 0.0)[np.searchsorted(found / wanted, RECALLS, side="left")].mean())
+def _area(found: Array, answered: Array, right: Array, wanted: int) -> float:
+    """The mean precision at COCO's recalls, from what was found and answered up to each box, and which boxes are right."""
+    hits = found[right]
+    best = np.maximum.accumulate((hits / answered[right])[::-1])[::-1]
+    return float(np.append(best, 0.0)[np.searchsorted(hits / wanted, RECALLS, side="left")].mean())
 
 
 def _resampled(drives: Sequence[Sequence[int]], count: int, seed: int) -> Iterator[Array]:
-    rng = rng_for(seed, "precision drop")
+    """How often each picture is taken, sample by sample; the pictures of a drive are taken together."""
+    rng, pictures = rng_for(seed, "precision drop"), sum(map(len, drives))
     for _ in range(count):
-        yield np.concatenate([drives[drive] for drive in rng.integers(len(drives), size=len(drives))])
+        rows = np.concatenate([drives[drive] for drive in rng.integers(len(drives), size=len(drives))])
+        yield np.bincount(rows, minlength=pictures)
 
 
 def _mean(precisions: Mapping[str, float]) -> float | None:

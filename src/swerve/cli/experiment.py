@@ -53,6 +53,10 @@ EXPERIMENTS: Mapping[str, _Listed] = MappingProxyType(
                 "library": "a file of `swerve objects build` (default: objects of the embedded world)",
             },
         ),
+        "tigaug": _Listed(
+            "twelve changes of pictures of traffic lights: lost precision, retraining with a control, time, naturalness",
+            flags={"scratch": "retrain from new weights, as the paper, instead of further from the detector's own"},
+        ),
         "conditions": _Listed(
             "searches for critical conditions: evolution against chance, errors at 10 to 40°, what the race saves",
             flags={"cma": "compare with CMA-ES too, from the package cmaes"},

@@ -102,7 +102,7 @@ def exit_code(counts: Mapping[str, Any]) -> int:
     """The exit code of a finished run; never 0 if no trial was judged, or none of a rule with a `fail_if`."""
     not_model = sum(counts["error_kinds"].get(kind, 0) for kind in ("change", "relation"))
     rules = counts["rules"]
-    undecided = [name for name, rule in rules.items() if "acceptance" in rule and not _judged(rule)]
+    undecided = {name: why for name, rule in rules.items() if (why := rule.get("acceptance", {}).get("undecided"))}
     if any(_failed(rule) for name, rule in rules.items() if name not in undecided):
         return FOUND
     if counts["errors"] > not_model or counts["failed_cases"]:
@@ -111,8 +111,8 @@ def exit_code(counts: Mapping[str, Any]) -> int:
         raise InputError(f"{not_model} trials failed because of an error in a change or a relation; see the report")
     if not _judged(counts):
         raise InputError(f"no trial could be judged: {counts['skipped']} were skipped; see the report")
-    if undecided:
-        raise InputError(f"rule '{undecided[0]}': no trial was judged, so its fail_if cannot be decided; see the report")
+    for name, why in undecided.items():
+        raise InputError(f"rule '{name}': {why}, so its fail_if cannot be decided; see the report")
     return HELD
 
 

@@ -272,7 +272,7 @@ class Campaign:
             if needing and isinstance(self.search, Search) and learns(self.search):
                 raise ValueError(
                     f"rule '{rule.name}': fail_if = '{needing[0]}' needs an interval, but the search adapts to results, so "
-                    f"its trials are not a sample; use 'rate' or 'violated'"
+                    f"its trials are not a sample; use 'rate', 'violated' or 'map_drop'"
                 )
 
     def rule(self, name: str) -> Rule:

@@ -14,7 +14,10 @@ from swerve.core.errors import unknown
 # What a condition may be about. The rate is the share of judged trials that violated, as measured; `low` and `high` are the
 # ends of its 95% Wilson interval.
 SHARES = ("rate", "low", "high")
-INTERVAL = ("low", "high")
+INTERVAL = ("low", "high", "map_drop_low", "map_drop_high")
+# The share of mAP@[.50:.95] that is lost, of rules on boxes with labels, and the ends of its 95% interval. It is negative if
+# mAP grows.
+DROPS = ("map_drop", "map_drop_low", "map_drop_high")
 COUNTS = ("violated", "introduced", "judged", "skipped", "errors")
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
     {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
@@ -39,11 +42,11 @@ class FailIf:
         if found is None:
             raise ValueError(f"fail_if: {EXPECTED}, got {text!r}")
         quantity, comparison, number, percent = found.groups()
-        if quantity not in (*SHARES, *COUNTS):
-            raise ValueError(f"fail_if = '{text}': {unknown('quantity', quantity, (*SHARES, *COUNTS))}")
+        if quantity not in (*SHARES, *DROPS, *COUNTS):
+            raise ValueError(f"fail_if = '{text}': {unknown('quantity', quantity, (*SHARES, *DROPS, *COUNTS))}")
         # By a quotient of whole numbers, as a measured rate is: 0.7 / 100 as floats is less than 7 / 1000.
         limit = float(Fraction(number) / (100 if percent else 1))
-        if quantity in SHARES and limit > 1:
+        if quantity in (*SHARES, *DROPS) and limit > 1:
             raise ValueError(f"fail_if = '{text}': '{quantity}' is a share from 0 to 1; for 10 percent write 0.10 or 10%")
         if quantity in COUNTS and percent:
             raise ValueError(f"fail_if = '{text}': '{quantity}' is a number of trials, not a percentage")
@@ -51,8 +54,17 @@ class FailIf:
 
     @property
     def needs_interval(self) -> bool:
-        """Whether it is about an end of the rate's interval, which only a sample of trials has."""
+        """Whether it is about an end of an interval, which only a sample of trials has."""
         return self.quantity in INTERVAL
+
+    @property
+    def needs_precision(self) -> bool:
+        """Whether it is about the loss of mAP."""
+        return self.quantity in DROPS
+
+    def known(self, quantities: Mapping[str, float]) -> bool:
+        """Whether its quantity is known."""
+        return self.quantity in quantities
 
     def met(self, quantities: Mapping[str, float]) -> bool:
         """Whether the rule fails with these numbers."""

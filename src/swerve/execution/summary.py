@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from swerve.analysis.acceptance import Acceptance
 from swerve.analysis.numbers import RuleCounts
+from swerve.analysis.precision_drop import PrecisionDrop
+from swerve.analysis.precision_limits import precision_drops
 from swerve.core.campaign import Outcome
 from swerve.core.origin import Origin
 from swerve.core.relation import Fault, Rule, Status
@@ -74,7 +77,8 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """The content of `summary.json`."""
-        accepted = {rule.name: self._acceptance(rule).as_dict() for rule in self.judged_by}
+        drops = self._drops()
+        accepted = {rule.name: self._acceptance(rule, drops.get(rule.name)).as_dict() for rule in self.judged_by}
         rules = {
             name: {**tally.as_dict(), "untouched": _untouched(self.untouched[name]), **accepted.get(name, {})}
             for name, tally in self.rules.items()
@@ -91,11 +95,16 @@ class Summary:
         covered = {"coverage": self.coverage, **{name: found for name, found in counted.items() if found}}
         return {**head, **self.overall.as_dict(), "error_kinds": kinds, "rules": rules, **covered, **self.search}
 
-    def _acceptance(self, rule: Rule) -> Acceptance:
+    def _drops(self) -> Mapping[str, PrecisionDrop]:
+        """The loss of mAP of the rules with a condition on it."""
+        asked = any(one.needs_precision for rule in self.judged_by for one in rule.conditions)
+        return precision_drops(self.run) if self.run and asked else {}
+
+    def _acceptance(self, rule: Rule, drop: PrecisionDrop | None) -> Acceptance:
         tally = self.rules[rule.name]
         held, violated, skipped, errors = (tally.counts[status] for status in Status)
         line = RuleCounts(rule.name, held, violated, skipped, errors, tally.origins, sampled=self.sampled)
-        return Acceptance(line, rule.conditions, rule.requirement)
+        return Acceptance(line, rule.conditions, rule.requirement, drop)
 
 
 def _untouched(tally: Tally) -> dict[str, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from swerve.core.arguments import OneOfNames, check_known
+from swerve.core.arguments import OneOfNames, check_known, check_number
 from swerve.core.campaign import Campaign
 from swerve.core.case import Source
 from swerve.core.gate import Gate
@@ -27,6 +27,7 @@ PLAIN, PRINTED, COLOUR_ONLY = PROFILES = ("swerve", "tigaug-paper", "colour-only
 LABEL, OWN, BOTH = "label", "own answer", "both"
 REFERENCES = {LABEL: ("truth",), OWN: ("answer",), BOTH: ("truth", "answer")}
 CONTROL = "pasted back"
+LEAST_SCORE = 0.3
 
 
 def tigaug(
@@ -39,8 +40,9 @@ def tigaug(
     natural: bool | None = None,
     curves: bool = False,
     control: bool = False,
+    map_may_fall: float | None = None,
     overlap: float = 0.5,
-    least_score: float = 0.3,
+    least_score: float = LEAST_SCORE,
     draws: int = 1,
     seed: int = 0,
     inference_batch: int = 8,
@@ -56,11 +58,17 @@ def tigaug(
             box; by default in all profiles but the paper's.
         curves: also several strengths of each change that has one.
         control: also lights that are cut out and pasted back unchanged, which shows what the edit alone does.
+        map_may_fall: the share of mAP@[.50:.95] that each change may cost, such as 0.1. A rule then fails if it costs more,
+            and single findings are tolerated.
         overlap, least_score: when two boxes are the same light, and which boxes of the detector count.
         draws: follow-ups of each picture by each change that is drawn.
     """
     check_known("profile", profile, PROFILES)
     check_known("value of 'against':", against, REFERENCES)
+    if map_may_fall is not None:
+        check_number("map_may_fall", map_may_fall, 0, 1)
+        if against != LABEL:
+            raise ValueError("'map_may_fall' compares answers with labels: set against = \"label\"")
     style = PAPER if profile == PRINTED else CLEAN
     filtered = profile != PRINTED if natural is None else natural
     compare = BoxesAlike(overlap, min(0.1, overlap), least_score)
@@ -69,8 +77,15 @@ def tigaug(
         spaces[CONTROL] = paste_back(style)
     if curves:
         spaces |= {f"{name} by strength": severities(name) for name in tuple(spaces) if name in GRIDS}
+    fails = () if map_may_fall is None else f"map_drop > {float(map_may_fall)!r}"
     rules = tuple(
-        Rule(_rule_name(name, reference), space, PlacedBoxes(compare, reference), gate=_gate(name) if filtered else None)
+        Rule(
+            rule_name(name, reference),
+            space,
+            PlacedBoxes(compare, reference),
+            gate=_gate(name) if filtered else None,
+            fail_if=fails,
+        )
         for name, space in spaces.items()
         for reference in REFERENCES[against]
     )
@@ -83,7 +98,7 @@ def _chosen(profile: str, changes: Sequence[str]) -> Sequence[str]:
     return tuple(changes) or (("colour",) if profile == COLOUR_ONLY else NAMES)
 
 
-def _rule_name(name: str, reference: str) -> str:
+def rule_name(name: str, reference: str = "truth") -> str:
     """Such as `weather, fog` or `weather, fog, own answer`: rules of one family share what is before the first comma."""
     plain = name.removesuffix(" by strength")
     family = next((family for family, names in FAMILIES.items() if plain in names), "control")

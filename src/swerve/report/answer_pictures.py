@@ -45,7 +45,7 @@ def _with_boxes(pixels: Array, answer: Answer, colour: tuple[int, int, int]) -> 
     boxes = find(answer, Boxes2D.slot)
     if not isinstance(boxes, Boxes2D) or boxes.size not in (None, (pixels.shape[1], pixels.shape[0])):
         return pixels
-    drawn = np.ascontiguousarray(pixels)
+    drawn = np.array(pixels)  # a copy: the pixels of a case cannot be drawn on
     thick = max(1, pixels.shape[0] // HIGH * 2)
     edges = np.clip(boxes.xyxy[np.isfinite(boxes.xyxy).all(axis=1)], -FAR, FAR)
     for left, top, right, bottom in np.rint(edges).astype(int).tolist():

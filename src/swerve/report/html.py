@@ -76,6 +76,7 @@ def render(run: Run, album: Album) -> str:
         shrinking=_shrinking(run),
         telling=gallery.telling,
         tiles=_tiles(numbers.rules, overview.curves),
+        decisions={name: one.words for name, one in overview.acceptances.items() if one.conditions},
         robustness=overview.robustness,
         quality=_quality(overview.robustness),
         domain=_domain(overview.domain),

@@ -16,6 +16,7 @@ from xml.sax.saxutils import quoteattr
 
 from swerve.analysis.acceptance import Acceptance, acceptances
 from swerve.analysis.numbers import numbers_of
+from swerve.analysis.precision_limits import precision_drops
 from swerve.core.origin import Origin
 from swerve.core.relation import Status
 from swerve.report.sharing import Sharing
@@ -94,7 +95,7 @@ def _page(sharing: Sharing) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>'
     when = datetime.fromtimestamp(_written(sharing.run), UTC).strftime("%Y-%m-%dT%H:%M:%S")
     numbers = numbers_of(sharing.run)
-    rules = acceptances(sharing.run.identity["campaign"], numbers.rules)
+    rules = acceptances(sharing.run.identity["campaign"], numbers.rules, precision_drops(sharing.run))
     for number, (name, cases) in enumerate(_suites(sharing.run, numbers.unfinished, rules).items()):
         tested = rules[name].requirement if name in rules else ()
         yield _opening(sharing.line(name).strip() or "unnamed rule", number, cases, when)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from swerve.analysis.acceptance import Acceptance, acceptances
 from swerve.analysis.numbers import numbers_of
+from swerve.analysis.precision_limits import precision_drops
 from swerve.core.origin import Origin
 from swerve.core.relation import Status
 from swerve.report.sharing import Sharing
@@ -40,7 +41,7 @@ def write_sarif(sharing: Sharing, path: Path) -> None:
 
 def _page(sharing: Sharing) -> Iterator[str]:
     outcomes, numbers = _Outcomes(), numbers_of(sharing.run)
-    rules = acceptances(sharing.run.identity["campaign"], numbers.rules)
+    rules = acceptances(sharing.run.identity["campaign"], numbers.rules, precision_drops(sharing.run))
     tool = json.dumps(_tool(sharing, rules))
     yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{\n"tool": {tool},\n"results": ['
     for row in sharing.run.rows():

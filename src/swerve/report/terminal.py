@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from swerve.analysis.acceptance import acceptances
+from swerve.analysis.acceptance import Acceptance
 from swerve.analysis.exemplars import smallest_words
 from swerve.analysis.groups import FindingGroup
 from swerve.analysis.numbers import UNUSABLE, Numbers, Reached, RuleCounts, condition_of
@@ -86,7 +86,7 @@ def print_summary(run: Run, console: Console) -> None:
     for sentence in (*further, *([] if first == numbers.headline else [numbers.headline])):
         _say(sentence, console)
     _print_reasons(numbers, console)
-    _print_acceptance(run, numbers, console)
+    _print_acceptance(overview.acceptances, console)
     if numbers.repeats:
         _say(numbers.repeats, console, style="yellow" if numbers.flaky or numbers.moved else "")
     _print_failures(numbers, run, console)
@@ -143,9 +143,9 @@ def _print_concern(level: str, name: str, why: str, console: Console) -> None:
     _say(f"{level}: {name}: {why}", console, style=styles.get(level, ""))
 
 
-def _print_acceptance(run: Run, numbers: Numbers, console: Console) -> None:
+def _print_acceptance(rules: Mapping[str, Acceptance], console: Console) -> None:
     """Print whether each rule with a `fail_if` is accepted, and the requirements that it tests."""
-    for one in acceptances(run.identity["campaign"], numbers.rules).values():
+    for one in rules.values():
         if one.conditions:
             tested = f" [{', '.join(one.requirement)}]" if one.requirement else ""
             style = "bold red" if one.failed else "green"
