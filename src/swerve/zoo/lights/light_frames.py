@@ -66,7 +66,7 @@ class LightPart:
 class LightParts:
     """Training, validation and test frames, and test frames of other streets; no two share a design of a head."""
 
-    train: LightPart = LightPart("train", 100, 3)
+    train: LightPart = LightPart("train", 240, 3)
     val: LightPart = LightPart("val", 12, 3)
     test: LightPart = LightPart("test", 60, 2)
     other: LightPart = LightPart("test", 12, 2, streets="B")

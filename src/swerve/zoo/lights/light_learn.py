@@ -40,7 +40,7 @@ class LightRecipe:
         return numbers | crops | {"start": self.start or "new weights"}
 
 
-ALONE = DetectorRecipe(passes=4, repeats=4, batch=12, bfloat16=True, crops=CropRecipe(side=256, mosaic=0.25))
+ALONE = DetectorRecipe(passes=8, repeats=4, batch=12, bfloat16=True, crops=CropRecipe(side=256, mosaic=0.25))
 AFTER = replace(ALONE, passes=6)  # two passes, tried with YOLOv5, were too few: mAP 0.32 on validation frames
 RECIPES: Mapping[str, LightRecipe] = MappingProxyType(
     {
