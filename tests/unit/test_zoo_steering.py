@@ -87,6 +87,16 @@ def test_weights_stay_small(untrained, name):
     assert untrained[name].weights.stat().st_size <= 8_000_000
 
 
+@pytest.mark.parametrize("name", ["epoch", "dave-orig", "dave-dropout"])
+def test_batches_keep_channels_last(untrained, name):
+    system = untrained[name]
+    cases = [case_for(system, first) for first in range(3)]
+    batch = system.system.batch(cases)
+    assert batch.is_contiguous(memory_format=torch.channels_last)
+    assert not batch.is_contiguous()
+    assert torch.equal(batch, torch.stack([system.view.read(case) for case in cases]))
+
+
 def test_trace_leaves_no_hooks(untrained):
     system = untrained["epoch"]
     system.trace([case_for(system)], system.layers())

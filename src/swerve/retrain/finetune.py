@@ -107,7 +107,7 @@ def finetune(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             fitted = fit(net, task, recipe, initial=True, progress=progress, checkpoint=checkpoint)
-    tuned = TorchSystem(net, original.read, original.say)
+    tuned = TorchSystem(net, original.read, original.say, original.read_all)
     return Tuned(tuned, fitted.errors, fitted.best, fitted.stopped, tuple(skipped), fitted.guarded, worse)
 
 

@@ -28,22 +28,30 @@ DEVICES = ("auto", "cuda", "mps", "cpu")
 
 
 class TorchSystem:
-    """A torch module with `read`, from a case to one input without batch axis, and `say`, from an output row to values."""
+    """A torch module with `read`, from a case to one input without batch axis, and `say`, from an output row to values.
+
+    `read_all` reads a batch at once where that is faster, or gives a memory layout that stacked inputs would lose.
+    """
 
     def __init__(
         self,
         net: torch.nn.Module,
         read: Callable[[Case], torch.Tensor],
         say: Callable[[torch.Tensor], Value | Answer],
+        read_all: Callable[[Sequence[Case]], torch.Tensor] | None = None,
     ) -> None:
         self.net = net.eval()
-        self.read = read
+        self.read, self.read_all = read, read_all
         self.say = say
+
+    def batch(self, cases: Sequence[Case]) -> torch.Tensor:
+        """The input of the network for several cases."""
+        return self.read_all(cases) if self.read_all else torch.stack([self.read(case) for case in cases])
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         if not cases:
             return []
-        batch = torch.stack([self.read(case) for case in cases])
+        batch = self.batch(cases)
         self.net.eval()  # it may have been trained since
         with torch.inference_mode():
             rows = self.net(batch)
@@ -59,13 +67,14 @@ class TorchSystem:
         if not cases:
             return Traced([], {})
         self.net.eval()
-        rows, activations = probe(self.net, torch.stack([self.read(case) for case in cases]), layers)
+        rows, activations = probe(self.net, self.batch(cases), layers)
         who = type(self.net).__name__
         return Traced([answer_of(self.say(row), who) for _, row in zip(cases, rows, strict=True)], activations)
 
     def fingerprint(self) -> str:
-        """A hash of the weights, the network's own classes, and the functions `read` and `say`."""
-        return digest_of(*_identity(self.net), state_of(self.read), state_of(self.say))
+        """A hash of the weights, the network's own classes, and the functions `read`, `say` and `read_all`."""
+        functions = [self.read, self.say, *([self.read_all] if self.read_all else [])]
+        return digest_of(*_identity(self.net), *map(state_of, functions))
 
 
 def _identity(net: nn.Module) -> tuple[object, ...]:

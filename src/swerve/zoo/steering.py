@@ -34,12 +34,12 @@ AT_ONCE = 256  # frames in one forward pass, so that memory does not grow with t
 
 def unit(pixels: Array) -> Tensor:
     """Bytes as numbers from 0 to 1."""
-    return _channels_first(torch.from_numpy(pixels).float() / 255)
+    return _channels_first(torch.from_numpy(pixels).float().div_(255))
 
 
 def centred(pixels: Array) -> Tensor:
     """Bytes as numbers from -1 to 1."""
-    return _channels_first(torch.from_numpy(pixels).float() / 127.5 - 1)
+    return _channels_first(torch.from_numpy(pixels).float().div_(127.5).sub_(1))
 
 
 def equalised_yuv(pixels: Array) -> Tensor:
@@ -102,6 +102,10 @@ class CameraCrop:
         """The network's input for one case."""
         return self.tensor(self.pixels(case))
 
+    def read_all(self, cases: Sequence[Case]) -> Tensor:
+        """The network's input for several cases; their bytes are stacked, as stacked tensors would have channels first."""
+        return self.tensor(np.stack([self.pixels(case) for case in cases]))
+
     def images(self, case: Case) -> tuple[Image, ...]:
         """The camera images of a case, oldest first; raises `InputError` if it is not what the network reads."""
         camera = case.inputs.get("camera")
@@ -160,22 +164,20 @@ class Trained:
         return join_traces(parts)
 
     def _trace(self, cases: Sequence[Case], layers: Sequence[str]) -> Traced:
-        batch = torch.stack([self.view.read(case) for case in cases])
-        rows, found = probe(self.system.net, batch, layers)
+        rows, found = probe(self.system.net, self.system.batch(cases), layers)
         return Traced([(steering_of(row),) for row in rows], found)
 
     def gradients(self, cases: Sequence[Case], layer: str) -> Gradients:
         """Feature maps of a layer, and how the angle changes with them."""
         net = self.system.net.eval()
         windows = [self.view.window(self.view.images(case)[-1]) for case in cases]
-        batch = torch.stack([self.view.read(case) for case in cases])
-        return gradients_of(net, batch, catching(net, layer), lambda rows: rows, windows=windows)
+        return gradients_of(net, self.system.batch(cases), catching(net, layer), lambda rows: rows, windows=windows)
 
     @cached_property
     def system(self) -> TorchSystem:
         """The network, its weights read once."""
         file = self.weights or PACKAGED / f"{self.name}.safetensors"
-        return TorchSystem(load(self.net, file), self.view.read, steering_of)
+        return TorchSystem(load(self.net, file), self.view.read, steering_of, self.view.read_all)
 
     @cached_property
     def _fingerprint(self) -> str:
