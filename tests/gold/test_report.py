@@ -452,7 +452,7 @@ def test_card_tells_how_to_replay(mixed: Run) -> None:
     assert card.one("code").text == f"swerve replay {mixed.folder} {card.attributes['id']}"
     assert "rotated 9° counter-clockwise" in card.text
     assert "+3.0° became +53.0°" in card.one(class_="why").text
-    assert "pictures not kept; run swerve report to rebuild them" in card.text
+    assert "pictures not kept: swerve report --keep, swerve review and swerve replay rebuild them" in card.text
 
 
 def test_folder_with_spaces_is_quoted(tmp_path: Path) -> None:

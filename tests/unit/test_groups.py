@@ -309,7 +309,7 @@ def test_what_nobody_looked_into_stays_with_the_largest_way(tmp_path: Path) -> N
 def test_worst_of_a_small_symptom_is_kept_too(tmp_path: Path) -> None:
     many = [violated(f"c{place}", off=20.0 + place) for place in range(203)]
     run = Made([*many, violated("other", off=-6.0)]).write(tmp_path / "run")
-    kept = worth_keeping(run)
+    kept = worth_keeping(run, 200)
     assert len(kept) == 201
     assert kept[-1].case == "other"
 

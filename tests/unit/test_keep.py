@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from swerve.analysis.exemplars import worth_keeping
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign
 from swerve.core.errors import StoreError
@@ -19,8 +20,9 @@ from swerve.execution.finding_pictures import AHEAD, _in_order, keep_pictures
 from swerve.execution.launch import run_into
 from swerve.relations.steering import same_angle
 from swerve.search.sweep import Sweep
-from swerve.store.artifacts import FINDINGS
-from swerve.store.view import Run
+from swerve.store.artifacts import FINDINGS, SHA_DIGITS
+from swerve.store.record_json import Finding
+from swerve.store.view import LISTED_PER_RULE, PICTURED_PER_RULE, Run
 from swerve.testing import FakeSource, FakeSystem
 from swerve.transformations.photometric import Brighten
 from swerve.zoo.steering import DaveDropout
@@ -35,7 +37,7 @@ BRIGHTER = Campaign(
 
 
 def finished(folder: Path, campaign: Campaign = BRIGHTER) -> Run:
-    run_into(Loaded(campaign, Path("/base")), folder)
+    run_into(Loaded(campaign, Path("/base")), folder, keep=LISTED_PER_RULE)
     return Run(folder)
 
 
@@ -89,3 +91,29 @@ def test_no_thread_outlives_an_error() -> None:
     with pytest.raises(ValueError, match="0"):
         list(_in_order(fail, range(50), 4))
     assert threading.active_count() == before
+
+
+def test_few_pictures_are_kept_and_more_rebuilt(tmp_path: Path) -> None:
+    rule = Rule("moved at all", BRIGHTER.rules[0].change, same_angle(0))
+    campaign = Loaded(replace(BRIGHTER, rules=(rule,), search=Sweep(per_case=9)), Path("/base"))
+    run_into(campaign, tmp_path)
+    run = Run(tmp_path)
+    violated, usual = run.best(), worth_keeping(run)
+    assert {finding.id for finding in violated[:PICTURED_PER_RULE]} <= {finding.id for finding in usual}
+    assert len(usual) < len(violated)
+    assert pictured(run) == shas(usual)
+    for keep, expected in ((0, worth_keeping(run, 0)), (LISTED_PER_RULE, violated)):
+        run_into(campaign, tmp_path, keep=keep)
+        assert pictured(run) == shas(expected)
+    run_into(campaign, tmp_path)  # what is there stays
+    assert pictured(run) == shas(violated)
+
+
+def pictured(run: Run) -> set[str]:
+    """The first digits of the inputs of which pictures are kept."""
+    return {name.partition("-")[0] for name in kept(run)}
+
+
+def shas(findings: Collection[Finding]) -> set[str]:
+    """The first digits of the inputs of findings, sources and follow-ups."""
+    return {sha[:SHA_DIGITS] for finding in findings for sha in (finding.source_sha, finding.input_sha)}

@@ -174,7 +174,7 @@ def test_worst_come_first(tmp_path: Path) -> None:
 
 def test_chosen_ones_are_all_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Made([finding(case, off=off) for case, off in {"a": 9.0, "b": 30.0, "c": 20.0}.items()]).write(tmp_path / "run")
-    monkeypatch.setattr("swerve.review.queue.KEPT_PER_RULE", 1)
+    monkeypatch.setattr("swerve.review.queue.LISTED_PER_RULE", 1)
     wanted = {one.id for one in run.findings() if one.case != "b"}
     assert [one.case for one in queue(run)] == ["b"]
     assert [one.case for one in queue(run, only=wanted)] == ["c", "a"]

@@ -11,14 +11,14 @@ from swerve.core.errors import StoreError
 from swerve.core.relation import Status
 from swerve.store.artifacts import shrunk_of
 from swerve.store.record_json import Finding, Result, finding_of
-from swerve.store.view import Best, Run
+from swerve.store.view import PICTURED_PER_RULE, Best, Run
 
 
 class FoundSoFar:
     """The findings of a run while it goes on: the best of each rule, and their groups."""
 
-    def __init__(self, run: Identified) -> None:
-        self._run, self._grouping, self._best = run, Grouping(run), Best[Finding]()
+    def __init__(self, run: Identified, keep: int = PICTURED_PER_RULE) -> None:
+        self._run, self._keep, self._grouping, self._best = run, keep, Grouping(run), Best[Finding](keep)
         self._missed = False  # whether some were in the journal and not decoded
 
     def add(self, result: Result) -> None:
@@ -33,7 +33,7 @@ class FoundSoFar:
     def complete(self, ledger: WithFindings) -> None:
         """Read all findings from the journal if some were missed."""
         if self._missed:
-            self._grouping, self._best, self._missed = Grouping(self._run), Best[Finding](), False
+            self._grouping, self._best, self._missed = Grouping(self._run), Best[Finding](self._keep), False
             for finding in ledger.findings():
                 self._add(finding)
 
@@ -54,13 +54,13 @@ class FoundSoFar:
         self._best.add(finding.rule, finding.margin, finding.id, finding)
 
 
-def worth_keeping(run: Run) -> list[Finding]:
-    """The findings whose pictures are saved: the best of every rule, and the worst and the mildest of every symptom.
+def worth_keeping(run: Run, keep: int = PICTURED_PER_RULE) -> list[Finding]:
+    """The findings whose pictures are saved: the `keep` best of every rule, the worst and the mildest of every symptom.
 
     Where the mildest was shrunk, also the smallest failing change.
     """
     found = groups(run)
-    return with_shrunk(run, with_exemplars(run.best(), found), found)
+    return with_shrunk(run, with_exemplars(run.best(keep), found), found)
 
 
 def with_shrunk(run: Run, findings: Sequence[Finding], found: Iterable[FindingGroup]) -> list[Finding]:

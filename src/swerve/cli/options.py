@@ -52,6 +52,12 @@ def add_trust(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--trust", action="append", default=[], metavar="NAME", help=TRUST)
 
 
+def add_keep(verb: argparse.ArgumentParser) -> None:
+    """Add --keep, the number of findings of each rule of which pictures are kept."""
+    about = "keep pictures of the N worst findings of each rule, and of the worst and mildest of each group (default: 20)"
+    verb.add_argument("--keep", type=whole, metavar="N", help=about)
+
+
 def add_execution(verb: argparse.ArgumentParser) -> None:
     """Add the options for workers and their limits."""
     add_workers(verb)

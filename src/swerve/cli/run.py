@@ -16,6 +16,7 @@ from swerve.cli.options import (
     MODEL_FAILED,
     add_campaign,
     add_execution,
+    add_keep,
     add_trust,
     add_verb,
     allowance,
@@ -49,6 +50,7 @@ def add_parser(verbs: Any) -> None:
     verb = add_verb(verbs, "run", run, "run a campaign, or resume one that was stopped", EXAMPLES, EPILOG)
     add_campaign(verb)
     verb.add_argument("--into", type=Path, required=True, metavar="DIR", help="run folder; the same folder resumes the run")
+    add_keep(verb)
     verb.add_argument("--no-report", action="store_true", help="do not write the HTML report (later: swerve report DIR)")
     verb.add_argument("--repair", action="store_true", help="resume from the intact part of a damaged journal")
     budget = "most trials that may follow to shrink one finding of each group (default: a fifth of the run's, at most 400)"
@@ -68,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
         options.into,
         _resume_command(options),
         report=not options.no_report,
+        keep=options.keep,
         shrink=options.shrink,
         trusted=options.trust,
         force=options.force,
@@ -92,8 +95,9 @@ def _changed_options(options: argparse.Namespace) -> Iterator[str]:
     for name, value in defaults.items():
         if getattr(options, name) != value:
             yield f"--{name} {getattr(options, name)}"
-    if options.shrink is not None:
-        yield f"--shrink {options.shrink}"
+    for name in ("keep", "shrink"):
+        if getattr(options, name) is not None:
+            yield f"--{name} {getattr(options, name)}"
     if options.force:
         yield "--force"
 

@@ -33,7 +33,7 @@ from swerve.store.artifacts import CASES, FINDINGS
 from swerve.store.files import json_bytes, write_whole
 from swerve.store.fingerprint import identity_of
 from swerve.store.folder import DifferentCampaign, Store
-from swerve.store.view import Run
+from swerve.store.view import PICTURED_PER_RULE, Run
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ def run_into(
     on: str | None = None,
     repair: bool = False,
     pictures: bool = True,
+    keep: int | None = None,
     shrink: Callable[[int], int] | None = None,
     tell: Callable[[str], object] = str,
 ) -> Summary:
@@ -99,9 +100,10 @@ def run_into(
 
     Before the first trial the campaign is checked; one that cannot find anything is refused unless `force`.
     A damaged journal is refused unless `repair`, which cuts it back to its last good batch and says so through `tell`.
-    `pictures` of the worst findings are kept. `shrink` tells, for a number of trials, how many more may be used to shrink
-    the finding that represents each group; by default none. The work is done by `workers` processes, each held to its
-    `allowance`, `on` a Ray cluster where one is named, or in this process.
+    `pictures` of the worst findings are kept, of `keep` per rule or, where it is None, of as many as usual. `shrink` tells,
+    for a number of trials, how many more may be used to shrink the finding that represents each group; by default none.
+    The work is done by `workers` processes, each held to its `allowance`, `on` a Ray cluster where one is named, or in this
+    process.
     """
     refuse_crowd(workers, on)
     settle_threads()
@@ -113,7 +115,7 @@ def run_into(
             tell(str(store.repaired))
         try:
             executor = executor_for(loaded, folder, workers=workers, trusted=trusted, allowance=allowance, on=on)
-            so_far = FoundSoFar(store)
+            so_far = FoundSoFar(store, PICTURED_PER_RULE if keep is None else keep)
             after = partial(_shrink, folder, so_far, shrink, trusted, progress) if shrink else None
             summary = _run_trials(campaign, store, executor, progress, force, so_far, after)
             del executor
@@ -125,7 +127,8 @@ def run_into(
         except NothingAnswered as error:  # the failures are in the journal, so more time or memory would have no effect
             raise ModelError(f"{error}; as recorded in {folder}: choose another --into to ask again") from error
         summary.run = finished = store.view()
-        if pictures and not ((folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()):  # the summary is written last
+        kept = (folder / SUMMARY).exists() and (folder / FINDINGS).is_dir()  # the summary is written last
+        if pictures and (keep is not None or not kept):
             best = with_shrunk(finished, so_far.worth_keeping(), so_far.groups())
             keep_pictures(finished, campaign, best, trusted=trusted, progress=progress, threads=min(workers, cores()))
         write_tables(finished, summary.as_dict())

@@ -20,7 +20,7 @@ from swerve.report.card_pictures import CardPictures, Picture
 from swerve.report.sweep_pictures import Album
 from swerve.report.words import answer_words, steering_turn
 from swerve.store.record_json import Finding
-from swerve.store.view import KEPT_PER_RULE, Run
+from swerve.store.view import LISTED_PER_RULE, Run
 
 MOST_CARDS = 1800  # about 2 kB each, which keeps the page under 5 MB (R12)
 CARD, MOST_CARD = 2000, 2500  # bytes of a card without its drawings, and of a card on average at most
@@ -205,11 +205,11 @@ def _group_cards(
 
 
 def _in_order(cards: Iterable[Card]) -> list[Card]:
-    """The cards that convince most first, and at most one of each case before any case is repeated."""
-    places, ranked = Counter[str](), list[tuple[int, Card]]()
-    for card in sorted(cards, key=lambda card: believable_first(card.finding)):
+    """The cards that convince most first, one of each case before any case is repeated, and those without pictures last."""
+    places, ranked = Counter[str](), list[tuple[tuple[bool, int], Card]]()
+    for card in sorted(cards, key=lambda card: (card.missing, believable_first(card.finding))):
         places[card.finding.case] += 1
-        ranked.append((places[card.finding.case], card))
+        ranked.append(((card.missing, places[card.finding.case]), card))
     return [card for _, card in sorted(ranked, key=lambda item: item[0])]
 
 
@@ -225,7 +225,7 @@ def _chosen(overview: Overview, rules: int) -> tuple[int, list[Finding]]:
     """The findings of the gallery and their number per rule, which is lower if there would be too many in all."""
     best = overview.best()
     if len(best) <= MOST_CARDS:
-        return KEPT_PER_RULE, best
+        return LISTED_PER_RULE, best
     per_rule = max(1, MOST_CARDS // rules)
     return per_rule, overview.best(per_rule)[:MOST_CARDS]
 

@@ -97,6 +97,7 @@ def render(run: Run, album: Album) -> str:
         shapes=legend(side.overlay for card in cards for picture in card.pictures for side in picture.sides),
         all_groups=len(found),
         kept=gallery.per_rule,
+        unpictured=sum(card.missing for card in cards),
         reasons=numbers.reasons[:REASONS_SHOWN],
         more_reasons=numbers.reasons[REASONS_SHOWN:],
     )

@@ -12,7 +12,7 @@ from swerve.core.relation import Status
 from swerve.core.seeding import digest_of
 from swerve.store.journal import Row
 from swerve.store.record_json import Finding, finding_of, is_finding
-from swerve.store.view import KEPT_PER_RULE, Run, best_of
+from swerve.store.view import LISTED_PER_RULE, Run, best_of
 
 
 def queue(
@@ -27,7 +27,7 @@ def queue(
     # TG-24
     rows = (row for row in judged(run, held=held and sample is not None) if only is None or row["id"] in only)
     if sample is None:
-        return [finding_of(row) for row in best_of(rows, KEPT_PER_RULE if only is None else len(only))]
+        return [finding_of(row) for row in best_of(rows, LISTED_PER_RULE if only is None else len(only))]
     return [finding_of(row) for row in heapq.nsmallest(sample, rows, key=lambda row: _place(seed, row))]
 
 

@@ -26,7 +26,8 @@ from swerve.store.journal import Journal, Row
 from swerve.store.record_json import BASELINE, TRIAL, Finding, finding_of, is_finding, observation_of, read_row
 
 CAMPAIGN, JOURNAL, ORIGIN, LOCK = "campaign.json", "journal.jsonl", "origin.json", ".lock"
-KEPT_PER_RULE = 200
+LISTED_PER_RULE = 200  # findings of which the page has cards, those with the largest margins
+PICTURED_PER_RULE = 20  # of which pictures are kept, unless --keep says otherwise; those of the others are rebuilt
 T = TypeVar("T")
 CANDIDATES = 8  # that are listed where the start of an id is ambiguous
 LARGEST_SEED = 1 << 128
@@ -144,7 +145,7 @@ class Run:
         """Every finding, in the order of the journal."""
         return map(finding_of, self._finding_rows())
 
-    def best(self, count: int = KEPT_PER_RULE) -> list[Finding]:
+    def best(self, count: int = LISTED_PER_RULE) -> list[Finding]:
         """The `count` findings of each rule with the largest margins, largest first."""
         return [finding_of(row) for row in best_of(self._finding_rows(), count)]
 
@@ -185,7 +186,7 @@ def one_of(rows: Mapping[str, dict[str, Any]], prefix: str, folder: Path) -> dic
 class Best(Generic[T]):
     """The `count` findings of each rule with the largest margins, taken in one by one, in constant memory."""
 
-    def __init__(self, count: int = KEPT_PER_RULE) -> None:
+    def __init__(self, count: int = LISTED_PER_RULE) -> None:
         self._count = count
         self._heaps: dict[str, list[tuple[float, str, int, T]]] = {}
         self._numbers = itertools.count()  # unique, so that findings are never compared
@@ -196,7 +197,7 @@ class Best(Generic[T]):
         item = (margin, identity, next(self._numbers), finding)
         if len(heap) < self._count:
             heapq.heappush(heap, item)
-        elif item[:2] > heap[0][:2]:
+        elif heap and item[:2] > heap[0][:2]:
             heapq.heapreplace(heap, item)
 
     def sorted(self) -> list[T]:

@@ -16,7 +16,7 @@ from swerve.execution.evaluator import read_case
 from swerve.execution.finding_pictures import files_of
 from swerve.store.journal import encode_line
 from swerve.store.record_json import record_row
-from swerve.store.view import KEPT_PER_RULE
+from swerve.store.view import PICTURED_PER_RULE
 
 SAMPLED_FINDINGS = 3  # whose pictures are made to measure their size
 SPARE = 1.2  # free space on the disk, in multiples of the estimate
@@ -26,7 +26,7 @@ def megabytes_of(campaign: Campaign, tried: Sequence[Record], share: float, case
     """The size of the journal lines of all trials and of the kept pictures: follow-ups, and every source once."""
     lines = sum(len(encode_line(record_row(record))) for record in tried) * share
     found = [record for record in tried if record.verdict.status is Status.VIOLATED]
-    kept = min(len(found) * share, KEPT_PER_RULE * len(campaign.rules))
+    kept = min(len(found) * share, PICTURED_PER_RULE * len(campaign.rules))
     sizes = [_kept_bytes(campaign, record) for record in spread(found, SAMPLED_FINDINGS)]
     sources, followups = np.mean(sizes, axis=0) if sizes else (0.0, 0.0)
     return float(lines + min(kept, cases) * sources + kept * followups) / 1e6
