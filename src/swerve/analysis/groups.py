@@ -82,7 +82,11 @@ class FindingGroup:
 
 def symptom(finding: Finding, expect: object = None) -> Symptom:
     """The symptom of a finding; `expect` is the rule's relation as described in `campaign.json`."""
-    return Symptom(finding.rule, family(finding.change), _direction(finding, tuple(relation_parts(expect))))
+    return _symptom(finding, tuple(relation_parts(expect)))
+
+
+def _symptom(finding: Finding, parts: Sequence[Mapping[str, Any]]) -> Symptom:
+    return Symptom(finding.rule, family(finding.change), _direction(finding, parts))
 
 
 def family(change: Mapping[str, Any]) -> str:
@@ -263,8 +267,8 @@ def groups(run: WithFindings, features: Mapping[str, Array] | None = None) -> li
 def reader_of(run: Identified) -> Callable[[Finding], Symptom]:
     """`symptom` for the findings of one run, given its rules' relations."""
     rules = run.identity["campaign"].get("rule", ())
-    expects = {rule["name"]: rule.get("expect") for rule in rules}
-    return lambda finding: symptom(finding, expects.get(finding.rule))
+    parts = {rule["name"]: tuple(relation_parts(rule.get("expect"))) for rule in rules}
+    return lambda finding: _symptom(finding, parts.get(finding.rule, ()))
 
 
 def same_fault(run: Identified) -> Callable[[Finding, Finding], bool]:

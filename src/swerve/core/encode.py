@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from swerve.core.values import KINDS, Calibration, Classes, Depth, Group, Image,
 
 JSON = Any
 PLAIN = frozenset({type(None), bool, int, str})
+MAPPINGS = frozenset({dict, MappingProxyType})
 NUMBERS = "biuf"  # kinds of arrays: truth values, whole numbers and floats
 ENCODED = "_encoded"
 ASSET = "asset"  # the key of an asset's hash
@@ -41,6 +43,10 @@ def encode(thing: Any, base: Path | None = None) -> JSON:
     kind = type(thing)
     if kind in PLAIN or (kind is float and math.isfinite(thing)):
         return thing
+    if kind in MAPPINGS:  # as below, and sooner
+        return {str(key): encode(item, base) for key, item in thing.items()}
+    if kind is tuple or kind is list:
+        return [encode(item, base) for item in thing]
     if kind is np.ndarray and thing.dtype.kind in NUMBERS and np.isfinite(thing).all():
         return thing.tolist()  # as below, and far sooner than one number at a time
     if isinstance(thing, Value):

@@ -7,13 +7,14 @@ import json
 
 import numpy as np
 
+# json.dumps would make an encoder for every call.
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 Stream = tuple[int, ...]  # the state of a generator as plain numbers
 
 
 def digest_of(*parts: object) -> str:
     """The sha256 of `parts` as canonical JSON, equal on every machine."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_canonical(parts).encode()).hexdigest()
 
 
 def rng_for(*purpose: object) -> np.random.Generator:

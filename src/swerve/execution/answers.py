@@ -24,7 +24,7 @@ from swerve.core.errors import ModelError, SwerveError, printable
 from swerve.core.relation import Fault, Verdict
 from swerve.core.system import Answer, System
 from swerve.core.transformation import clear_frame_cache
-from swerve.core.values import KINDS, Array, Boxes2D, Boxes3D, Group, Value, with_own_arrays
+from swerve.core.values import KINDS, Array, Boxes2D, Boxes3D, Group, Steering, Value, with_own_arrays
 from swerve.execution.supervise import STOPS, leave_if_forked
 
 MeasuredAnswer = tuple[Answer | Verdict, Gain | None]
@@ -125,6 +125,9 @@ def _checked_answer(answer: object) -> Answer | Verdict:
 
 
 def _check_values(answer: object) -> Answer | Verdict:
+    if type(answer) is tuple and len(answer) == 1 and type(answer[0]) is Steering:  # as below, and sooner
+        fault = answer[0].fault()
+        return Verdict.error(fault) if fault else answer
     if not isinstance(answer, tuple) or not answer or not all(type(value) in ANSWER_TYPES for value in answer):
         return Verdict.error(f"the answer must be a tuple of values, got {brief(answer)}")
     if _is_deep(answer):

@@ -29,13 +29,15 @@ BATCH_BYTES = 10 * JOURNAL_LINE  # held in memory until the commit line is read
 _COMMIT = b'{"kind":"commit",'
 _MARK = b',"crc":"'
 _TAIL = len(_MARK) + 8 + len(b'"}')
+# json.dumps would make an encoder for every line.
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 # json.loads would detect the encoding of every line.
 _raw_decode = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
 
 
 def encode_line(row: Row) -> bytes:
     """One journal line: the row as JSON, ending with the crc32 of all before it."""
-    text = json.dumps(row, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()[:-1]
+    text = _encode(row).encode()[:-1]
     return text + _MARK + f"{zlib.crc32(text):08x}".encode() + b'"}\n'
 
 

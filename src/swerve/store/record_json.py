@@ -261,9 +261,11 @@ def finding_of(row: Row) -> Finding:
     """The finding in a violated trial's row."""
     built: dict[str, Any] = {name: decode_values(row[name]) for name in ("before", "after", "truth")}
     built["origin"] = Origin(row["origin"] or Origin.UNKNOWN)
-    wanted = (item.name for item in fields(Finding) if item.name in row or item.default is MISSING)
-    given: dict[str, Any] = {name: built[name] if name in built else row[name] for name in wanted}
-    return Finding(**given)
+    given: dict[str, Any] = {name: built[name] if name in built else row[name] for name in _NEEDED}
+    return Finding(**given, repeated=row.get("repeated"))
+
+
+_NEEDED = tuple(item.name for item in fields(Finding) if item.default is MISSING)
 
 
 def is_finding(row: Row) -> bool:
@@ -294,6 +296,7 @@ _EXPECTED: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     REPEAT: _OF_TRIALS,
     GAIN: {"gain": (dict,)},
 }
+_LISTS = ("before", "after", "truth", "said")  # of encoded values
 _FILE_NAME = re.compile(r"[0-9A-Za-z_-]{0,64}")
 _VALUES: Mapping[str, set[str | None]] = {
     "status": {item.value for item in Status},
@@ -305,7 +308,8 @@ _VALUES: Mapping[str, set[str | None]] = {
 def checked_row(row: dict[str, Any]) -> dict[str, Any]:
     """`row`, if it has every field that readers rely on; raises `StoreError` otherwise, as the file may be foreign."""
     expected = _EXPECTED.get(str(row.get("kind")), {})
-    wrong = [name for name, kinds in expected.items() if name not in row or not _is_one(row[name], kinds)]
+    wrong = [name for name, kinds in expected.items() if name not in row or type(row[name]) not in kinds]
+    wrong += [name for name in _LISTS if isinstance(row.get(name), list) and not all(type(one) is dict for one in row[name])]
     if expected and not wrong and row["kind"] in (TRIAL, REPEAT):
         wrong = [name for name, known in _VALUES.items() if row[name] not in known]
         wrong += [name for name in ("id", "source_sha", "input_sha") if not _FILE_NAME.fullmatch(row[name])]
@@ -316,11 +320,6 @@ def checked_row(row: dict[str, Any]) -> dict[str, Any]:
     if not expected or wrong:
         raise StoreError(f"a journal row is damaged: {', '.join(wrong) or 'kind'} cannot be read")
     return row
-
-
-def _is_one(item: Any, kinds: tuple[type, ...]) -> bool:
-    """Whether a field has one of the types; a list must contain objects."""
-    return isinstance(item, kinds) and (not isinstance(item, list) or all(isinstance(value, dict) for value in item))
 
 
 def _is_change(change: Any) -> bool:

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cv2
 import numpy as np
@@ -81,8 +81,9 @@ class Brighten(ImageChange):
     def _change_pixels(self, pixels: Array) -> Array:
         if not self.beta.is_integer():
             return _apply_table(pixels, np.arange(256) + self.beta)
-        by: Any = (abs(self.beta),) * 3 + (0.0,)  # OpenCV accepts a colour here, its type stubs do not
-        return np.asarray(cv2.add(pixels, by) if self.beta > 0 else cv2.subtract(pixels, by))
+        flat, by = pixels.reshape(len(pixels), -1), abs(self.beta)  # one channel is faster than three
+        changed = cv2.add(flat, by) if self.beta > 0 else cv2.subtract(flat, by)  # type: ignore[call-overload]
+        return np.asarray(changed).reshape(pixels.shape)
 
 
 @dataclass(frozen=True)
