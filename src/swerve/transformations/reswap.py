@@ -73,7 +73,7 @@ class SceneEdited(Transformation):
 
         def render(one: SceneRef, view: Camera) -> Image:
             taken[one.scene] = render_edited(one, self.edits, view, _conditions(one))
-            return Image(taken[one.scene].pixels)
+            return Image(taken[one.scene].pixels.copy())  # it is kept, and a system may write into what it is shown
 
         inputs = rendered_inputs(case, ref, render)
         seen = note_objects(self.frame, camera, self.edits, taken[self.frame])

@@ -63,7 +63,7 @@ class Swaps(BatchSpace):
         """One change for each case, or the reason why there is none."""
         chosen = self._choice().choose(cases, rngs, system, check=_check_unchanged)
         return [
-            one if isinstance(one, NotApplicable) else self._change(case, one.numbers, rng)
+            one if isinstance(one, NotApplicable) else self._change(case, tuple(sorted(one.numbers)), rng)
             for case, one, rng in zip(cases, chosen, rngs, strict=True)
         ]
 

@@ -30,6 +30,7 @@ from swerve.world.secondary_rays import SecondaryRays
 BOUND = 640 << 20  # bytes that a process keeps: 21 frames of 640x360
 TREES_BOUND = 1280 << 20  # bytes of trees that a process keeps: those of about 64 drives
 BYTES_PER_PIXEL = 136  # of a frame with its secondary rays, at most, from 320x180; smaller ones have more outlines
+EDITED_BOUND = 64 << 20  # bytes of frames with edits: about 25 of 640x360, as several rules may make the same edits
 MOST_EXPECTED = 16  # conditions: each may cost every frame as many rays as it has pixels
 
 
@@ -49,6 +50,7 @@ def _bytes_of_trees(item: object) -> int:
 
 _KEPT = SizedLRU(BOUND, weigh=_bytes_of)
 _TREES = SizedLRU(TREES_BOUND, weigh=_bytes_of_trees)
+_EDITED = SizedLRU(EDITED_BOUND, weigh=_bytes_of)
 _GAINS = SizedLRU(4096)  # exposures of frames
 _EXPECTED: dict[Conditions, None] = {}
 
@@ -63,6 +65,7 @@ def forget() -> None:
     """Drop all that is kept and expected."""
     _KEPT.clear()
     _TREES.clear()
+    _EDITED.clear()
     _GAINS.clear()
     _EXPECTED.clear()
 
@@ -83,12 +86,16 @@ def render_frame(ref: SceneRef, camera: Camera, conditions: Conditions) -> Rende
 
 
 def render_edited(ref: SceneRef, edits: tuple[Edit, ...], camera: Camera, conditions: Conditions) -> Rendered:
-    """The frame with edits of its scene, exposed as the frame without them.
+    """The frame with edits of its scene, exposed as the frame without them; the last few are kept.
 
     So pixels differ only where the edits are visible; an exposure meter would brighten all others for a darker car.
     """
-    scene, pose = _scene_and_pose(ref.scene)
-    return render(edited(scene, edits), pose, conditions, camera, gain=gain_of(ref, camera, conditions))
+
+    def make() -> Rendered:
+        scene, pose = _scene_and_pose(ref.scene)
+        return render(edited(scene, edits), pose, conditions, camera, gain=gain_of(ref, camera, conditions))
+
+    return _EDITED.get((ref.scene, edits, camera, conditions), make)
 
 
 def gain_of(ref: SceneRef, camera: Camera, conditions: Conditions) -> float:
