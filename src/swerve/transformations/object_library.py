@@ -91,7 +91,7 @@ class ObjectLibrary:
 
     def ranked(self, item: FrameObject, case: Case) -> list[LibraryObject]:
         """The possible replacements of an object, the best first; raises `NotApplicable` if there is none."""
-        able = [one for one in self._of_kind.get(item.kind, ()) if not _is_from(one, case)]
+        able = [one for one in self._of_kind.get(item.kind, ()) if not is_from(one, case)]
         if not able:
             raise NotApplicable(f"the library has no {item.kind} from another picture; it has {self.summary}")
         width, height = item.size
@@ -175,7 +175,7 @@ def _entry(case: Case, item: FrameObject, cut: Cutout, at: tuple[int, int, int])
     return LibraryObject(name, item.kind, case.key, case.group, item.span, frame, item.pixels, (red, green, blue), at)
 
 
-def _is_from(item: LibraryObject, case: Case) -> bool:
+def is_from(item: LibraryObject, case: Case) -> bool:
     """Whether an object was cut out of the picture of a case, or out of its drive, where it may show the same object."""
     return item.key == case.key or bool(item.group and item.group == case.group)
 

@@ -70,15 +70,9 @@ class Retouched(Transformation):
 
     def applies(self, case: Case) -> str | None:
         """The reason why `case` cannot be changed like this, or None: it must have these objects in these places."""
-        if any(isinstance(value, Group) for value in case.inputs.values()):
-            return "the case is a window of frames, of which the masks show one"
-        if sum(isinstance(value, Image) for value in case.inputs.values()) != 1:
-            return "the case must have one camera picture"
-        try:
-            seen = frame_objects(case)
-        except NotApplicable as why:
-            return str(why)
-        found = {number: item.span for number, item in seen.numbered.items()}
+        if why := picture_fault(case):
+            return why
+        found = {number: item.span for number, item in frame_objects(case).numbered.items()}
         moved = [
             thing for thing, box in zip(self.things, self.old, strict=True) if tuple(found.get(thing, ())) != tuple(box)
         ]
@@ -110,7 +104,7 @@ class Retouched(Transformation):
         best = shared.argmax(axis=0)
         on_one = shared[best, np.arange(len(rows))] >= SAME
         rows[on_one] += (new - old)[best[on_one]]
-        more = _covered(new, value.xyxy) - _covered(old, value.xyxy)
+        more = covered_shares(new, value.xyxy) - covered_shares(old, value.xyxy)
         care &= on_one | (more <= HIDES)
         return dataclasses.replace(value, xyxy=rows, care=care)
 
@@ -147,11 +141,24 @@ def _reclassified(value: Classes, seen: FrameObjects, now: Array) -> Classes:
     return Classes(classes, value.names)
 
 
+def picture_fault(case: Case) -> str | None:
+    """Why objects of a case cannot be changed within its picture, or None."""
+    if any(isinstance(value, Group) for value in case.inputs.values()):
+        return "the case is a window of frames, of which the masks show one"
+    if sum(isinstance(value, Image) for value in case.inputs.values()) != 1:
+        return "the case must have one camera picture"
+    try:
+        frame_objects(case)
+    except NotApplicable as why:
+        return str(why)
+    return None
+
+
 def _without(entries: tuple[Any, ...], at: int) -> tuple[Any, ...]:
     return entries[:at] + entries[at + 1 :]
 
 
-def _covered(boxes: Array, others: Array) -> Array:
+def covered_shares(boxes: Array, others: Array) -> Array:
     """The largest share of each of `others` that one of `boxes` covers."""
     low, high = np.maximum(boxes[:, None, :2], others[None, :, :2]), np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     area = np.maximum((others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1]), 1e-9)

@@ -54,11 +54,16 @@ def place(cut: Cutout, item: FrameObject, seen: FrameObjects) -> Placed:
 def retouched(pixels: Array, seen: FrameObjects, cuts: Sequence[tuple[FrameObject, Cutout]], fill: str = PATCH) -> Array:
     """The picture with other objects in place of some: all are removed first, then the farthest is pasted first."""
     canvas = without(pixels, seen, [item for item, _ in cuts], fill)
+    standing = [item for item in seen.items if item.number not in {old.number for old, _ in cuts}]
     for item, cut in sorted(cuts, key=lambda pair: (-pair[0].nearness, pair[0].number)):
-        placed = place(cut, item, seen)
-        lit = _harmonised(placed.pixels, cut.light, light_around(pixels, seen, item.span))
-        _cast_shadow(canvas, placed, seen, {item.number for item, _ in cuts})
-        paste_piece(canvas, lit, placed.span[:2], cover=placed.cover, blend=RIM, rim=RIM_WIDE)
+        _put(canvas, pixels, seen, (item, cut), standing)
+    return canvas
+
+
+def added(pixels: Array, seen: FrameObjects, item: FrameObject, cut: Cutout) -> Array:
+    """The picture with one more object, which `item` tells the place of, behind what is nearer."""
+    canvas = pixels.copy()
+    _put(canvas, pixels, seen, (item, cut), seen.items)
     return canvas
 
 
@@ -87,6 +92,17 @@ def labelled(instances: Array, seen: FrameObjects, placed: Sequence[Placed]) -> 
     return now
 
 
+def _put(
+    canvas: Array, before: Array, seen: FrameObjects, pair: tuple[FrameObject, Cutout], standing: Sequence[FrameObject]
+) -> None:
+    """Paste an object with its shadow into `canvas`, in the light that its place had before; others are `standing` there."""
+    item, cut = pair
+    placed = place(cut, item, seen)
+    lit = _harmonised(placed.pixels, cut.light, light_around(before, seen, item.span))
+    _cast_shadow(canvas, placed, seen, [one.number for one in standing])
+    paste_piece(canvas, lit, placed.span[:2], cover=placed.cover, blend=RIM, rim=RIM_WIDE)
+
+
 def _resized(cut: Cutout, size: tuple[int, int]) -> tuple[Array, Array]:
     """The pixels and the cover of an object in another size; colours of what surrounded it do not mix in."""
     mask = cut.mask.astype(np.float32)
@@ -113,8 +129,8 @@ def _harmonised(pixels: Array, there: tuple[float, ...], here: tuple[float, ...]
     return np.asarray(np.clip(np.rint(pixels * gain), 0, 255).astype(np.uint8))
 
 
-def _cast_shadow(canvas: Array, placed: Placed, seen: FrameObjects, removed: set[int]) -> None:
-    """Darken the ground below a pasted object, where it is not dark already, in place."""
+def _cast_shadow(canvas: Array, placed: Placed, seen: FrameObjects, standing: Sequence[int]) -> None:
+    """Darken the ground below a pasted object, where it is not dark already and no other object stands, in place."""
     left, top, _, bottom = placed.span
     high = bottom - top
     feet = np.flatnonzero((placed.cover[-max(2, round(FOOT * high)) :] >= COVERED).any(axis=0))
@@ -132,6 +148,6 @@ def _cast_shadow(canvas: Array, placed: Placed, seen: FrameObjects, removed: set
     levels = ground.mean(axis=2)
     usual = max(float(np.median(levels)), 1.0)
     lighter = np.clip((levels / usual - DARK) / (1 - DARK), 0, 1)
-    free = ~np.isin(within(seen, inside), [item.number for item in seen.items if item.number not in removed])
+    free = ~np.isin(within(seen, inside), standing)
     share = SHADE * np.clip(1 - apart, 0, 1) * lighter * free
     ground[:] = np.rint(ground * (1 - share[..., None])).astype(np.uint8)
