@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+import cv2
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from swerve.core.relation import Equivariant, Pair, Status
 from swerve.core.seeding import rng_for
 from swerve.core.space import Space, propose_all
 from swerve.core.transformation import Chain, Transformation
-from swerve.core.values import Boxes2D, Boxes3D, Depth, Group, Image, Masks, SceneRef, Signal, Steering, find
+from swerve.core.values import Array, Boxes2D, Boxes3D, Depth, Group, Image, Masks, SceneRef, Signal, Steering, find
 from swerve.relations.boxes import BoxesAlike, right_boxes
 from swerve.relations.gates import LabelKept
 from swerve.relations.steering import same_angle
@@ -25,6 +26,7 @@ from swerve.transformations.additions import Additions
 from swerve.transformations.edited_boxes import in_order
 from swerve.transformations.frame_objects import frame_objects
 from swerve.transformations.object_choice import LargestObjects, NearestObjects, RandomObjects
+from swerve.transformations.pasted_reswap import PastedReswap
 from swerve.transformations.photometric import Brighten
 from swerve.transformations.rerender import Rerender
 from swerve.transformations.reswap import AddObjects, Recolour, RemoveObjects, Reswap, SceneEdited
@@ -89,6 +91,7 @@ class TestReswapChanges(TransformationContract):
         return [
             *all_changes(KEYS[0])[-2:],
             Reswap(KEYS[0], numbers, (1, 2)),
+            PastedReswap(KEYS[0], numbers, (1, 2)),
             Recolour(KEYS[0], numbers, ("red", "white")),
             RemoveObjects(KEYS[0], numbers),
             AddObjects(KEYS[0], ("car", "bus"), (4, 1), ((20, 3.0, 180), (30, -6, 0))),
@@ -460,3 +463,44 @@ def test_masks_are_reachable_without_their_label() -> None:
     masks = value(case_of(passed()), "masks")
     assert isinstance(masks, Masks)
     assert objects_of(bare).masks == masks
+
+
+def test_a_pasted_swap_shows_the_rendered_object_and_has_its_labels() -> None:
+    """Within the new object both pictures are equal; beside both objects the pasted one is the frame as it was."""
+    case = case_of(KEYS[1])
+    swaps = {
+        change: Swaps(change, LargestObjects()).propose(case, rng_for("paste"), FakeSystem())
+        for change in ("model", "pasted-model")
+    }
+    rendered, pasted = swaps["model"](case), swaps["pasted-model"](case)
+    assert isinstance(swaps["pasted-model"], PastedReswap)
+    both = zip(pasted.truth, rendered.truth, strict=True)
+    assert [one == other for one, other in both] == [one.slot != SceneRef.slot for one in rendered.truth]
+    (thing,) = swaps["pasted-model"].things
+    before, after = (ids_in(one) == thing for one in (case, rendered))
+    far = cv2.dilate((before | after).astype(np.uint8), np.ones((41, 41), np.uint8)) == 0
+    inner = cv2.erode(after.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    frame, one, other = (seen_in(made) for made in (case, rendered, pasted))
+    assert inner.sum() > 10
+    assert np.array_equal(other[inner], one[inner])
+    assert np.array_equal(other[far], frame[far])
+    assert not np.array_equal(other[before & ~after], frame[before & ~after])
+
+
+def test_a_pasted_swap_refuses_windows() -> None:
+    (number, *_) = (item.number for item in objects_of(case_of(KEYS[0])).items)
+    window = Case("w", {"camera": Group((case_of(KEYS[0]).inputs["camera"],) * 2)}, case_of(KEYS[0]).truth)
+    with pytest.raises(NotApplicable, match="window"):
+        PastedReswap(KEYS[0], (number,), (1,))(window)
+
+
+def ids_in(case: Case) -> Array:
+    masks = find(case.truth, "masks")
+    assert isinstance(masks, Masks)
+    return masks.instances
+
+
+def seen_in(case: Case) -> Array:
+    image = case.inputs["camera"]
+    assert isinstance(image, Image)
+    return image.pixels

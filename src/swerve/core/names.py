@@ -84,6 +84,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "rerender": "swerve.transformations.rerender:Rerender",
             "reshade": "swerve.transformations.rerender:Reshade",
             "reswap": "swerve.transformations.reswap:Reswap",
+            "pasted-reswap": "swerve.transformations.pasted_reswap:PastedReswap",
             "recolour": "swerve.transformations.reswap:Recolour",
             "remove-objects": "swerve.transformations.reswap:RemoveObjects",
             "add-objects": "swerve.transformations.reswap:AddObjects",

@@ -73,7 +73,7 @@ class SceneEdited(Transformation):
 
         def render(one: SceneRef, view: Camera) -> Image:
             taken[one.scene] = render_edited(one, self.edits, view, _conditions(one))
-            return Image(taken[one.scene].pixels.copy())  # it is kept, and a system may write into what it is shown
+            return Image(self.drawn(case, taken[one.scene]))
 
         inputs = rendered_inputs(case, ref, render)
         seen = note_objects(self.frame, camera, self.edits, taken[self.frame])
@@ -130,6 +130,11 @@ class SceneEdited(Transformation):
     def _objects(self, camera: Camera) -> tuple[SeenObjects, SeenObjects]:
         """The objects of the frame and of the edited frame."""
         return objects_in(self.frame, camera), objects_in(self.frame, camera, self.edits)
+
+    def drawn(self, case: Case, taken: Rendered) -> Array:
+        """The pixels of the follow-up, from the rendered frame."""
+        del case
+        return taken.pixels.copy()  # it is kept, and a system may write into what it is shown
 
     def _label(self, value: Value, camera: Camera, seen: SeenObjects) -> Value:
         """A label of the edited frame; rows of boxes keep their places."""

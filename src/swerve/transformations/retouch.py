@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import cv2
 import numpy as np
@@ -20,6 +21,7 @@ DAMPED, GAIN = 0.5, 1.4  # exponent of the ratio of lights, and the most that co
 FOOT = 0.1  # of an object's height: where it touches the ground
 SHADE_WIDE, SHADE_HIGH = 1.1, 0.07  # of the foot's width, of the object's height
 SHADE, DARK = 0.6, 0.45  # strength of the shadow, and the share of the ground's level that is dark already
+NO_SPANS: Mapping[int, Span] = MappingProxyType({})
 COVERED = 0.5  # of a pixel: from there on it shows the pasted object
 
 
@@ -51,12 +53,21 @@ def place(cut: Cutout, item: FrameObject, seen: FrameObjects) -> Placed:
     return Placed(item, span, pixels, np.where(_in_front(span, item, seen), 0, cover))
 
 
-def retouched(pixels: Array, seen: FrameObjects, cuts: Sequence[tuple[FrameObject, Cutout]], fill: str = PATCH) -> Array:
-    """The picture with other objects in place of some: all are removed first, then the farthest is pasted first."""
+def retouched(
+    pixels: Array,
+    seen: FrameObjects,
+    cuts: Sequence[tuple[FrameObject, Cutout]],
+    fill: str = PATCH,
+    spans: Mapping[int, Span] = NO_SPANS,
+) -> Array:
+    """The picture with other objects in place of some: all are removed first, then the farthest is pasted first.
+
+    Those with a number in `spans` are pasted there, the others where the old ones were.
+    """
     canvas = without(pixels, seen, [item for item, _ in cuts], fill)
     standing = [item for item in seen.items if item.number not in {old.number for old, _ in cuts}]
     for item, cut in sorted(cuts, key=lambda pair: (-pair[0].nearness, pair[0].number)):
-        _put(canvas, pixels, seen, (item, cut), standing)
+        _put(canvas, pixels, seen, (replace(item, span=spans.get(item.number, item.span)), cut), standing)
     return canvas
 
 

@@ -14,6 +14,7 @@ from swerve.core.errors import NotApplicable
 from swerve.core.space import BatchSpace, Proposal
 from swerve.core.transformation import Transformation
 from swerve.transformations.object_choice import LEAST, ObjectChoice, ObjectSelection, RandomObjects
+from swerve.transformations.pasted_reswap import PastedReswap
 from swerve.transformations.reswap import Recolour, RemoveObjects, Reswap
 from swerve.world.drives import drive, parse_frame_key
 from swerve.world.labels import MAX_HIDDEN
@@ -25,13 +26,15 @@ from swerve.world.scene import LABELLED, Thing
 if TYPE_CHECKING:
     from swerve.core.system import System
 
-MODEL, COLOUR, REMOVE = CHANGES = ("model", "colour", "remove")
+MODEL, COLOUR, REMOVE, PASTED = CHANGES = ("model", "colour", "remove", "pasted-model")
 NEAREST, ANY = SIZES = ("nearest", "any")
 
 
 @dataclass(frozen=True)
 class Swaps(BatchSpace):
     """Objects of a frame of the embedded world, each with another "model" or "colour", or without it ("remove").
+
+    "pasted-model" pastes the rendered models into the picture of the frame, which shows what pasting does to answers.
 
     Args:
         change: what is changed.
@@ -74,8 +77,9 @@ class Swaps(BatchSpace):
         frame = scene_of(case).scene
         scene = drive(parse_frame_key(frame)[0]).scene
         things = [scene.things[number - 1] for number in numbers]
-        if self.change == MODEL:
-            return Reswap(frame, numbers, tuple(self._model(thing, rng) for thing in things))
+        if self.change in (MODEL, PASTED):
+            swap = Reswap if self.change == MODEL else PastedReswap
+            return swap(frame, numbers, tuple(self._model(thing, rng) for thing in things))
         if self.change == COLOUR:
             return Recolour(frame, numbers, tuple(_pick(other_colours(thing.mesh), rng) for thing in things))
         return RemoveObjects(frame, numbers)
