@@ -479,7 +479,7 @@ def test_a_pasted_swap_shows_the_rendered_object_and_has_its_labels() -> None:
     (thing,) = swaps["pasted-model"].things
     before, after = (ids_in(one) == thing for one in (case, rendered))
     far = cv2.dilate((before | after).astype(np.uint8), np.ones((41, 41), np.uint8)) == 0
-    inner = cv2.erode(after.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    inner = cv2.erode(after.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
     frame, one, other = (seen_in(made) for made in (case, rendered, pasted))
     assert inner.sum() > 10
     assert np.array_equal(other[inner], one[inner])
