@@ -104,6 +104,21 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> StatisticalTest
     return _outcome(len(ours), rho, p, effect=rho)
 
 
+def pearson(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """Pearson's correlation of pairs, with its interval by Fisher's z."""
+    reach = _deviations(confidence)
+    ours, theirs, why = _pairs(first, second, fewest=4)
+    if why:
+        return Estimate(len(ours), why=why)
+    if _constant(ours) or _constant(theirs):
+        return Estimate(len(ours), why="one of the two is constant, so there is no correlation")
+    found = min(max(float(np.corrcoef(ours, theirs)[0, 1]), -1.0), 1.0)
+    if abs(found) == 1:
+        return Estimate(len(ours), found, found, found)
+    middle, half = math.atanh(found), reach / math.sqrt(len(ours) - 3)
+    return Estimate(len(ours), found, math.tanh(middle - half), math.tanh(middle + half))
+
+
 def spearman_interval(rho: float | None, n: int, confidence: float = 0.95) -> tuple[float | None, float | None]:
     """The interval of Spearman's ρ of `n` pairs, by Fisher's z with the variance of Bonett and Wright (2000)."""
     if rho is None or n < 4 or abs(rho) == 1:

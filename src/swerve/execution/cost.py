@@ -16,7 +16,7 @@ from swerve.execution.ledger import MemoryLedger
 from swerve.store.files import json_bytes
 
 T = TypeVar("T")
-SAMPLED = 2  # cases that are measured
+SAMPLED = 2  # cases that are measured, unless an experiment says otherwise
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ def measured(make: Callable[[], T], size: Callable[[T], float]) -> tuple[Cost, T
 
 
 def trial_cost(campaign: Campaign, source: Source) -> Cost:
-    """The cost of one trial of `campaign`, measured with every rule on the first cases of `source`."""
+    """The cost of one trial of `campaign`, measured with every rule on all cases of `source`, which are few."""
     settle_threads()  # as in a run: threads that wait for each other cost many times more
-    sampled = replace(campaign, source=source, inference_batch=SAMPLED)
+    keys = list(source.keys())
+    sampled = replace(campaign, source=source, inference_batch=len(keys))
     executor = InProcess(sampled)
     observe(sampled, MemoryLedger(), executor=executor)
-    keys = list(source.keys())[:SAMPLED]
     changes = {rule.name: next(iter(rule.change.grid()), None) for rule in sampled.rules}
     batches = [[Trial(key, rule, 0, change) for key in keys] for rule, change in changes.items()]
     started = time.process_time()

@@ -2,48 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from swerve.core.arguments import check_known
 from swerve.core.asset import Asset
 from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault
-from swerve.experiments import FULL, QUICK, SAMPLED, USUAL, CampaignStep, Cost, Experiment, Setting, Subject
+from swerve.execution.cost import measured
+from swerve.experiments import FULL, QUICK, USUAL, CampaignStep, Cost, Experiment, Setting, Subject
 from swerve.experiments.iatg.arms import LAYERS, arms, rule, world_library
+from swerve.experiments.iatg.examples import examples
 from swerve.experiments.iatg.misled_runs import STEP, MisledRuns
-from swerve.experiments.iatg.questions import how_similar, is_explanation_better, which_mislead
-from swerve.experiments.steering_subjects import frame_cost
+from swerve.experiments.iatg.questions import can_pasted_be_trusted, how_similar, is_explanation_better, which_mislead
 from swerve.relations.similar import MEASURES, MS_SSIM, SIMILARITIES
 from swerve.search.sweep import Sweep
 from swerve.similarity.lpips_weights import has_weights
+from swerve.world.drives import CAUTIOUS, STANDARD
 from swerve.world.source import World
 from swerve.zoo.steering import STEERING
 
-SYSTEMS = ("dave-orig", "epoch")
+SYSTEMS = ("dave-orig", "epoch", "dave-objects")
+DRIVERS: Mapping[str, str] = MappingProxyType(
+    {"dave-objects": CAUTIOUS}
+)  # whom a network was trained on, if not on the standard driver
 LABELS = ("steering", "masks")
+MEASURED = 5  # pictures that an estimate of the cost is measured on: some have three objects, some none
 
 
 @dataclass(frozen=True)
 class SwapSize:
-    """The size of the experiment: pictures, each of another drive."""
+    """The size of the experiment: pictures, each of another drive, and their width."""
 
     pictures: int
+    width: int
 
 
-SIZES = {QUICK: SwapSize(12), USUAL: SwapSize(300), FULL: SwapSize(2975)}
+SIZES = {QUICK: SwapSize(12, 320), USUAL: SwapSize(300, 320), FULL: SwapSize(2975, 640)}
 
 
 def _subjects(setting: Setting) -> list[Subject]:
-    source = World(drives=setting.size.pictures, frames=1, labels=LABELS, seed=setting.seed)
-    few = World(drives=SAMPLED, frames=1, labels=LABELS, seed=1)
-    return [Subject(name, STEERING[name](), source, few=few) for name in SYSTEMS]
+    frames = partial(_frames, width=setting.size.width)
+    return [
+        Subject(
+            name,
+            STEERING[name](),
+            frames(setting.size.pictures, seed=setting.seed, driver=DRIVERS.get(name, STANDARD)),
+            few=frames(MEASURED, seed=1, driver=DRIVERS.get(name, STANDARD)),
+        )
+        for name in SYSTEMS
+        if name in STEERING
+    ]
+
+
+def _frames(pictures: int, *, width: int, seed: int, driver: str = STANDARD) -> World:
+    """One frame of each drive; small ones show a network as much, as it reads 200 by 66 pixels, and cost half."""
+    return World(pictures, labels=LABELS, width=width, height=width * 9 // 16, seed=seed, driver=driver)
 
 
 def _campaign(one: MisledRuns) -> Campaign:
-    """One sweep with a rule for every arm, so that every picture is read once."""
+    """One sweep with a rule for every arm, so that every picture is read once, and rendered swaps are shared."""
     options, system, source = one.setting.options, one.subject.system, one.subject.source
-    library = Asset(Path(options["library"])) if options["library"] else world_library()
+    library = Asset(Path(options["library"])) if options["library"] else world_library(one.setting.size.width)
     rules = (rule(arm, system, library, options["similarity"], layer=LAYERS.get(one.name, "")) for arm in arms(source))
     return Campaign(source, system, tuple(rules), Sweep(per_case=1), seed=one.setting.seed)
 
@@ -58,8 +81,11 @@ def _check(setting: Setting) -> None:
 
 
 def _preparation(setting: Setting) -> Cost:
+    """Every system's pictures are rendered twice: for its own answers, and for the trials."""
     size: SwapSize = setting.size
-    return frame_cost()[0] * size.pictures
+    few = _frames(MEASURED, width=size.width, seed=2)
+    each = measured(lambda: [few[key] for key in few.keys()], lambda _: 0.0)[0] * (1 / MEASURED)
+    return each * (2 * size.pictures * sum(name in STEERING for name in SYSTEMS))
 
 
 LEAD = (
@@ -78,7 +104,7 @@ IATG = Experiment(
     steps=(CampaignStep(STEP),),
     campaign=_campaign,
     reads=MisledRuns,
-    questions=(which_mislead, is_explanation_better, how_similar),
+    questions=(which_mislead, is_explanation_better, how_similar, can_pasted_be_trusted, examples),
     lead=(LEAD,),
     options={"similarity": MS_SSIM, "library": ""},
     check=_check,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from swerve.analysis.angles import Angles, angles_of
 from swerve.analysis.statistics import Estimate, paired_bootstrap
+from swerve.core.relation import Status
 from swerve.experiments import Results, SubjectRuns
 from swerve.experiments.iatg.arms import Arm, arms
 from swerve.relations.similar import Similar
@@ -17,12 +18,14 @@ STEP = "swaps"
 
 
 class MisledTest(NamedTuple):
-    """A judged follow-up: its case and drive, the misleading angle in degrees of the wheel, and its similarity."""
+    """A judged follow-up: its case and drive, the misleading angle in degrees of the wheel, its similarity, its objects."""
 
     case: str
     group: str
     degrees: float
     similarity: float
+    violated: bool = False
+    objects: tuple[int, ...] = ()  # their numbers, where the change names them
 
 
 class MisledRuns(SubjectRuns):
@@ -49,13 +52,20 @@ class MisledRuns(SubjectRuns):
             if one.count:
                 moved = math.degrees(float(one.after[0] - one.before[0]))
                 known = float(row["facts"].get(fact, math.nan))
-                found[row["rule"]].append(MisledTest(row["case"], groups.get(row["case"], ""), moved, known))
+                where, objects = (row["case"], groups.get(row["case"], "")), row["change"].get("things", ())
+                violated = row["status"] == Status.VIOLATED.value
+                found[row["rule"]].append(MisledTest(*where, moved, known, violated, tuple(sorted(objects))))
         return found
 
     def means(self, arm: Arm) -> tuple[float | None, float | None]:
         """The mean absolute misleading angle of an arm, and its mean similarity."""
         some = self.samples[arm.name]
         return mean([abs(one.degrees) for one in some]), mean([one.similarity for one in some])
+
+    def pairs(self, arm: Arm, other: Arm) -> list[tuple[MisledTest, MisledTest]]:
+        """The follow-ups of the same pictures with the same objects changed."""
+        ours, theirs = ({one.case: one for one in self.samples[side.name]} for side in (arm, other))
+        return [(one, theirs[case]) for case, one in ours.items() if case in theirs and theirs[case].objects == one.objects]
 
     def gain(self, arm: Arm, rival: Arm) -> tuple[float | None, Estimate]:
         """The ratio of the mean misleading angles on pictures that both changed, and the paired gap with its interval."""
