@@ -15,7 +15,7 @@ from swerve.core.errors import NotApplicable
 from swerve.core.gate import admission
 from swerve.core.seeding import rng_for
 from swerve.core.space import Space
-from swerve.core.values import Array, Boxes2D, Group, Image, Masks, Steering, find
+from swerve.core.values import Array, Boxes2D, Classes, Group, Image, Masks, Steering, find
 from swerve.explain.heat import HeatMap
 from swerve.relations.gates import SameObjects
 from swerve.testing import FakeSystem, SpaceContract
@@ -115,6 +115,20 @@ def test_objects_that_do_not_fit_are_refused_with_the_reason(vans: Asset, tmp_pa
     square = Case("s", {"camera": Image(np.full((180, 180, 3), 100, np.uint8))}, (Masks(np.zeros((180, 180), int), {}),))
     with pytest.raises(NotApplicable, match="of this shape"):
         proposed(space, square)
+
+
+def test_classes_tell_the_road_and_get_the_new_object(vans: Asset) -> None:
+    case, names = street({}), {7: "road", 8: "sidewalk", 26: "car"}
+    numbers = np.full((180, 320), 7)
+    there = replace(case, truth=(*case.truth, Classes(numbers, names)))
+    after = find(proposed(AddedCutouts(vans), there)(there).truth, "classes")
+    assert isinstance(after, Classes)
+    assert np.array_equal(after.numbers == 26, ids_of(proposed(AddedCutouts(vans), there)(there)) > 0)
+    assert (after.numbers[after.numbers != 26] == 7).all()
+    numbers = numbers.copy()
+    numbers[:, :110] = 8  # its lower left corner is on the pavement
+    with pytest.raises(NotApplicable, match="none of 1 objects"):
+        proposed(AddedCutouts(vans), replace(case, truth=(*case.truth, Classes(numbers, names))))
 
 
 def test_a_picture_of_another_size_gets_it_in_proportion(vans: Asset) -> None:

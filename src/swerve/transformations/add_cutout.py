@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +15,7 @@ from swerve.core.case import Case, Fact
 from swerve.core.errors import NotApplicable
 from swerve.core.space import BatchSpace, Proposal
 from swerve.core.transformation import Transformation
-from swerve.core.values import Array, Boxes2D, Image, Masks, SceneRef, Value
+from swerve.core.values import Array, Boxes2D, Classes, Image, Masks, SceneRef, Value, find
 from swerve.explain.heat import picture_of
 from swerve.transformations.cutouts import Cutout
 from swerve.transformations.frame_objects import FrameObject, FrameObjects, Span, frame_objects
@@ -32,6 +32,7 @@ VISIBLE = 0.5  # the least share of an added object that nothing hides
 SHAPE = 0.01  # by which width / height of two pictures may differ, in parts: then their cameras are taken to be alike
 ROAD = (0.7, 0.8), (1 / 3, 2 / 3)  # rows and columns, in parts of the picture, where the road ahead of a car is
 LEVEL, HUE = 2.0, 0.04  # how many times lighter or darker than the road, and how far off its colour, the ground may be
+Ground = Callable[[int, int], bool]  # of a column and a row
 FOOT = 2  # pixels around the lower left corner whose colour is that of the ground
 
 
@@ -119,10 +120,14 @@ class AddCutout(Transformation):
         return FrameObject(1 + max(taken), self._kind, self.span, 0)
 
     def _label(self, value: Value, seen: FrameObjects, item: FrameObject, cut: Cutout) -> Value:
+        if not isinstance(value, Masks | Classes):
+            return self.map(value)
+        placed = [place(cut, item, seen)]
         if isinstance(value, Masks):
-            now = labelled(value.instances, seen, [place(cut, item, seen)])
-            return Masks(now, {**value.kinds, item.number: item.kind})
-        return self.map(value)
+            return Masks(labelled(value.instances, seen, placed), {**value.kinds, item.number: item.kind})
+        new = labelled(seen.instances, seen, placed) == item.number
+        number = next((number for number, name in value.names.items() if name == item.kind), 0)
+        return Classes(np.where(new, number, value.numbers), value.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +146,7 @@ class Spots(FrameObjects):
 class AddedCutouts(BatchSpace):
     """One more object for each picture, out of a library and where it stood in its own picture: semSensFuzz's second change.
 
-    A few objects are drawn. One fits if its own picture has the same shape, if it stands on ground that looks like the road,
+    A few objects are drawn. One fits if its own picture has the same shape, if it stands on the road by classes or colours,
     and if half of it would be visible.
 
     Args:
@@ -184,7 +189,9 @@ class AddedCutouts(BatchSpace):
             what = " or ".join(self.kinds) or "object"
             return NotApplicable(f"the library has no {what} of another picture of this shape; it has {library.summary}")
         drawn = [able[at] for at in rng.permutation(len(able))[: self.tries]]
-        fitting = [spot for one in drawn if (spot := self._spot(one, library, seen, picture.pixels))]
+        classes = find(case.truth, Classes.slot)
+        road = _labelled_road(classes) if isinstance(classes, Classes) else _like_road(picture.pixels, seen)
+        fitting = [spot for one in drawn if (spot := self._spot(one, library, seen, road))]
         if not fitting:
             return NotApplicable(f"none of {len(drawn)} objects would stand on the road and be visible")
         items, masks, changes = zip(*fitting, strict=True)
@@ -198,11 +205,11 @@ class AddedCutouts(BatchSpace):
         return alike and (not self.kinds or one.kind in self.kinds) and not is_from(one, case)
 
     def _spot(
-        self, one: LibraryObject, library: ObjectLibrary, seen: FrameObjects, pixels: Array
+        self, one: LibraryObject, library: ObjectLibrary, seen: FrameObjects, is_road: Ground
     ) -> tuple[FrameObject, Array, AddCutout] | None:
         """An object where it would stand, its mask and the change; None if it does not fit."""
         item = FrameObject(0, one.kind, _scaled(one, seen), 0)
-        if not _is_road(pixels, seen, (item.span[0], item.span[3] - 1)):
+        if not is_road(item.span[0], item.span[3] - 1):
             return None
         cut = library.cutout(one.name)
         shown, (left, top, right, bottom) = place(cut, item, seen).visible(seen)
@@ -222,19 +229,28 @@ def _scaled(one: LibraryObject, seen: FrameObjects) -> Span:
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
-def _is_road(pixels: Array, seen: FrameObjects, at: tuple[int, int]) -> bool:
-    """Whether the ground at a pixel (column, row) is free, and of about the colour of the road ahead."""
-    height, width = seen.instances.shape
-    rows, columns = (
-        slice(int(low * side), int(high * side)) for (low, high), side in zip(ROAD, (height, width), strict=True)
-    )
-    here = slice(max(at[1] - FOOT, 0), at[1] + FOOT + 1), slice(max(at[0] - FOOT, 0), at[0] + FOOT + 1)
-    colours = []
-    for part in ((rows, columns), here):
-        free = seen.instances[part] == 0
-        if not free.any():
+def _labelled_road(classes: Classes) -> Ground:
+    """Whether a pixel shows the road, by its class."""
+    return lambda column, row: classes.names.get(int(classes.numbers[row, column])) == "road"
+
+
+def _like_road(pixels: Array, seen: FrameObjects) -> Ground:
+    """Whether the ground at a pixel is free and about as the road ahead, where classes are not known."""
+    free = seen.instances == 0
+    ahead = tuple(slice(int(low * side), int(high * side)) for (low, high), side in zip(ROAD, free.shape, strict=True))
+    road = _colour(pixels[ahead], free[ahead])
+
+    def is_alike(column: int, row: int) -> bool:
+        foot = slice(max(row - FOOT, 0), row + FOOT + 1), slice(max(column - FOOT, 0), column + FOOT + 1)
+        ground = _colour(pixels[foot], free[foot])
+        if road is None or ground is None:
             return False
-        colours.append(np.median(pixels[part][free], axis=0).astype(float) + 1)
-    road, ground = colours
-    lighter, bluer = ground.sum() / road.sum(), np.abs(ground / ground.sum() - road / road.sum()).max()
-    return bool(1 / LEVEL <= lighter <= LEVEL and bluer <= HUE)
+        lighter, off = ground.sum() / road.sum(), np.abs(ground / ground.sum() - road / road.sum()).max()
+        return bool(1 / LEVEL <= lighter <= LEVEL and off <= HUE)
+
+    return is_alike
+
+
+def _colour(pixels: Array, free: Array) -> Array | None:
+    """The median colour of free pixels, never black; None without any."""
+    return np.median(pixels[free], axis=0).astype(float) + 1 if free.any() else None

@@ -23,7 +23,7 @@ FEWEST = 8  # windows
 
 @dataclass(frozen=True, eq=False)
 class ObjectWindows:
-    """ObjectWindows of one size: pictures, classes and instances, with the number and the kind of the object each is around."""
+    """Windows of one size: pictures, classes and instances, with the number and the kind of the object each is around."""
 
     pixels: Array
     classes: Array

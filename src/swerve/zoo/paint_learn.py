@@ -179,7 +179,9 @@ def painted_error(painter: Painter, held: ObjectWindows, classes: int) -> float:
     return float(np.mean(errors)) / 2
 
 
-def looks_of(painter: Painter, windows: ObjectWindows, classes: int, *, seed: int) -> Mapping[str, tuple[tuple[float, ...], ...]]:
+def looks_of(
+    painter: Painter, windows: ObjectWindows, classes: int, *, seed: int
+) -> Mapping[str, tuple[tuple[float, ...], ...]]:
     """For every kind the centres of the clusters that the appearances of its objects form."""
     rows = appearances(painter, windows, classes)
     kinds = sorted(set(windows.kind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,8 @@ from swerve.experiments.iatg.questions import can_pasted_be_trusted, how_similar
 from swerve.relations.similar import MEASURES, MS_SSIM, SIMILARITIES
 from swerve.search.sweep import Sweep
 from swerve.similarity.lpips_weights import has_weights
-from swerve.world.drives import CAUTIOUS, STANDARD
+from swerve.sources.subset import Subset
+from swerve.world.drives import CAUTIOUS, LONGEST, STANDARD
 from swerve.world.source import World
 from swerve.zoo.steering import STEERING
 
@@ -30,12 +32,13 @@ DRIVERS: Mapping[str, str] = MappingProxyType(
     {"dave-objects": CAUTIOUS}
 )  # whom a network was trained on, if not on the standard driver
 LABELS = ("steering", "masks")
-MEASURED = 5  # pictures that an estimate of the cost is measured on: some have three objects, some none
+EACH = 3  # frames of a drive
+MEASURED = 6  # pictures that an estimate of the cost is measured on: some have three objects, some none
 
 
 @dataclass(frozen=True)
 class SwapSize:
-    """The size of the experiment: pictures, each of another drive, and their width."""
+    """The size of the experiment: pictures, three of each drive, and their width."""
 
     pictures: int
     width: int
@@ -58,9 +61,12 @@ def _subjects(setting: Setting) -> list[Subject]:
     ]
 
 
-def _frames(pictures: int, *, width: int, seed: int, driver: str = STANDARD) -> World:
-    """One frame of each drive; small ones show a network as much, as it reads 200 by 66 pixels, and cost half."""
-    return World(pictures, labels=LABELS, width=width, height=width * 9 // 16, seed=seed, driver=driver)
+def _frames(pictures: int, *, width: int, seed: int, driver: str = STANDARD) -> Subset:
+    """Frames of drives, several seconds apart, as a drive costs more than a frame; networks read small ones as well."""
+    drives = math.ceil(pictures / EACH)
+    return Subset(
+        World(drives, LONGEST, labels=LABELS, width=width, height=width * 9 // 16, seed=seed, driver=driver), pictures
+    )
 
 
 def _campaign(one: MisledRuns) -> Campaign:

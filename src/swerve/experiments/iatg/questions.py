@@ -89,7 +89,9 @@ def departure(results: MisledResults) -> Iterator[Row]:
             yield {"system": one.name, "wheel": alpha, "ratio": ratio, "seconds": departure_words(seconds)}
 
 
-@system_table("agreement", "Pasted objects beside rendered ones", formats=dict.fromkeys(("r", "alike", "kappa"), ".2f"))
+@system_table(
+    "agreement", "Pasted objects beside rendered ones", formats=dict.fromkeys(("r", "low", "high", "alike", "kappa"), ".2f")
+)
 def agreement(one: MisledRuns) -> Iterator[Row]:
     """the same objects of the same pictures, changed in both ways; r: the correlation of the misleading angles with its 95%
     interval; alike: the share of equal verdicts, kappa: beyond chance. rendered and pasted: the very object of the rendered
