@@ -18,11 +18,31 @@ from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.seeding import digest_of, rng_for
 from swerve.core.values import Image, Masks, Steering
 from swerve.experiments.iatg import IATG
-from swerve.experiments.iatg.arms import CHOICES, COLOUR, CONTROL, COUNTS, DEEPTEST, REAL, RERENDERED, Arm, arms
+from swerve.experiments.iatg.arms import (
+    ADDED,
+    CHOICES,
+    COLOUR,
+    CONTROL,
+    COUNTS,
+    DEEPTEST,
+    PASTED,
+    REAL,
+    RERENDERED,
+    S1,
+    SALIENT,
+    SUM,
+    Arm,
+    arms,
+)  # fmt: skip
+from swerve.experiments.iatg.examples import pictured
 from swerve.experiments.iatg.experiment import SIZES
-from swerve.experiments.iatg.misled_runs import STEP, MisledRuns
+from swerve.experiments.iatg.misled_runs import STEP, MisledRuns, MisledTest
+from swerve.experiments.iatg.questions import agreement
+from swerve.experiments.results import Results
 from swerve.experiments.runner import finish, report
 from swerve.experiments.setting import FULL, QUICK, USUAL, Setting
+from swerve.experiments.subjects import Subject
+from swerve.report.answer_pictures import BLUE, GREEN, RED
 from swerve.report.templating import PAGE
 from swerve.store.view import Run
 from swerve.transformations.object_library import build_library
@@ -90,7 +110,7 @@ def test_tables_follow_from_the_journal(finished: tuple[Any, Path]) -> None:
     table = rows(into, "rq1")
     assert {(row["way"], row["choice"], row["objects"]) for row in table} == {
         *((REAL, choice, str(count)) for choice in CHOICES for count in COUNTS),
-        *((CONTROL, "sum", str(count)) for count in COUNTS),
+        *((CONTROL, choice, str(count)) for choice in SALIENT for count in COUNTS),
     }
     for row in table:
         own = angles.get(Arm(row["way"], row["choice"], int(row["objects"])).name, [])
@@ -133,6 +153,51 @@ def test_methods_are_compared_at_equal_angles(finished: tuple[Any, Path]) -> Non
     assert {"deeptest", "colour, average, 1 object", "colour, random, 1 object", "real, sum, 3 objects"} <= methods
 
 
+def test_added_objects_have_a_similarity_and_no_angle(finished: tuple[Any, Path]) -> None:
+    """Another object is another scene."""
+    (row, *_) = [row for row in rows(finished[1], "rq3") if row["method"] == "added, random, 1 object"]
+    assert int(row["tests"]) == PICTURES
+    assert 0 < float(row["similarity"]) < 1
+    assert {row["mean angle"], row["median"]} == {""}
+    assert not [row for row in rows(finished[1], "table1") if row["method"].startswith("added")]
+
+
+def test_pasted_beside_rendered_follow_ups_are_those_of_the_same_objects(tmp_path: Path) -> None:
+    world = Subject("world", LooksLeft(), World(drives=1))
+    one = MisledRuns(world, IATG.settled(Setting(tmp_path, QUICK), {}))
+    angles = [1.0, -2.0, 6.0, 3.0, 0.5, 9.0]
+    rendered, pasted = Arm(RERENDERED, SUM, 1), Arm(PASTED, SUM, 1)
+    one.samples = {  # type: ignore[misc]
+        **{arm.name: [] for arm in one.arms},
+        rendered.name: [MisledTest(f"c{at}", "", angle, 1.0, abs(angle) > 5, (at,)) for at, angle in enumerate(angles)],
+        pasted.name: [
+            *(MisledTest(f"c{at}", "", 2 * angle, 1.0, abs(2 * angle) > 5, (at,)) for at, angle in enumerate(angles[:5])),
+            MisledTest("c5", "", -50.0, 1.0, True, (7,)),  # another object
+        ],
+    }
+    (row,) = [
+        row
+        for row in agreement.rows(Results(one.setting, [one]))
+        if Arm(row["way"], row["choice"], row["objects"]) == pasted
+    ]
+    assert row["pictures"] == 5
+    assert row["r"] == pytest.approx(1)
+    assert row["alike"] == pytest.approx(4 / 5)  # 3° and 6° are on two sides of the limit
+    assert row["mean angle"] == pytest.approx(2 * row["rendered"])
+    assert one.setting.size is SIZES[QUICK]
+
+
+def test_examples_have_green_boxes_and_both_arrows(finished: tuple[Any, Path]) -> None:
+    (one,) = finished[0]
+    test = max(one.samples[S1.name], key=lambda test: abs(test.degrees))
+    picture = pictured(one, S1, test)
+    hot, plain, changed = np.split(picture, 3, axis=1)
+    for part, colours in ((hot, (GREEN, BLUE)), (plain, (GREEN, BLUE)), (changed, (GREEN, BLUE, RED))):
+        for colour in colours:
+            assert (np.abs(part.astype(int) - colour).max(axis=2) < 40).sum() > 20, colour
+    assert not (plain == RED).all(axis=2).any()
+
+
 def test_time_to_departure_needs_a_ratio(finished: tuple[Any, Path]) -> None:
     assert {row["seconds"] for row in rows(finished[1], "departure")} == {"n/a"}
 
@@ -142,14 +207,18 @@ def test_the_page_answers_every_question(finished: tuple[Any, Path]) -> None:
     for words in ("Which swaps mislead most?", "better than chance, size or distance", "how similar?"):
         assert words in page
     assert "left: x1.00 of largest" in page
+    for number in (9, 10, 11, 14, 15, 16):
+        assert f"Figure {number} of the paper" in page
+    assert "Figures 12 and 13 of the paper" in page
+    assert "not drawn" in page or "whiskers within 1.5" in page  # box plots tell that outliers are left out
 
 
 def test_frames_of_the_world_can_be_rendered_again() -> None:
     plain, world = list(arms(Street())), list(arms(World(drives=1)))
-    assert [arm for arm in world if arm.way != RERENDERED] == plain
-    assert len(world) - len(plain) == len(CHOICES) * len(COUNTS)
+    assert [arm for arm in world if arm.way not in (RERENDERED, PASTED)] == plain
+    assert len(world) - len(plain) == (len(CHOICES) + len(SALIENT)) * len(COUNTS)
     assert len({arm.name for arm in world}) == len(world)
-    assert {arm.way for arm in plain} == {REAL, CONTROL, COLOUR, DEEPTEST}
+    assert {arm.way for arm in plain} == {REAL, CONTROL, COLOUR, ADDED, DEEPTEST}
 
 
 def test_sizes_grow_and_options_are_those_of_the_command_line() -> None:

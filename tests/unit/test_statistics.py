@@ -25,6 +25,7 @@ from swerve.analysis.statistics import (
     mcnemar,
     mean_of_runs,
     paired_bootstrap,
+    pearson,
     rank_sum,
     sign_test,
     signed_rank,
@@ -155,6 +156,19 @@ def test_negative_counts_are_refused(test: Callable[[int, int], StatisticalTest]
         test(-1, 3)
     with pytest.raises(TypeError, match="whole number"):
         test(1.5, 3)  # type: ignore[arg-type]
+
+
+def test_pearson_agrees_with_scipy() -> None:
+    rng = np.random.default_rng(5)
+    first = rng.normal(size=40)
+    second = 0.6 * first + rng.normal(size=40)
+    theirs = stats.pearsonr(first, second)
+    low, high = theirs.confidence_interval()
+    found = pearson(first.tolist(), second.tolist())
+    assert (found.value, found.low, found.high) == pytest.approx((theirs.statistic, low, high), abs=1e-9)
+    assert pearson([1, 2, 3, 4], [2, 4, 6, 8]).value == pytest.approx(1)
+    assert "constant" in pearson([1, 2, 3, 4], [5, 5, 5, 5]).why
+    assert pearson([1, 2, 3], [1, 2, 3]).value is None
 
 
 def test_spearman_agrees_with_scipy() -> None:

@@ -27,10 +27,11 @@ def _examples(one: MisledRuns) -> Iterator[tuple[str, Array]]:
         arm = Arm(way, SUM, 3)
         farthest = sorted(one.samples.get(arm.name, ()), key=lambda test: (-abs(test.degrees), test.case))
         for test in farthest[:EACH]:
-            yield f"{arm.name}: {test.case}, the answer moves by {test.degrees:+.1f}°", _picture(one, arm, test)
+            yield f"{arm.name}: {test.case}, the answer moves by {test.degrees:+.1f}°", pictured(one, arm, test)
 
 
-def _picture(one: MisledRuns, arm: Arm, test: MisledTest) -> Array:
+def pictured(one: MisledRuns, arm: Arm, test: MisledTest) -> Array:
+    """A follow-up of an arm: the heat on its source, the source, and the follow-up, side by side."""
     row = next(row for row in one.runs[STEP].trials() if (row["rule"], row["case"]) == (arm.name, test.case))
     system, case = one.subject.system, one.subject.source[test.case]
     followup = one.runs[STEP].builder().change(row["change"])(case)

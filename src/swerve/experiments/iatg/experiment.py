@@ -98,7 +98,7 @@ LEAD = (
     "IATG replaces the objects on which a network's explanation lies by others of their kinds, and counts how often "
     "the answer moves. This page repeats it on the embedded world, where swaps can also be rendered, with the control "
     "that shows what cutting and pasting alone does, and with two rivals of the explanation. Objects translated from "
-    "label maps are not part of it yet."
+    "label maps are not part of it."
 )
 
 IATG = Experiment(
