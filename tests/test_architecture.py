@@ -20,7 +20,7 @@ LAYERS = (
     ("api", "__init__", "pytest_plugin", "testing"),
     ("experiments",),
     ("methods",),
-    ("report", "retrain", "review", "zoo"),
+    ("drafting", "report", "retrain", "review", "zoo"),
     ("train",),
     ("execution",),
     ("analysis", "search"),

@@ -21,6 +21,7 @@ from swerve.cli import (
     experiment,
     explain,
     export,
+    init,
     objects,
     report,
     retrain,
@@ -63,7 +64,7 @@ CLOSED_PIPE = 128 + 13  # as the shell reports SIGPIPE, where the verb could not
 # In the order in which `swerve` lists them.
 VERBS: Mapping[str, Sequence[Any]] = MappingProxyType(
     {
-        "test a model": (demo, catalog, check, run),
+        "test a model": (demo, init, catalog, check, run),
         "look at what was found": (report, show, explain, replaying, shrink, review, compare, export),
         "and further": (retrain, experiment, world, objects, style, translate, zoo, assets, unpack),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -82,7 +83,9 @@ def sample(kind: str, name: str, target: Any) -> str:
     given = _needed(target)
     if kind == "methods":
         parts = {**given, **ALSO.get(name, {})}
-        return "\n".join([f"method = {_toml(name)}", *(f"\n[{key}]\n{_lines(parts[key])}" for key in ("source", "system"))])
+        return "\n".join(
+            [f"method = {toml_value(name)}", *(f"\n[{key}]\n{_lines(parts[key])}" for key in ("source", "system"))]
+        )
     given.update(ALSO.get(name, {}) if kind in ("systems", "criteria") and name != "lidar" else {})
     table = {"use": name, **(given or _first(target))}
     if name == "meter":  # it is [coverage] itself
@@ -92,7 +95,7 @@ def sample(kind: str, name: str, target: Any) -> str:
     if kind == "relations" and not hasattr(target, "check") and hasattr(target, "compare"):
         table = {"use": "equivariant", "compare": table}
     head, line = LINES[kind]
-    return f"{head}\n{line.format(_toml(table if len(table) > 1 else name))}"
+    return f"{head}\n{line.format(toml_value(table if len(table) > 1 else name))}"
 
 
 def _first(target: Any) -> dict[str, Any]:
@@ -102,17 +105,22 @@ def _first(target: Any) -> dict[str, Any]:
 
 
 def _lines(table: Mapping[str, Any]) -> str:
-    return "\n".join(f"{key} = {_toml(value)}" for key, value in table.items())
+    return "\n".join(f"{key} = {toml_value(value)}" for key, value in table.items())
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML has it in one line."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, float):
         return repr(float(f"{value:.6g}"))
     return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
 
 
 def _needed(target: Any) -> dict[str, Any]:

@@ -85,12 +85,13 @@ class Network:
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
         return self.trace(cases, ()).answers
 
-    def behind(self, read: Sequence[Step]) -> "Network":
-        """The same network, which is not loaded again, behind other steps."""
+    def behind(self, read: Sequence[Step], say: Sequence[Decoder] = ()) -> "Network":
+        """The same network, which is not loaded again, behind other steps and, if given, before other decoders."""
         other = copy.copy(self)
         for name in ("preprocessing", "_fingerprint"):
             vars(other).pop(name, None)
         object.__setattr__(other, "read", tuple(read))
+        object.__setattr__(other, "say", tuple(say) or self.say)
         return other
 
     def sees(self, case: Case) -> Array:

@@ -69,7 +69,7 @@ def _boxes(campaign: Campaign, boxed: Sequence[Observation]) -> Iterator[Concern
     demanded = sum(int(np.count_nonzero(np.asarray(boxes.care))) for boxes in _boxes_in([seen.truth for seen in boxed]))
     if demanded < FEWEST_BOXES:
         return
-    found = _precision(boxed, [seen.answer for seen in boxed])
+    found = precision([seen.truth for seen in boxed], [seen.answer for seen in boxed])
     useless = found < BLIND
     better = _best_remedy(campaign, boxed, BOXES, HELPS_USELESS if useless else HELPS)
     own = f"its mAP at an IoU of 0.5 is {found:.3f} on {demanded} labelled objects"
@@ -137,8 +137,9 @@ def _angle_error(sample: Sequence[Observation], answers: Sequence[Answer]) -> fl
     return rmse(numbers[:, 0], numbers[:, 1]) if len(known) == len(sample) else math.inf
 
 
-def _precision(sample: Sequence[Observation], answers: Sequence[Answer]) -> float:
-    truth, said = (list(_boxes_in(some)) for some in ([seen.truth for seen in sample], answers))
+def precision(labels: Sequence[Answer], answers: Sequence[Answer]) -> float:
+    """The mAP at an IoU of 0.5 of the boxes in answers; of any kind, if labels and answers share none."""
+    truth, said = (list(_boxes_in(some)) for some in (labels, answers))
     kinds = [{kind for boxes in some for kind in boxes.kinds} for some in (truth, said)]
     return average_precision(truth, said, any_kind=not kinds[0] & kinds[1]).at(0.5) or 0.0
 
@@ -163,7 +164,7 @@ ANGLES = OwnMeasure(_angle_error, _error_of_zero, lambda error: f"{error:.3g}°"
 
 
 BOXES = OwnMeasure(
-    lambda sample, answers: _rarity(_precision(sample, answers)),
+    lambda sample, answers: _rarity(precision([seen.truth for seen in sample], answers)),
     lambda _: _rarity(0.0),
     lambda rarity: f"{1 / rarity - BLIND:.3f}",
 )
