@@ -57,6 +57,10 @@ EXPERIMENTS: Mapping[str, _Listed] = MappingProxyType(
             "twelve changes of pictures of traffic lights: lost precision, retraining with a control, time, naturalness",
             flags={"scratch": "retrain from new weights, as the paper, instead of further from the detector's own"},
         ),
+        "tactic": _Listed(
+            "learned conditions: searched styles against random styles, DeepRoad and random search, and their realism",
+            {"styles": "a folder with styles of `swerve style train` (default: the packaged ones)"},
+        ),
         "conditions": _Listed(
             "searches for critical conditions: evolution against chance, errors at 10 to 40°, what the race saves",
             flags={"cma": "compare with CMA-ES too, from the package cmaes"},

@@ -17,8 +17,8 @@ EXAMPLES = """
   swerve style train --from day.mp4 --to dusk.mp4 --name dusk --kind unit
 """
 AFTER = """sources:
-  FOLDER of pictures, video file, world or world:CONDITIONS, or a campaign
-  file (.toml), whose [source] is taken.
+  FOLDER of pictures, video file, world or world:CONDITIONS (which vary from
+  drive to drive), or a campaign file (.toml), whose [source] is taken.
 
 what to do with it:
   change = { use = "styles", translator = "night.safetensors" }
@@ -42,7 +42,10 @@ def add_parser(verbs: Any) -> None:
     verb.add_argument(
         "--out", type=Path, default=Path("styles"), metavar="DIR", help="folder to write to (default: %(default)s)"
     )
-    verb.add_argument("--passes", type=whole, metavar="N", help="of 75 steps each (default: 16, some 15 CPU minutes)")
+    verb.add_argument(
+        "--paired", action="store_true", help="pictures with one name show one place: learn from pairs, much faster"
+    )
+    verb.add_argument("--passes", type=whole, metavar="N", help="of 75 steps each (default: 16, with --paired 6)")
     verb.add_argument("--most", type=whole, default=600, metavar="N", help="pictures of each source (default: %(default)s)")
     verb.add_argument("--seed", type=whole, default=7, help="of initial weights and order (default: %(default)s)")
     add_trust(verb)
@@ -58,20 +61,23 @@ def style(options: argparse.Namespace) -> int:
 
     from swerve.report.terminal import RichProgress
     from swerve.store.files import make_folder
-    from swerve.zoo.style_data import PictureSize, picture_sets
-    from swerve.zoo.style_learn import RECIPES
+    from swerve.zoo.style_data import PictureSize, paired_sets, picture_sets, size_note
+    from swerve.zoo.style_learn import PAIRED, RECIPES, has_fast_bfloat16
     from swerve.zoo.style_train import MEANING, Named, train_style
 
     cv2.setNumThreads(1)
     torch.set_num_threads(1)  # sums in one order
     check_name(options.name)
-    recipe = RECIPES[options.kind]
-    recipe = replace(recipe, passes=options.passes or recipe.passes)
+    recipe = (PAIRED if options.paired else RECIPES)[options.kind]
+    recipe = replace(recipe, passes=options.passes or recipe.passes, mixed=has_fast_bfloat16())
     make_folder(options.out, parents=True)
-    source, target = source_of(options.source, options.trust), source_of(options.target, options.trust, 1)
+    source = source_of(options.source, options.trust)
+    target = source_of(options.target, options.trust, int(not options.paired))
     size = PictureSize(recipe.width, recipe.height, options.most)
+    if note := size_note(source, target, size):
+        print(note)
     with RichProgress(Console(stderr=True)) as progress:
-        sets = picture_sets(source, target, size, seed=options.seed, progress=progress)
+        sets = (paired_sets if options.paired else picture_sets)(source, target, size, seed=options.seed, progress=progress)
         named = Named(options.name, options.source, options.target)
         card = train_style(named, options.out, sets, recipe=recipe, seed=options.seed, progress=progress)
     for name, value in card["held_out"].items():
@@ -98,9 +104,9 @@ def source_of(text: str, trusted: list[str], seed: int = 0) -> Source:
     kind, _, conditions = text.partition(":")
     path = Path(text)
     if kind == "world":
-        from swerve.world.source import World
+        from swerve.zoo.style_weather import VariedWorld
 
-        return World(DRIVES, 1, split="train", conditions=conditions or "day", width=256, height=144, seed=100 + seed)
+        return VariedWorld(DRIVES, 1, split="train", conditions=conditions or "day", width=256, height=144, seed=100 + seed)
     if path.suffix == ".toml":
         from swerve.config.toml import load_campaign
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from swerve.core.errors import EnvironmentFault
 from swerve.execution.engine import Progress
 from swerve.report.terminal import RichProgress
+from swerve.translation.scene_reader import READER
 from swerve.zoo.lidar import LIDAR
 from swerve.zoo.lidar_data import SweepParts
 from swerve.zoo.lidar_train import Sweeps, describe_score, lidar_cards, train_lidar
@@ -23,11 +24,15 @@ from swerve.zoo.lights.light_frames import LightParts
 from swerve.zoo.lights.light_learn import RECIPES as LIGHT_RECIPES
 from swerve.zoo.lights.light_learn import LightSets
 from swerve.zoo.lights.light_train import describe_lights, light_cards, train_lights
+from swerve.zoo.reader_train import train_reader
 from swerve.zoo.steering import STEERING, UNTRAINED, steering_named
 from swerve.zoo.steering_data import FrameParts, default_folder
 from swerve.zoo.steering_learn import RECIPES, TrainingFrames
 from swerve.zoo.steering_train import cards, train_steering
+from swerve.zoo.style_frames import StyleFrames
+from swerve.zoo.style_packaged import PACKAGED, train_packaged
 
+STYLE_NETWORKS = (READER, *PACKAGED)
 THREADS = 1  # of the steering recipes: two beside another job cost far more CPU than they save
 
 
@@ -49,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     listing.set_defaults(act=_list)
     render = acts.add_parser("render", help="render the frames of all steering recipes; resumes where it was stopped")
     train = acts.add_parser("train", help="train one network, rendering its data first; resumes where it was stopped")
-    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *UNTRAINED, *LIDAR, *LIGHTS)))
+    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *UNTRAINED, *LIDAR, *LIGHTS, *STYLE_NETWORKS)))
     for act, function in ((render, _render), (train, _train)):
         act.set_defaults(act=function)
         act.add_argument("--data", type=Path, default=default_folder(), metavar="DIR", help="cache of rendered data")
@@ -105,7 +110,8 @@ def _render(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    train = _train_lidar if options.name in LIDAR else _train_lights if options.name in LIGHTS else _train_steering
+    named = ((LIDAR, _train_lidar), (LIGHTS, _train_lights), (STYLE_NETWORKS, _train_styles))
+    train = next((train for names, train in named if options.name in names), _train_steering)
     if train is _train_steering:
         steering_named(options.name)  # refuses an unknown name before anything is written
     try:
@@ -132,6 +138,16 @@ def _train_lights(options: argparse.Namespace, progress: Progress) -> str:
     torch.set_num_threads(1)
     card = train_lights(options.name, options.out, sets=sets, recipe=recipe, seed=options.seed, progress=progress)
     return describe_lights(card["held_out"])
+
+
+def _train_styles(options: argparse.Namespace, progress: Progress) -> str:
+    frames = StyleFrames.under(options.data, share=options.share, workers=options.workers, progress=progress)
+    torch.set_num_threads(1)
+    if options.name == READER:
+        held = train_reader(options.out, frames, seed=options.seed, progress=progress)["held_out"]
+    else:
+        held = train_packaged(options.name, options.out, frames, seed=options.seed, progress=progress)["held_out"]
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in held.items())
 
 
 def _train_steering(options: argparse.Namespace, progress: Progress) -> str:

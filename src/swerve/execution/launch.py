@@ -132,9 +132,11 @@ def run_into(
             best = with_shrunk(finished, so_far.worth_keeping(), so_far.groups())
             keep_pictures(finished, campaign, best, trusted=trusted, progress=progress, threads=min(workers, cores()))
         write_tables(finished, summary.as_dict())
+        complete = (folder / SUMMARY).exists() and (folder / TIMINGS).exists()  # nothing was left to run
         write_whole(folder / SUMMARY, json_bytes(summary.as_dict()))
         spent = {"seconds": time.time() - started, "cpu_seconds": time.process_time() - cpu, "stages": summary.stage_seconds}
-        write_whole(folder / TIMINGS, json_bytes({**spent, "host": platform.platform()}))
+        if not complete:
+            write_whole(folder / TIMINGS, json_bytes({**spent, "host": platform.platform()}))
     return summary
 
 

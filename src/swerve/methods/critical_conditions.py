@@ -19,12 +19,14 @@ from swerve.coverage.meter import Meter
 from swerve.coverage.neuron import NC
 from swerve.coverage.profiled import KMNC, NBC, SNAC
 from swerve.relations.gates import Legible, Visible
+from swerve.relations.road_kept import RoadKept
 from swerve.relations.steering import same_angle, same_decision
 from swerve.relations.unjudged import Unjudged
 from swerve.search.critical import DEGREES
 from swerve.search.evolve import EVOLVE, Evolve
 from swerve.sources.windows import WrappedSource
 from swerve.transformations.rerender import RenderedAgain, rendered_conditions
+from swerve.transformations.style import Styles
 from swerve.transformations.weather import filtered_conditions
 from swerve.world.source import World
 
@@ -95,7 +97,7 @@ def critical_conditions(
     expect: Relation = same_decision(signal, threshold) if signal else same_angle(DEGREES[0])
     rules = (Rule(JUDGED, where, expect), Rule(TRIED, where, Unjudged()))
     measured = CRITERIA[guide]
-    meter = Meter((measured,), under=_under(system), profile=training or source) if measured else None
+    meter = Meter((measured,), under=network_part(system), profile=training or source) if measured else None
     admitted = gate or (_usual_gate(where) if profile == PLAIN else None)
     return Campaign(source, system, rules, how, admitted, meter, seed, inference_batch, method=NAME)
 
@@ -108,7 +110,12 @@ def _usual_space(source: Source) -> Space:
 
 
 def _usual_gate(space: Space) -> Gate:
-    """Legible pictures; filters must leave the road visible, while another light may show it in other contrasts."""
+    """Legible pictures; filters must leave the road visible, while another light may show it in other contrasts.
+
+    A learned style may erase the road, so that must be where it was.
+    """
+    if isinstance(space, Styles):
+        return AllOf((Legible(), RoadKept()))
     rendered = isinstance(space, Over) and issubclass(space.kind, RenderedAgain)
     return Legible() if rendered else AllOf((Legible(), Visible()))
 
@@ -124,7 +131,7 @@ def _criterion(given: str, source: Source, system: System) -> str:
     return "kmnc" if len(source.keys()) >= MANY else "nbc"
 
 
-def _under(system: System) -> str:
+def network_part(system: System) -> str:
     """The part of a network that coverage counts: the CNN where there is an RNN as well."""  # TA-8
     parts = {name.split(".")[0] for name in system.layers()} if isinstance(system, WhiteBox) else set()
     return "cnn" if {"cnn", "lstm"} <= parts else ""

@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from swerve.core.arguments import check_number
+from swerve.core.arguments import OneOfNames, check_known, check_number
 from swerve.core.asset import Asset
 from swerve.core.case import Case
 from swerve.core.errors import InputError
@@ -19,6 +19,7 @@ from swerve.core.system import System
 from swerve.core.transformation import ANYTHING, Transformation
 from swerve.core.values import Array, Image
 from swerve.transformations.photometric import ImageChange
+from swerve.translation.packaged import STYLES, packaged
 
 if TYPE_CHECKING:
     from swerve.translation.generator import Generator
@@ -111,6 +112,18 @@ class Styles:
         if not numbers:
             raise InputError(f"{self.translator}: a translator of kind 'unit' has no styles to search in")
         return StyleCoordinates(self.translator, numbers, self.norm)
+
+
+def packaged_styles(style: Annotated[str, OneOfNames(*STYLES)] = "night", norm: float = 4.0) -> Styles:
+    """The styles of a translator that comes with Swerve: `night`, `sunshine`, `rain`, `snow` or `snow-night`."""
+    check_known("style", style, STYLES)
+    return Styles(Asset(packaged(style)), norm)
+
+
+def packaged_reconstruction(style: Annotated[str, OneOfNames(*STYLES)] = "night") -> Reconstructed:
+    """The control for `packaged_styles`."""
+    check_known("style", style, STYLES)
+    return Reconstructed(Asset(packaged(style)))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from swerve.core.case import Source
+from swerve.core.case import Case, Source
 from swerve.core.errors import InputError, NotApplicable, SwerveError
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
@@ -32,31 +32,80 @@ class PictureSize:
 
 def picture_sets(source: Source, target: Source, size: PictureSize, *, seed: int = 0, progress: Progress) -> PictureSets:
     """The pictures of both sources; those held out for measuring belong to other groups than the rest."""
-    ours, our_held = _pictures(source, size, seed, progress, "reading the source")
-    theirs, their_held = _pictures(target, size, seed, progress, "reading the target")
+    ours, our_held = _pictures(source, size, seed, progress, "the source")
+    theirs, their_held = _pictures(target, size, seed, progress, "the target")
     return PictureSets(ours, theirs, our_held, their_held)
 
 
-def _pictures(source: Source, size: PictureSize, seed: int, progress: Progress, stage: str) -> tuple[Array, Array]:
-    keys = _spread(list(source.keys()), size.most)
-    progress.begin(stage, len(keys))
-    found: list[Array] = []
-    groups: list[str] = []
-    for key in keys:
+def paired_sets(source: Source, target: Source, size: PictureSize, *, seed: int = 0, progress: Progress) -> PictureSets:
+    """The pictures that both sources have under one key, which show the same place; both are split alike."""
+    others = {*target.keys()}
+    keys = [key for key in source.keys() if key in others]
+    if not keys:
+        raise InputError(
+            "--paired: the sources have no key in common; pictures of the same place must have the same name in both"
+        )
+    read = _Reader(size, progress)
+    progress.begin("reading pairs", min(len(keys), size.most))
+    pairs = [pair for key in _spread(keys, size.most) if None not in (pair := (read(source, key), read(target, key)))]
+    _require(len(pairs), "sources", "pairs")
+    groups = [ours.group for ours, _ in pairs if ours]
+    halves = (np.stack([item.pixels for item in side if item]) for side in zip(*pairs, strict=True))
+    (ours, our_held), (theirs, their_held) = (_split(pictures, groups, seed) for pictures in halves)
+    return PictureSets(ours, theirs, our_held, their_held)
+
+
+@dataclass(frozen=True)
+class _Read:
+    pixels: Array
+    group: str
+
+
+@dataclass(frozen=True)
+class _Reader:
+    size: PictureSize
+    progress: Progress
+
+    def __call__(self, source: Source, key: str) -> _Read | None:
+        """The picture of a case in the size asked for; None for one that cannot be read."""
         try:
             case = source[key]
         except SwerveError:
-            continue  # a source counts its unreadable cases itself
+            return None  # a source counts its unreadable cases itself
         finally:
-            progress.advance(1, 0)
+            self.progress.advance(1, 0)
         image = next(images_of(case), None)
         if image is None:
             raise InputError(f"{key}: the case has no picture, so no translation can be learnt from it")
-        found.append(fitted(image.pixels, size.width, size.height))
-        groups.append(case.group or key)
-    if len(found) < FEWEST:
-        raise InputError(f"a source has {len(found)} readable pictures; at least {FEWEST} of each kind are needed")
-    return _split(np.stack(found), groups, seed)
+        return _Read(fitted(image.pixels, self.size.width, self.size.height), case.group or key)
+
+
+def _pictures(source: Source, size: PictureSize, seed: int, progress: Progress, name: str) -> tuple[Array, Array]:
+    keys = _spread(list(source.keys()), size.most)
+    progress.begin(f"reading {name}", len(keys))
+    read = _Reader(size, progress)
+    found = [item for key in keys if (item := read(source, key))]
+    _require(len(found), name, "readable pictures")
+    return _split(np.stack([item.pixels for item in found]), [item.group for item in found], seed)
+
+
+def _require(count: int, where: str, what: str) -> None:
+    if count < FEWEST:
+        raise InputError(f"{where}: {what}: {count}; at least {FEWEST} are needed")
+
+
+def size_note(source: Source, target: Source, size: PictureSize) -> str:
+    """A sentence about pictures that have other shapes in both sources; empty if they have one."""
+    shapes = [_shape(source[source.keys()[0]]), _shape(target[target.keys()[0]])]
+    if None in shapes or len(set(shapes)) == 1:
+        return ""
+    ours, theirs = (f"{width}x{height}" for width, height in (shape for shape in shapes if shape))
+    return f"the source has pictures of {ours}, the target of {theirs}: their middle is cut to {size.width}:{size.height}"
+
+
+def _shape(case: Case) -> tuple[int, int] | None:
+    image = next(images_of(case), None)
+    return image.size if image else None
 
 
 def _spread(keys: Sequence[str], most: int) -> Sequence[str]:

@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-import cv2
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -20,13 +19,15 @@ from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Recipe, Task, fit
 from swerve.translation.edges import edge_correlation
 from swerve.translation.generator import SOURCE, TARGET
+from swerve.translation.looks import look_distance
 from swerve.translation.translator import KINDS, MUNIT, UNIT, Critic, Design, Translator, pictures_of, pixels_of, split
 
 SLIM = Design()
 BETAS = (0.5, 0.999)  # of Adam, as in both papers
 AXIS = 1.5  # how far one number of a style is moved, to see whether it does anything
 DRAWN = 4  # pictures in a batch of the warm-up, and of real and of translated ones for a discriminator
-CELLS = (16, 9)  # in which the look of pictures is compared
+PRIOR = 0.01  # weight of the squared numbers of styles
+BLURRED = 0.3  # deviation that is added to a partner's style, so that near styles look alike
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class StyleRecipe:
         pool: translated pictures of earlier steps that a discriminator sees again.
         back: one step in so many translates in the other direction, too.
         steady: of the moving average of the weights, which is what is kept.
+        paired: whether picture k of the target shows the same place as picture k of the source: the network then learns to
+            translate a picture to its partner, in the partner's style, and random styles begin after the warm-up.
+        one_cycle: whether `rate` is the peak of a schedule, instead of constant.
+        mixed: whether products are computed in bfloat16, which is faster where the processor has it.
     """
 
     kind: str = MUNIT
@@ -65,6 +70,9 @@ class StyleRecipe:
     prior: float = 0.0
     axes: float = 1.0
     axis_effect: float = 0.06  # levels, of 2, by which each number of a style should move a picture
+    paired: bool = False
+    one_cycle: bool = False
+    mixed: bool = False
 
     def __post_init__(self) -> None:
         check_known("kind of translator", self.kind, KINDS)
@@ -76,7 +84,7 @@ class StyleRecipe:
     @property
     def loop(self) -> Recipe:
         """Passes and rates of the training loop."""
-        return Recipe(self.passes, self.batch, self.rate, 1e-4, self.passes, betas=BETAS)
+        return Recipe(self.passes, self.batch, self.rate, 1e-4, self.passes, self.one_cycle, BETAS)
 
 
 RECIPES: Mapping[str, StyleRecipe] = MappingProxyType(
@@ -85,6 +93,24 @@ RECIPES: Mapping[str, StyleRecipe] = MappingProxyType(
         UNIT: StyleRecipe(UNIT, Design(style=0), style=0.0, axes=0.0, cycle=10.0, noise=1.0, prior=0.01),
     }
 )
+
+# A partner teaches more in a step than two discriminators do, so there are fewer steps, and no way back. Partners differ
+# among themselves, so a number of a style needs less of a push to matter.
+_PAIRED = StyleRecipe(passes=6, warm=300, rate=8e-4, steady=0.99, axes=0.3, axis_effect=0.03, paired=True, one_cycle=True)
+PAIRED: Mapping[str, StyleRecipe] = MappingProxyType(
+    {
+        MUNIT: _PAIRED,
+        UNIT: replace(
+            _PAIRED, kind=UNIT, passes=4, warm=225, design=Design(style=0), style=0.0, axes=0.0, noise=0.3, prior=0.01
+        ),
+    }
+)
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether this processor has instructions for products of bfloat16; without them mixed precision is slower."""
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +136,8 @@ class StyleLearner(nn.Module):
         self.net = Translator(recipe.design)
         guided = recipe.design.guided
         self.critics = nn.ModuleList(Critic(recipe.critic, guided=guided) for _ in (SOURCE, TARGET))
+        for part in (self.net, self.critics):
+            part.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as pictures are
         self.average = deepcopy(self.net).requires_grad_(False)
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
         self.register_buffer("seen", torch.zeros(2, max(1, recipe.pool), recipe.height, recipe.width, 3, dtype=torch.uint8))
@@ -137,10 +165,16 @@ class StyleLoss:
 
     def __call__(self, chosen: Array) -> Tensor:
         """The sum of all losses; those of the discriminators touch other weights than the rest, so one step serves all."""
-        learner, recipe = self.learner, self.recipe
-        learner.follow()
-        step = int(learner.step)
-        learner.step += 1
+        self.learner.follow()
+        step = int(self.learner.step)
+        self.learner.step += 1
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.mixed):
+            return self._loss(chosen, step)
+
+    def _loss(self, chosen: Array, step: int) -> Tensor:
+        recipe = self.recipe
+        if recipe.paired:
+            return self._partners(chosen, alone=step < recipe.warm)
         if step < recipe.warm:
             return self._warm_up()
         ours = self._some(self.sets.source, numbers=chosen)
@@ -170,7 +204,7 @@ class StyleLoss:
         for side, pixels in ((SOURCE, self.sets.source), (TARGET, self.sets.target)):
             pictures = self._some(pixels, DRAWN)
             again, style, _ = self._reconstruction(pictures, side)
-            total = total + _apart(again, pictures) + 0.01 * (style**2).sum() / max(1, style.numel())
+            total = total + _apart(again, pictures) + PRIOR * (style**2).sum() / max(1, style.numel())
         return total
 
     def _reconstruction(self, pictures: Tensor, side: int) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
@@ -179,15 +213,33 @@ class StyleLoss:
         style = net.style(pictures, side)
         return net.decode(self._noisy(content), style, detail, side), style, (content, detail)
 
+    def _partners(self, chosen: Array, *, alone: bool) -> Tensor:
+        """Reconstruct pictures and translate them to their partners, and unless `alone` in random styles, too."""
+        recipe, net = self.recipe, self.learner.net
+        ours, theirs = (pictures_of(torch.from_numpy(pixels[chosen])) for pixels in (self.sets.source, self.sets.target))
+        if self.rng.random() < 0.5:
+            ours, theirs = ours.flip(3), theirs.flip(3)
+        again, _, (content, detail) = self._reconstruction(ours, SOURCE)
+        style = net.style(theirs, TARGET)
+        partner = net.decode(self._noisy(content), style + BLURRED * self._styles(len(ours)), detail, TARGET)
+        loss = recipe.reconstruction * (_apart(again, ours) + _apart(partner, theirs))
+        loss = loss + PRIOR * (style**2).sum() / max(1, style.numel())
+        return loss if alone else loss + self._invented(ours, theirs, (content, detail), SOURCE)
+
     def _direction(self, ours: Tensor, theirs: Tensor, side: int) -> Tensor:
         """Reconstruct pictures of both kinds, and translate `ours`, which are of the kind `side`, to the other."""
+        again, _, code = self._reconstruction(ours, side)
+        known = _apart(again, ours) + _apart(self._reconstruction(theirs, 1 - side)[0], theirs)
+        return self.recipe.reconstruction * known + self._invented(ours, theirs, code, side)
+
+    def _invented(self, ours: Tensor, theirs: Tensor, code: tuple[Tensor, Tensor], side: int) -> Tensor:
+        """Translate `ours` in random styles: as real as `theirs`, with the content of `ours`, in the style drawn."""
         recipe, net, other = self.recipe, self.learner.net, 1 - side
-        again, _, (content, detail) = self._reconstruction(ours, side)
+        content, detail = code
         style = self._styles(len(ours))
         translated = net.decode(self._noisy(content), style, detail, other)
         content_again, detail_again = split(net, translated, other)
-        loss = recipe.reconstruction * (_apart(again, ours) + _apart(self._reconstruction(theirs, other)[0], theirs))
-        loss = loss + recipe.content * _apart(content_again, content)
+        loss = recipe.content * _apart(content_again, content)
         if recipe.style:
             loss = loss + recipe.style * _apart(net.style(translated, other), style)
         if recipe.cycle:
@@ -251,15 +303,22 @@ def learn_style(
     seed: int = 7,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    watch: Callable[[Translator], object] = bool,
 ) -> Translator:
-    """A trained translator; the same seed and threads give the same one, and torch's own generator is left alone."""
+    """A trained translator; the same seed and threads give the same one, and torch's own generator is left alone.
+
+    `watch` gets the translator as it is after every pass.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         learner = StyleLearner(recipe)
         rng = rng_for(seed, "style", recipe.kind)
-        task = Task(
-            _batches(len(sets.source), recipe, rng), StyleLoss(learner, sets, rng), lambda: look_error(learner, sets)
-        )
+
+        def measured() -> float:
+            watch(learner.average)
+            return look_error(learner, sets)
+
+        task = Task(_batches(len(sets.source), recipe, rng), StyleLoss(learner, sets, rng), measured)
         fit(learner, task, recipe.loop, rng=rng, progress=progress, checkpoint=checkpoint)
     average: Translator = learner.average
     return average.eval()
@@ -270,13 +329,20 @@ def _batches(count: int, recipe: StyleRecipe, rng: np.random.Generator) -> Calla
 
 
 def look_error(learner: StyleLearner, sets: PictureSets) -> float:
-    """How far translated pictures look from real ones of the target, and how much of the road's edges they lose."""
+    """How far translated pictures look from real ones of the target, and how much of the road's edges they lose.
+
+    With pairs, edges should be kept as the partners keep them, neither better nor worse.
+    """
     rng = rng_for(0, "look of translated pictures")
     styles = rng.standard_normal((len(sets.val_source), learner.recipe.design.style)).astype(np.float32)
     translated = translations(learner.average, sets.val_source, styles)
-    pairs = zip(sets.val_source, translated, strict=True)
-    lost = 1 - float(np.mean([edge_correlation(before, after) for before, after in pairs]))
-    return look_distance(translated, sets.val_target) + lost
+    wanted = edges_kept(sets.val_source, sets.val_target) if learner.recipe.paired else 1.0
+    return look_distance(translated, sets.val_target) + abs(wanted - edges_kept(sets.val_source, translated))
+
+
+def edges_kept(before: Array, after: Array) -> float:
+    """The mean correlation of edges of pictures of the same places."""
+    return float(np.mean([edge_correlation(*pair) for pair in zip(before, after, strict=True)]))
 
 
 def translations(net: Translator, pixels: Array, styles: Array) -> Array:
@@ -288,30 +354,3 @@ def translations(net: Translator, pixels: Array, styles: Array) -> Array:
             style = torch.from_numpy(styles[start : start + DRAWN])
             found.append(pixels_of(net.decode(content, style, detail, TARGET)).numpy())
     return np.concatenate(found)
-
-
-def look_distance(one: Array, two: Array) -> float:
-    """How far two sets of pictures are apart in colour and contrast, place by place; 0 for sets that look alike.
-
-    The mean distance between the distributions (Wasserstein's, in shares of the levels) of each number in each cell.
-    """
-    shares = np.linspace(0, 1, 21)
-    first, second = (np.quantile(_look(pixels), shares, axis=0) for pixels in (one, two))
-    return float(np.abs(first - second).mean())
-
-
-def _look(pixels: Array) -> Array:
-    """Mean colour and contrast of every cell, pictures x numbers."""
-    rows = []
-    for picture in pixels:
-        levels = picture.astype(np.float32) / 255
-        mean = cv2.resize(levels, CELLS, interpolation=cv2.INTER_AREA)
-        square = cv2.resize(levels**2, CELLS, interpolation=cv2.INTER_AREA)
-        deviation = np.sqrt(np.maximum(square - mean**2, 0)).mean(2, keepdims=True)
-        rows.append(np.concatenate([mean, deviation], 2).ravel())
-    return np.stack(rows)
-
-
-def sized(recipe: StyleRecipe, width: int, height: int) -> StyleRecipe:
-    """The recipe for pictures of another size."""
-    return replace(recipe, width=width, height=height)

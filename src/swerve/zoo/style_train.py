@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from swerve.execution.engine import Progress
 from swerve.store.files import png_bytes, write_whole
 from swerve.train.card import card_page, recipe_row, versions, write_card
 from swerve.train.loop import Checkpoint
-from swerve.translation.edges import edge_correlation
 from swerve.translation.generator import About, Generator, file_bytes, read_generator
-from swerve.zoo.style_learn import PictureSets, StyleRecipe, learn_style, look_distance
+from swerve.translation.looks import look_distance
+from swerve.translation.translator import Translator
+from swerve.zoo.style_learn import PictureSets, StyleRecipe, edges_kept, learn_style
 
 STYLES = 4  # shown on a sheet
 ROWS = 8
@@ -42,17 +44,24 @@ def train_style(
     recipe: StyleRecipe,
     seed: int = 7,
     progress: Progress | None = None,
+    more: Callable[[Generator], Mapping[str, float]] = lambda _: {},
 ) -> dict[str, Any]:
     """Train a translator; writes `NAME.safetensors`, its card, measured on that very file, and `NAME.png` to `out`.
 
-    While it trains, its state is in `NAME.checkpoint`: a training that was stopped goes on from there.
+    The sheet is written after every pass, too. `more` measures what else the card should state. While it trains, its state
+    is in `NAME.checkpoint`: a training that was stopped goes on from there.
     """
     started = time.process_time()
     data = [hashlib.sha256(getattr(sets, name).tobytes()).hexdigest() for name in sets.__dataclass_fields__]
     checkpoint = Checkpoint(out / f"{named.name}.checkpoint", digest_of(asdict(named), asdict(recipe), seed, data))
-    net = learn_style(sets, recipe, seed=seed, progress=progress, checkpoint=checkpoint)
-    minutes = (time.process_time() - started) / 60
     about = About(recipe.kind, recipe.design, recipe.width, recipe.height, named.name, named.source, named.target)
+
+    def show(net: Translator) -> None:
+        sheet = sample_sheet(Generator(deepcopy(net), about), sets)
+        write_whole(out / f"{named.name}.png", png_bytes(sheet))
+
+    net = learn_style(sets, recipe, seed=seed, progress=progress, checkpoint=checkpoint, watch=show)
+    minutes = (time.process_time() - started) / 60
     content = file_bytes(net, about)
     write_whole(out / f"{named.name}.safetensors", content)
     generator = read_generator(content, named.name)
@@ -65,10 +74,10 @@ def train_style(
         "recipe": recipe_row({**asdict(recipe), "design": asdict(recipe.design)}, seed),
         "training_cpu_minutes": round(minutes, 1),
         "made_with": versions(),
-        "held_out": measured(generator, sets),
+        "held_out": {**measured(generator, sets), **more(generator)},
     }
     write_card(out, card, page_of(card))
-    write_whole(out / f"{named.name}.png", png_bytes(sample_sheet(generator, sets)))
+    show(generator.net)
     checkpoint.remove()
     return card
 
@@ -87,8 +96,8 @@ def measured(generator: Generator, sets: PictureSets) -> dict[str, float]:
     return {
         "look": round(look_distance(first, sets.val_target), 4),
         "untouched": round(look_distance(sets.val_source, sets.val_target), 4),
-        "edges": round(_edges(sets.val_source, first), 4),
-        "edges_of_reconstruction": round(_edges(sets.val_source, again), 4),
+        "edges": round(edges_kept(sets.val_source, first), 4),
+        "edges_of_reconstruction": round(edges_kept(sets.val_source, again), 4),
         "diversity": round(_difference(first, second), 4),
         "reconstruction": round(_difference(sets.val_source, again), 4),
     }
@@ -97,10 +106,6 @@ def measured(generator: Generator, sets: PictureSets) -> dict[str, float]:
 def _styles(generator: Generator, count: int) -> list[tuple[float, ...]]:
     rows = rng_for(0, "styles of a card").standard_normal((count, generator.numbers))
     return [tuple(map(float, row)) for row in rows]
-
-
-def _edges(before: Array, after: Array) -> float:
-    return float(np.mean([edge_correlation(*pair) for pair in zip(before, after, strict=True)]))
 
 
 def _difference(one: Array, two: Array) -> float:
@@ -127,17 +132,19 @@ def page_of(card: Mapping[str, Any]) -> str:
         "from": card["source"],
         "to": card["target"],
         "pictures": ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in pictures.items()),
+        "learnt from": PAIRS if card["recipe"]["paired"] else "pictures none of which belong together",
         "training": f"{card['training_cpu_minutes']} CPU minutes",
         "made with": card["made_with"],
     }
     numbers = "\n".join(f"| {MEANING[name]} | {value} |" for name, value in held.items())
     measured = f"On held-out pictures, of other groups than those learnt from:\n\n| | |\n|---|--:|\n{numbers}"
     about = f"Translates pictures from {card['source']} to {card['target']}."
-    return card_page(card["name"], about, rows, measured=measured, limits=LIMITS).replace(
-        "swerve zoo train", "swerve style train"
-    )
+    again = f"swerve zoo train {card['name']}" if card["recipe"]["paired"] else f"swerve style train --name {card['name']} …"
+    page = card_page(card["name"], about, rows, measured=measured, limits=LIMITS)
+    return page.replace(f"swerve zoo train {card['name']}", again)
 
 
+PAIRS = "pairs: every picture, and the same place rendered in the target's conditions"
 MEANING: Mapping[str, str] = {
     "look": "distance of translations from real pictures of the target, in colour and contrast, place by place",
     "untouched": "the same of untranslated pictures",
@@ -145,6 +152,11 @@ MEANING: Mapping[str, str] = {
     "edges_of_reconstruction": "the same of reconstructed pictures",
     "diversity": "difference between two random styles of a picture, share of the levels",
     "reconstruction": "difference between pictures and their reconstructions, share of the levels",
+    "intended": "share of translations, four styles a place, that the scene reader takes for the intended condition",
+    "intended_rendered": "the same of rendered pictures of the condition",
+    "edges_of_rendered": "correlation of the road's edges in pictures rendered by day and in the condition",
+    "road_kept": "share of translations in which it sees the road where it was (overlap of at least 0.9)",
+    "road_kept_rendered": "the same of rendered pictures of the condition",
 }
 LIMITS = (
     "A translation is a guess by a network: it may invent or lose things. The reconstruction is its control.",

@@ -1,0 +1,124 @@
+"""A small network that looks at a street of the embedded world: where the road is, and in which conditions it was taken.
+
+It checks translations: whether the road is still seen, and whether the picture is taken for what it should show.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+from torch.nn import functional
+
+from swerve.core.errors import InputError
+from swerve.core.values import Array
+from swerve.translation.blocks import convolution, places
+from swerve.translation.packaged import packaged
+from swerve.translation.translator import pictures_of
+
+WIDTH, HEIGHT = 128, 72  # of the pictures that it sees
+READER = "scene-reader"
+BATCH = 32
+Kinds = tuple[str, ...]
+
+
+class SceneReaderNet(nn.Module):
+    """Four convolutions that both answers share, a road mask at half the size, and a number for every kind of conditions."""
+
+    def __init__(self, kinds: int, width: int = 12) -> None:
+        super().__init__()
+        self.first, self.second = convolution(3, width, 3, 2), convolution(width, 2 * width, 3, 2)
+        self.third, self.fourth = convolution(2 * width, 4 * width, 3, 2), convolution(4 * width, 4 * width, 3)
+        self.middle = convolution(4 * width + 2 * width + 4, 2 * width, 3)
+        self.fine = convolution(2 * width + width, width, 3)
+        self.road = nn.Conv2d(width, 1, 1)
+        self.kind = nn.Linear(8 * width, kinds)
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of road, batch x rows x columns, and of the kinds of conditions."""
+        half = functional.relu(self.first(pictures))
+        quarter = functional.relu(self.second(half))
+        coarse = functional.relu(self.fourth(functional.relu(self.third(quarter))))
+        means = torch.cat([coarse.mean((2, 3)), coarse.amax((2, 3))], 1)
+        joined = torch.cat([_enlarged(coarse, quarter), quarter, places(quarter)], 1)
+        fine = torch.cat([_enlarged(functional.relu(self.middle(joined)), half), half], 1)
+        return self.road(functional.relu(self.fine(fine)))[:, 0], self.kind(means)
+
+
+def _enlarged(codes: Tensor, like: Tensor) -> Tensor:
+    return functional.interpolate(codes, like.shape[-2:], mode="bilinear", align_corners=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SceneReader:
+    """The trained network, ready for pictures of any size."""
+
+    net: SceneReaderNet
+    kinds: Kinds
+
+    def roads(self, pictures: Sequence[Array]) -> Array:
+        """Where it sees the road: number x rows x columns, at half of its own size."""
+        return np.concatenate([(road > 0).numpy() for road, _ in self._read(pictures)])
+
+    def conditions(self, pictures: Sequence[Array]) -> list[str]:
+        """The kind of conditions that it takes each picture for."""
+        return [self.kinds[int(place)] for _, kinds in self._read(pictures) for place in kinds.argmax(1)]
+
+    def _read(self, pictures: Sequence[Array]) -> list[tuple[Tensor, Tensor]]:
+        found = []
+        with torch.inference_mode():
+            for start in range(0, len(pictures), BATCH):
+                small = [_small(pixels) for pixels in pictures[start : start + BATCH]]
+                found.append(self.net(pictures_of(torch.from_numpy(np.stack(small)))))
+        return found
+
+
+def _small(pixels: Array) -> Array:
+    if pixels.shape[:2] == (HEIGHT, WIDTH):
+        return pixels
+    how = cv2.INTER_AREA if pixels.shape[1] > WIDTH else cv2.INTER_LINEAR
+    return cv2.resize(pixels, (WIDTH, HEIGHT), interpolation=how)
+
+
+def overlap(one: Array, two: Array) -> float | None:
+    """Intersection over union of two masks; None where the first is empty, so that nothing can be lost."""
+    return float((one & two).sum() / (one | two).sum()) if one.any() else None
+
+
+def reader_bytes(reader: SceneReader) -> bytes:
+    """The network as a file, in half precision."""
+    tensors = {name: part.half().contiguous() for name, part in reader.net.state_dict().items()}
+    return save(tensors, {READER: json.dumps(reader.kinds)})
+
+
+def read_reader(content: bytes, name: str) -> SceneReader:
+    """The network in the bytes of a file called `name`."""
+    try:
+        length = int.from_bytes(content[:8], "little")
+        kinds = tuple(map(str, json.loads(_metadata(json.loads(content[8 : 8 + length]))[READER])))
+        net = SceneReaderNet(len(kinds))
+        net.load_state_dict({key: part.float() for key, part in load(content).items()})
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, RecursionError) as error:
+        raise InputError(f"{name}: not a scene reader: {str(error).splitlines()[0]}") from error
+    return SceneReader(net.eval(), kinds)
+
+
+def _metadata(header: Mapping[str, Any]) -> Mapping[str, str]:
+    found: Mapping[str, str] = header["__metadata__"]
+    return found
+
+
+@cache
+def scene_reader() -> SceneReader:
+    """The packaged one."""
+    file = packaged(READER)
+    return read_reader(file.read_bytes(), file.name)
