@@ -26,7 +26,7 @@ from swerve.translation.packaged import packaged
 from swerve.translation.scene_reader import READER, SceneReader, SceneReaderNet, overlap, read_reader, reader_bytes
 from swerve.translation.translator import Design, pictures_of
 from swerve.world.conditions import PRESETS, declared
-from swerve.zoo.reader_train import reader_scores, train_reader, varied_light
+from swerve.zoo.reader_train import KINDS, reader_scores, train_reader, varied_light
 from swerve.zoo.style_data import PictureSize, paired_sets
 from swerve.zoo.style_frames import CONDITIONS, ROAD, PairedFrames, PairPart, StyleFrames, render_place
 from swerve.zoo.style_learn import PAIRED, PictureSets, learn_style, translations
@@ -107,7 +107,7 @@ def test_place_is_one_in_all_conditions() -> None:
     assert {*found} == {*CONDITIONS, ROAD}
     assert found[ROAD][-1, 20:44].all()
     assert not found[ROAD][:12].any()
-    assert found["night"].mean() < 0.6 * found["day"].mean()
+    assert found["night"][:6].mean() < 0.5 * found["day"][:6].mean()  # the sky
     again = part.world("night")
     assert np.abs(found["night"].astype(int) - cv2.resize(
         again[again.keys()[0]].inputs["camera"].pixels, (64, 36), interpolation=cv2.INTER_AREA)).max() == 0  # type: ignore[attr-defined]  # fmt: skip
@@ -121,7 +121,7 @@ def test_overlap_of_masks(one: str, two: str, share: float | None) -> None:
     assert overlap(*masks) == share
 
 
-def reader(kinds: tuple[str, ...] = CONDITIONS) -> SceneReader:
+def reader(kinds: tuple[str, ...] = KINDS) -> SceneReader:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         return SceneReader(SceneReaderNet(len(kinds)).eval(), kinds)
@@ -131,7 +131,7 @@ def test_reader_file_goes_there_and_back() -> None:
     ours = reader()
     again = read_reader(reader_bytes(ours), "x")
     pictures = [noise(1)[0], noise(2)[1]]
-    assert again.kinds == CONDITIONS
+    assert again.kinds == KINDS
     assert (again.roads(pictures) == ours.roads(pictures)).mean() > 0.99
     assert again.roads(pictures).shape == (2, 36, 64)
 
@@ -200,7 +200,7 @@ def test_road_must_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lost.facts["road_overlap"] == 0.8
     assert not RoadKept(overlap=0.8).admit(case(pixels), case(less)).why  # the limit itself is enough
     gone = gate.admit(case(pixels), case(np.full_like(pixels, 90)))
-    assert gone.why.startswith("the road's edges correlate with those before by 0.00, less than 0.4")
+    assert gone.why.startswith("the road's edges correlate with those before by 0.00, less than 0.3")
 
 
 def test_other_pictures_are_judged_by_edges(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,7 @@ def packaged(name: str) -> Path:
     """The file of a packaged network; raises `InputError` if it has not been trained yet."""
     file = WEIGHTS / f"{name}.safetensors"
     if not file.is_file():
-        raise InputError(
-            f"{name}: no trained weights are included: run `swerve zoo train {name}` and give the file it writes"
-        )
+        raise InputError(f"{name} is not trained yet: run `swerve zoo train {name}` and give the file that it writes")
     return file
 
 

@@ -34,7 +34,7 @@ Kinds = tuple[str, ...]
 class SceneReaderNet(nn.Module):
     """Four convolutions that both answers share, a road mask at half the size, and a number for every kind of conditions."""
 
-    def __init__(self, kinds: int, width: int = 12) -> None:
+    def __init__(self, kinds: int, width: int = 16) -> None:
         super().__init__()
         self.first, self.second = convolution(3, width, 3, 2), convolution(width, 2 * width, 3, 2)
         self.third, self.fourth = convolution(2 * width, 4 * width, 3, 2), convolution(4 * width, 4 * width, 3)

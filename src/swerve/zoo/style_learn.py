@@ -109,7 +109,7 @@ PAIRED: Mapping[str, StyleRecipe] = MappingProxyType(
 
 def has_fast_bfloat16() -> bool:
     """Whether this processor has instructions for products of bfloat16; without them mixed precision is slower."""
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    capabilities: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16"))
 
 

@@ -68,7 +68,8 @@ def _subjects(setting: Setting) -> list[Subject]:
 
 def _preparation(setting: Setting) -> Cost:
     """The scenes, and those of the rendered references."""
-    return frame_cost()[0] * (setting.size.scenes * (1 + len(chosen_styles(setting))))
+    size: StyleSize = setting.size
+    return frame_cost()[0] * (size.scenes * (1 + len(chosen_styles(setting))))
 
 
 def _lacking(results: StyleResults) -> Iterator[str]:
