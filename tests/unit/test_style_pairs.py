@@ -22,8 +22,9 @@ from swerve.store.files import png_bytes
 from swerve.train.card import read_cards
 from swerve.train.loop import Recipe
 from swerve.transformations.style import packaged_styles
+from swerve.translation.edges import overlap
 from swerve.translation.packaged import packaged
-from swerve.translation.scene_reader import READER, SceneReader, SceneReaderNet, overlap, read_reader, reader_bytes
+from swerve.translation.scene_reader import READER, SceneReader, SceneReaderNet, read_reader, reader_bytes
 from swerve.translation.translator import Design, pictures_of
 from swerve.world.conditions import PRESETS, declared
 from swerve.zoo.reader_train import KINDS, reader_scores, train_reader, varied_light
@@ -187,7 +188,7 @@ def case(pixels: Array, *, world: bool = True) -> Case:
 
 
 def test_road_must_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(road_kept, "scene_reader", FakeReader)
+    monkeypatch.setattr(road_kept, "_reader", FakeReader)
     pixels = np.full((40, 40, 3), 50, np.uint8)
     pixels[20:, 10:30] = 200
     less = pixels.copy()
@@ -204,7 +205,7 @@ def test_road_must_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_pictures_are_judged_by_edges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(road_kept, "scene_reader", FakeReader)
+    monkeypatch.setattr(road_kept, "_reader", FakeReader)
     pixels = noise(1)[0]
     found = RoadKept().admit(case(pixels, world=False), case(pixels // 2, world=False))
     assert not found.why

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from swerve.core.arguments import check_number
 from swerve.core.case import Case, Fact
 from swerve.core.gate import Admission
 from swerve.core.values import SceneRef, find
 from swerve.transformations.photometric import images_of
-from swerve.translation.edges import edge_correlation
-from swerve.translation.scene_reader import overlap, scene_reader
+from swerve.translation.edges import edge_correlation, overlap
+
+if TYPE_CHECKING:
+    from swerve.translation.scene_reader import SceneReader
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class RoadKept:
             return Admission(f"the road's edges correlate with those before by {kept:.2f}, less than {self.edges:g}", facts)
         if not isinstance(find(source.truth, SceneRef.slot), SceneRef):
             return Admission("", facts)
-        share = overlap(*scene_reader().roads([before.pixels, after.pixels]))
+        share = overlap(*_reader().roads([before.pixels, after.pixels]))
         if share is None:
             return Admission("", facts)
         facts["road_overlap"] = round(share, 4)
@@ -55,3 +57,9 @@ class RoadKept:
         return Admission(
             f"the road overlaps with that before by {share:.0%}, less than {self.overlap:.0%}" if lost else "", facts
         )
+
+
+def _reader() -> SceneReader:
+    from swerve.translation.scene_reader import scene_reader  # imports torch
+
+    return scene_reader()

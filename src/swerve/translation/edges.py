@@ -1,4 +1,4 @@
-"""How well a changed picture keeps the edges of the road."""
+"""How well a changed picture keeps the road: its edges, and the place that it takes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def edge_correlation(before: Array, after: Array) -> float:
     one, two = (_edges(pixels) for pixels in (before, after))
     spread = float(one.std() * two.std())
     return round(float(((one - one.mean()) * (two - two.mean())).mean()) / spread, 6) if spread > 0 else 0.0
+
+
+def overlap(one: Array, two: Array) -> float | None:
+    """Intersection over union of two masks; None where the first is empty, so that nothing can be lost."""
+    return float((one & two).sum() / (one | two).sum()) if one.any() else None
 
 
 def _edges(pixels: Array) -> Array:

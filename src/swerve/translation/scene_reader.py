@@ -89,11 +89,6 @@ def _small(pixels: Array) -> Array:
     return cv2.resize(pixels, (WIDTH, HEIGHT), interpolation=how)
 
 
-def overlap(one: Array, two: Array) -> float | None:
-    """Intersection over union of two masks; None where the first is empty, so that nothing can be lost."""
-    return float((one & two).sum() / (one | two).sum()) if one.any() else None
-
-
 def reader_bytes(reader: SceneReader) -> bytes:
     """The network as a file, in half precision."""
     tensors = {name: part.half().contiguous() for name, part in reader.net.state_dict().items()}

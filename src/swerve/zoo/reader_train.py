@@ -20,7 +20,8 @@ from swerve.execution.engine import Progress
 from swerve.store.files import write_whole
 from swerve.train.card import card_page, recipe_row, versions, write_card
 from swerve.train.loop import Checkpoint, Recipe, Task, fit, shuffled
-from swerve.translation.scene_reader import READER, SceneReader, SceneReaderNet, overlap, read_reader, reader_bytes
+from swerve.translation.edges import overlap
+from swerve.translation.scene_reader import READER, SceneReader, SceneReaderNet, read_reader, reader_bytes
 from swerve.translation.translator import pictures_of
 from swerve.zoo.style_frames import CONDITIONS, PairedFrames, StyleFrames
 from swerve.zoo.style_weather import RANGES

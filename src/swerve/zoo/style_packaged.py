@@ -14,10 +14,10 @@ import numpy as np
 from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 from swerve.execution.engine import Progress
-from swerve.translation.edges import edge_correlation
+from swerve.translation.edges import edge_correlation, overlap
 from swerve.translation.generator import Generator
 from swerve.translation.packaged import STYLES, UNIT_SUFFIX
-from swerve.translation.scene_reader import SceneReader, overlap, scene_reader
+from swerve.translation.scene_reader import SceneReader, scene_reader
 from swerve.translation.translator import MUNIT, UNIT
 from swerve.world.source import DAY
 from swerve.zoo.style_frames import PairedFrames, StyleFrames
