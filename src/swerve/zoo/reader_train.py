@@ -35,7 +35,7 @@ HALF = slice(1, None, 2)
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class ReaderSamples:
     """Pictures of all conditions in equal numbers, with the number of their kind, and the road at half the size."""
 
     pixels: Array
@@ -43,7 +43,7 @@ class Samples:
     roads: Array
 
     @classmethod
-    def of(cls, frames: PairedFrames) -> Samples:
+    def of(cls, frames: PairedFrames) -> ReaderSamples:
         """Those of some frames."""
         count, halved = len(frames.road), frames.road[:, HALF, HALF]
         pixels = np.concatenate([frames.pictures[name] for name in CONDITIONS])
@@ -70,7 +70,7 @@ def _curve(mean: float, rng: np.random.Generator) -> Array:
 @dataclass(frozen=True, eq=False)
 class _ReaderLoss:
     net: SceneReaderNet
-    samples: Samples
+    samples: ReaderSamples
     rng: np.random.Generator
 
     def __call__(self, chosen: Array) -> Tensor:
@@ -89,7 +89,7 @@ def train_reader(
     out: Path, frames: StyleFrames, *, recipe: Recipe = RECIPE, seed: int = 7, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Train the network; writes `scene-reader.safetensors` and its card to `out`."""
-    started, samples, rng = time.process_time(), Samples.of(frames.train), rng_for(seed, READER)
+    started, samples, rng = time.process_time(), ReaderSamples.of(frames.train), rng_for(seed, READER)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = SceneReaderNet(len(KINDS))
@@ -125,7 +125,7 @@ def _error(reader: SceneReader, frames: StyleFrames) -> float:
 
 def reader_scores(reader: SceneReader, frames: PairedFrames) -> dict[str, float]:
     """How often it names the conditions of pictures, also at one mean level for all, and how well it sees the road."""
-    samples = Samples.of(frames)
+    samples = ReaderSamples.of(frames)
     level = [_at_level(pixels, 0.3) for pixels in samples.pixels]
     roads = reader.roads(list(samples.pixels))
     overlaps = [found for pair in zip(samples.roads, roads, strict=True) if (found := overlap(*pair)) is not None]
@@ -136,7 +136,7 @@ def reader_scores(reader: SceneReader, frames: PairedFrames) -> dict[str, float]
     return {**named, "road_overlap": round(float(np.mean(overlaps)), 4)}
 
 
-def _right(named: Sequence[str], samples: Samples) -> float:
+def _right(named: Sequence[str], samples: ReaderSamples) -> float:
     pairs = [(name, kind) for name, kind in zip(named, samples.kinds, strict=True) if kind != UNNAMED]
     return round(float(np.mean([name == KINDS[kind] for name, kind in pairs])), 4)
 
