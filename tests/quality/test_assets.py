@@ -128,7 +128,7 @@ def test_changed_asset_is_refused_on_resume(place: Path, what: str) -> None:
     write_style(place / "files" / NAME, 2)
     with pytest.raises(DifferentCampaign, match=rf"{NAME} differs: sha \w{{8}} then, sha \w{{8}} now") as refused:
         run_campaign(file, place / "run")
-    assert len(refused.value.changed) == 1
+    assert len(refused.value.details) == 1
     assert (place / "run" / "journal.jsonl").read_bytes() == before
 
 

@@ -243,9 +243,9 @@ def test_runs_without_a_common_trial_are_refused(tmp_path: Path) -> None:
     after = retold(after, lambda identity: identity["campaign"].update(seed=8))
     with pytest.raises(Incomparable, match="they have no trial in common") as caught:
         compare(before, after)
-    assert caught.value.changed[0] == "seed: 7 then, 8 now"
+    assert caught.value.details[0] == "seed: 7 then, 8 now"
     assert caught.value.exit_code == 2
-    assert "trials of BEFORE: 1 judged (1 violated), 0 skipped, 0 errors" in caught.value.changed
+    assert "trials of BEFORE: 1 judged (1 violated), 0 skipped, 0 errors" in caught.value.details
 
 
 def test_runs_without_a_common_verdict_are_refused(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_failure_tells_last_lines(tmp_path: Path) -> None:
     words = script(tmp_path, "for n in range(20): print('line', n)\nraise SystemExit(3)")
     with pytest.raises(CommandFailed, match="failed with exit code 3; its full output is in") as failed:
         run_command(words, tmp_path / "log")
-    assert failed.value.changed == tuple(f"line {n}" for n in range(12, 20))
+    assert failed.value.details == tuple(f"line {n}" for n in range(12, 20))
     assert failed.value.exit_code == 2
 
 

@@ -96,7 +96,7 @@ def test_every_bad_line_is_listed(run: Run, ids: list[str]) -> None:
         brought(run, "\n".join(["reviewer,finding,mark,comment", *rows]))
     starts = ["line 3: the run has no finding 'feed", "line 4: 'wrong' is not a mark", "line 5: a reviewer's name"]
     starts += ["line 6: reviewer 'anna' gives finding", "line 7: '' is not a mark"]
-    assert [line[: len(start)] for line, start in zip(caught.value.changed, starts, strict=True)] == starts
+    assert [line[: len(start)] for line, start in zip(caught.value.details, starts, strict=True)] == starts
     assert read_marks(run.folder) == {}
 
 
@@ -123,7 +123,7 @@ def test_missing_column_keeps_comments(run: Run, ids: list[str]) -> None:
 def test_too_many_cells_are_listed(run: Run, ids: list[str]) -> None:
     with pytest.raises(BadMarks) as caught:
         brought(run, f"reviewer,finding,mark,comment\nanna,{ids[0]},unnatural,too dark, really bad\n")
-    assert caught.value.changed == ("line 2: 5 cells for 4 columns; put quotes around text with a comma or semicolon",)
+    assert caught.value.details == ("line 2: 5 cells for 4 columns; put quotes around text with a comma or semicolon",)
     assert read_marks(run.folder) == {}
     found = brought(run, f"reviewer,finding,mark\nanna,{ids[0]},unnatural,, \n")  # what a spreadsheet leaves behind
     assert found == {"anna": {ids[0]: Judgement(ids[0], Mark.UNNATURAL)}}
@@ -134,7 +134,7 @@ def test_repeated_column_is_refused(run: Run, ids: list[str], column: str) -> No
     text = f"reviewer,finding,mark,comment,{column.upper()}\nanna,{ids[0]},unnatural,,true positive\n"
     with pytest.raises(BadMarks, match="1 line cannot be used") as caught:
         brought(run, text)
-    assert caught.value.changed == (f"line 1: the column {column} occurs more than once",)
+    assert caught.value.details == (f"line 1: the column {column} occurs more than once",)
     assert read_marks(run.folder) == {}
 
 
@@ -148,7 +148,7 @@ def test_held_trials_are_natural_or_not(tmp_path: Path) -> None:
     with pytest.raises(BadMarks) as caught:
         brought(run, f"reviewer,finding,mark\nanna,{one},natural\nanna,{two},true positive\n")
     told = ["line 2: 'natural' is not a mark for a finding", "line 3: 'true positive' is not a mark for a trial that held"]
-    assert [line[: len(start)] for line, start in zip(caught.value.changed, told, strict=True)] == told
+    assert [line[: len(start)] for line, start in zip(caught.value.details, told, strict=True)] == told
     found = brought(run, f"reviewer,finding,mark\nanna,{one},unnatural\nanna,{two},Natural\n")
     assert found["anna"][two].mark is Mark.NATURAL
 
@@ -157,21 +157,21 @@ def test_lines_are_counted_through_newlines(run: Run, ids: list[str]) -> None:
     rows = f'anna,{ids[0]},unnatural,"two\nlines"\n\nanna,{ids[1]},no,\n'
     with pytest.raises(BadMarks) as caught:
         brought(run, f"reviewer,finding,mark,comment\n{rows}")
-    assert caught.value.changed[0].startswith("line 5: 'no' is not a mark")
+    assert caught.value.details[0].startswith("line 5: 'no' is not a mark")
 
 
 def test_misspelt_finding_gets_a_hint(run: Run, ids: list[str]) -> None:
     wrong = ids[0][:-1] + ("0" if ids[0][-1] != "0" else "1")
     with pytest.raises(BadMarks) as caught:
         brought(run, f"reviewer,finding,mark\nanna,{wrong},unnatural\n")
-    assert f"did you mean '{ids[0]}'?" in caught.value.changed[0]
+    assert f"did you mean '{ids[0]}'?" in caught.value.details[0]
 
 
 def test_many_bad_lines_are_cut(run: Run) -> None:
     with pytest.raises(BadMarks, match="500 lines") as caught:
         brought(run, "reviewer,finding,mark\n" + "anna,x,unnatural\n" * 500)
-    assert len(caught.value.changed) == 21
-    assert caught.value.changed[-1] == "and 480 more lines"
+    assert len(caught.value.details) == 21
+    assert caught.value.details[-1] == "and 480 more lines"
 
 
 def test_spreadsheets_are_understood(run: Run, ids: list[str]) -> None:
@@ -206,7 +206,7 @@ def test_unknown_reviewer_is_welcome(run: Run, ids: list[str]) -> None:
 def test_broken_files_are_told(run: Run, data: bytes, told: str) -> None:
     with pytest.raises(InputError) as caught:
         brought(run, data)
-    assert told in "\n".join((str(caught.value), *getattr(caught.value, "changed", ())))
+    assert told in "\n".join((str(caught.value), *caught.value.details))
 
 
 def test_missing_file_is_told(run: Run, tmp_path: Path) -> None:

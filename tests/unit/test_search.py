@@ -113,7 +113,7 @@ def test_journal_of_other_trials_is_refused(tmp_path: Path) -> None:
     other = replace(CAMPAIGN, search=Bisect(3))
     path = tmp_path / "run" / "campaign.json"
     path.write_text(path.read_text().replace('"steps": 8', '"steps": 3'))
-    with pytest.raises(StoreError, match="contains other trials than those of this campaign"):
+    with pytest.raises(StoreError, match="holds other trials than those of this campaign"):
         run_into(Loaded(other, tmp_path), tmp_path / "run")
 
 

@@ -147,7 +147,7 @@ def test_other_campaign_is_refused(tmp_path: Path, changed: Campaign, said: str)
     before = content(tmp_path / "a")
     with pytest.raises(DifferentCampaign) as refusal:
         finish(tmp_path / "a", changed)
-    assert any(said in line for line in refusal.value.changed)
+    assert any(said in line for line in refusal.value.details)
     assert content(tmp_path / "a") == before
 
 
@@ -157,8 +157,8 @@ def test_other_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("swerve.store.fingerprint.package_fingerprint", lambda: "f" * 64)
     with pytest.raises(DifferentCampaign) as refusal:
         finish(tmp_path / "a")
-    assert refusal.value.changed[0] == "swerve: 0.1.0 then, 9.9.9 now"
-    assert refusal.value.changed[1].startswith("swerve's code differs: sha")
+    assert refusal.value.details[0] == "swerve: 0.1.0 then, 9.9.9 now"
+    assert refusal.value.details[1].startswith("swerve's code differs: sha")
 
 
 def test_equal_identities_do_not_differ() -> None:
@@ -276,7 +276,7 @@ def test_ambiguous_id_lists_candidates(tmp_path: Path) -> None:
     first = next(start for start, count in starts.items() if count > 1)
     with pytest.raises(AmbiguousId, match=f"{starts[first]} ids start with '{first}'; give more characters") as refused:
         run.row(first)
-    listed = [line.split()[0] for line in refused.value.changed if not line.startswith("and ")]
+    listed = [line.split()[0] for line in refused.value.details if not line.startswith("and ")]
     assert len(listed) == min(starts[first], 8)
     assert set(listed) <= {name for name in ids if name.startswith(first)}
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from swerve.analysis.set_checks import set_checks
+from swerve.analysis.overview import overview_of
 from swerve.config.toml import Loaded
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault
@@ -412,7 +412,7 @@ def test_every_check_has_its_rate(tmp_path: Path) -> None:
     """One in two sweeps loses an obstacle; where a ghost makes up for it, only the subset tells."""
     run_into(Loaded(lidar(Sweeps(4), Crowded(most=50), n=(10, 100)), tmp_path), tmp_path / "run")
     run = Run(tmp_path / "run")
-    counts = {(line.rule, line.check): line for line in set_checks(run)}
+    counts = {(line.rule, line.check): line for line in overview_of(run).checks}
     assert [check for rule, check in counts if rule.startswith("10 ")] == ["subset", "no-fewer", "plain-count"]
     for (rule, check), line in counts.items():
         assert (line.judged, line.violated) == (4, 0 if rule.startswith("10 ") else 4)
@@ -434,7 +434,7 @@ def test_every_check_has_its_rate(tmp_path: Path) -> None:
 
 def test_run_without_sets_has_no_checks(tmp_path: Path) -> None:
     run = sweep_run(tmp_path / "run", POINT)  # its rule is about steering
-    assert set_checks(run) == []
+    assert overview_of(run).checks == []
     assert 'id="checks"' not in write_report(run).read_text()
 
 

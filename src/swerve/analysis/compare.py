@@ -209,10 +209,10 @@ class RunComparison:
 
 
 class Incomparable(StoreError):
-    """Two runs that share no judged trial; `changed` lists how their campaigns differ."""
+    """Two runs that share no judged trial; `details` lists how their campaigns differ."""
 
     def __init__(self, before: Run, after: Run, overall: Paired, changed: Collection[str]) -> None:
-        self.changed = (*changed, *_describe_counts(overall))
+        self.details = (*changed, *_describe_counts(overall))
         why = "no trial was judged in both" if overall.common else "they have no trial in common"
         way_out = "run the same campaign with both weights" if after.sampled or overall.common else LEARNT
         super().__init__(f"{before.folder} and {after.folder} cannot be compared: {why}; {way_out}")

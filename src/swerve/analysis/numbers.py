@@ -331,33 +331,6 @@ class _Reasons:
         return tuple(sorted(self.found.values(), key=lambda reason: -reason.count))
 
 
-@dataclass(frozen=True)
-class Condition:
-    """The health check before the first trial: numbers on the untouched cases, and every concern."""
-
-    numbers: Mapping[str, str]
-    concerns: tuple[Mapping[str, str], ...]  # each with a name, a level and why
-
-
-def condition_of(run: Run) -> Condition | None:
-    """The numbers and concerns of `health.json`, formatted for display; None if the file is missing or invalid."""
-    health = derived_file(run, HEALTH)
-    baseline, concerns = health.get("baseline"), health.get("concerns")
-    if not isinstance(baseline, dict) or not isinstance(concerns, list):
-        return None
-    numbers = {
-        name.replace("_", " "): f"{item:.4g}" if isinstance(item, float) else str(item) for name, item in _flat(baseline)
-    }
-    named = [
-        {key: str(item.get(key, "")) for key in ("name", "level", "why")} for item in concerns if isinstance(item, dict)
-    ]
-    return Condition(numbers, tuple(named))
-
-
-def _flat(baseline: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    return ((name, item) for name, item in baseline.items() if isinstance(item, str | int | float))
-
-
 def derived_file(run: Run, name: str) -> Mapping[str, Any]:
     """A JSON file of the run folder; empty if it is missing or damaged, since such files are derived."""
     try:

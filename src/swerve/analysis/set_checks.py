@@ -73,14 +73,6 @@ class SetCheckTally:
         return [_counts(*key, self._ends[key]) for key in wanted if key in self._ends]
 
 
-def set_checks(run: Run) -> list[CheckCounts]:
-    """The counts of every check for every rule about sets of objects; none for a run without such rules."""
-    tally = SetCheckTally(run)
-    for row in run.trials():
-        tally.add(row)
-    return tally.counts()
-
-
 def _is_about_sets(expect: object) -> bool:
     return any(part.get("use") in ("superset", "no-fewer") for part in relation_parts(expect))
 

@@ -122,11 +122,10 @@ def _fail(error: SwerveError, debug: bool) -> int:
     if debug:
         traceback.print_exc()
     print(f"error: {error}", file=sys.stderr)
-    changed = getattr(error, "changed", ())
-    for line in changed[:LISTED]:
+    for line in error.details[:LISTED]:
         print(f"  {printable(line, LONGEST_MESSAGE)}", file=sys.stderr)
-    if len(changed) > LISTED:
-        print(f"  and {len(changed) - LISTED:,} more", file=sys.stderr)
+    if len(error.details) > LISTED:
+        print(f"  and {len(error.details) - LISTED:,} more", file=sys.stderr)
     return error.exit_code
 
 

@@ -1,4 +1,4 @@
-"""A part as a campaign file has it: a few lines of TOML with everything that the part needs."""
+"""Samples of parts as they are written in a campaign file: a few lines of TOML with everything that the part needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "Criterion": {"use": "nc"},
     }
 )
-# Values that are likelier than 1 or the argument's own name.
+# Usual values of arguments; those of others are 1 or the argument's own name.
 USUAL: Mapping[str, Any] = MappingProxyType(
     {
         "width": 320,
@@ -99,7 +99,7 @@ def sample(kind: str, name: str, target: Any) -> str:
 
 
 def _first(target: Any) -> dict[str, Any]:
-    """The first argument with its default, where nothing is needed, to show how it is given."""
+    """The first argument with its default, to show how one is given to a part that needs none."""
     arguments = [(name, item.default) for name, item in inspect.signature(target).parameters.items()][:1]
     return {name: default for name, default in arguments if isinstance(default, str | int | float) and default != ""}
 
@@ -109,7 +109,7 @@ def _lines(table: Mapping[str, Any]) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML has it in one line."""
+    """A value as TOML, in one line."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):

@@ -333,7 +333,7 @@ def _signature(target: Any) -> tuple[Mapping[str, inspect.Parameter], dict[str, 
     try:
         return inspect.signature(target).parameters, hints
     except ValueError:
-        raise TypeError("it cannot be called with named arguments") from None
+        raise TypeError("cannot be called with named arguments") from None
 
 
 def _holds_changes(value: JSON) -> bool:

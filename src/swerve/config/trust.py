@@ -49,14 +49,14 @@ class Trust:
     """What the user allows besides Swerve's own and registered parts: modules and programs by name, files by hash.
 
     A campaign file may use any module or program. A run folder, which is `foreign`, may use only what is listed here, and a
-    program only with a command that its campaign has: one that stands in the journal alone was never agreed to.
+    program only with a command that its campaign has: the user never agreed to one that is in the journal alone.
     """
 
     names: frozenset[str] = frozenset()
     files: Mapping[str, str] = field(default_factory=dict)  # sha256 by resolved path
     foreign: bool = False
     commands: frozenset[tuple[str, ...]] = frozenset()  # of the campaign: the folder and the words of each
-    given_for: str = ""  # the run folder's state that it was given for; a process that finds another one refuses it
+    given_for: str = ""  # the state of the run folder that it was given for; no process uses it for another
 
     @classmethod
     def of(cls, given: Collection[str | Path] | Trust = ()) -> Trust:
@@ -117,7 +117,7 @@ class Trust:
         except OSError:
             code = b""
         if known != hashlib.sha256(code).hexdigest():
-            raise SpecError(f"{file}: has changed since it was allowed to run; if that is right, add --trust {file}")
+            raise SpecError(f"{file}: has changed since it was allowed to run; if you made the change, add --trust {file}")
         return code
 
     def check_program(self, command: object, folder: Path | None) -> None:
@@ -129,10 +129,11 @@ class Trust:
         if not self.allows_program(command, folder):
             raise SpecError(f"a run folder may start the program {words} only with --trust {program}")
         if _words(command, folder) not in self.commands:
-            raise SpecError(f"a change may start a program only with a command of the campaign, got {words}")
+            raise SpecError(f"a change may start a program only with one of the commands in the campaign, got {words}")
         for path, sha in files.items():
             if self.files.get(path) != sha:
-                raise SpecError(f"{path}: has changed since {program} was allowed; if that is right, add --trust {program}")
+                again = f"if you made the change, add --trust {program}"
+                raise SpecError(f"{path}: has changed since {program} was allowed; {again}")
 
     def allows_program(self, command: Sequence[object], folder: Path | None) -> bool:
         """Whether the program of a command is allowed, by its name or by its path."""

@@ -24,9 +24,10 @@ LONGEST_MESSAGE = 300
 
 
 class SwerveError(Exception):
-    """An error whose message is shown to the user as one sentence, without a traceback."""
+    """An error whose message is shown to the user as one sentence, without a traceback; `details` are lines below it."""
 
     exit_code = 2
+    details: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return printable(super().__str__(), LONGEST_MESSAGE)

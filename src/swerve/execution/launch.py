@@ -72,7 +72,7 @@ def open_store(
         store = Store(*(folder, identity, loaded.base), assets=assets_in(campaign).values(), trusted=trusted, repair=repair)
     except DifferentCampaign as error:
         then = Run(folder).identity
-        changed = name_changed_files(folder, campaign.source, error.changed, then, identity)
+        changed = name_changed_files(folder, campaign.source, error.details, then, identity)
         raise DifferentCampaign(folder, changed) from error
     with store:
         keep_file_list(folder, campaign.source)

@@ -75,10 +75,10 @@ class ReplayAnswers:
 
 
 class ChangedSince(StoreError):
-    """A run whose weights, data or code have changed since; `changed` lists the differences."""
+    """A run whose weights, data or code have changed since; `details` lists the differences."""
 
     def __init__(self, folder: Path, changed: Sequence[str]) -> None:
-        self.changed = tuple(changed)
+        self.details = tuple(changed)
         super().__init__(f"{folder}: the campaign has changed since its run; run it again into another folder")
 
 

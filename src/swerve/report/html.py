@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from swerve.analysis.exemplars import shrunk_finding
-from swerve.analysis.numbers import RuleCounts, condition_of
+from swerve.analysis.numbers import RuleCounts
 from swerve.analysis.operating_domain import NOT_TRIED, DomainRow, status_of, term_words
 from swerve.analysis.overview import Overview, overview_of
 from swerve.analysis.robustness import Robustness, family_of
@@ -26,6 +26,7 @@ from swerve.report.condition_words import has_conditions
 from swerve.report.conditions_page import write_conditions_page
 from swerve.report.finding_cards import Gallery, gallery_of
 from swerve.report.gallery_links import filter_text, gallery_link, slice_link
+from swerve.report.health import health_of
 from swerve.report.overlay import KINDS, legend
 from swerve.report.quality_marks import quality_marks
 from swerve.report.rate_charts import rate_charts, series_name
@@ -83,7 +84,7 @@ def render(run: Run, album: Album) -> str:
         slices={name: cells for name, cells in overview.cases.slices().items() if any(one.judged for one in cells)},
         facets=_facets(overview, gallery),
         checks=overview.checks,
-        condition=condition_of(run),
+        health=health_of(run),
         reached=overview.reached if numbers.finished else None,
         conditions=has_conditions(run),
         cards=cards,

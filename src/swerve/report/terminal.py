@@ -24,7 +24,7 @@ from rich.text import Text
 from swerve.analysis.acceptance import Acceptance
 from swerve.analysis.exemplars import smallest_words
 from swerve.analysis.groups import FindingGroup
-from swerve.analysis.numbers import UNUSABLE, Numbers, Reached, RuleCounts, condition_of
+from swerve.analysis.numbers import UNUSABLE, Numbers, Reached, RuleCounts
 from swerve.analysis.overview import overview_of
 from swerve.analysis.set_checks import CheckCounts
 from swerve.analysis.verdict import verdict
@@ -35,6 +35,7 @@ from swerve.core.relation import Status
 from swerve.execution.checks.concern import Health, Level
 from swerve.report.cells import filled, fitted, plain, shortened
 from swerve.report.condition_words import condition_sentences, has_conditions, time_split
+from swerve.report.health import health_of
 from swerve.report.templating import PAGE
 from swerve.report.words import answer_words, replay_line
 from swerve.store.artifacts import Shrunk, pictures_of
@@ -93,8 +94,8 @@ def print_summary(run: Run, console: Console) -> None:
     _print_conditions(run, console)
     if numbers.finished and (reached := overview.reached):
         _print_reached(reached, console)
-    condition = condition_of(run)
-    for concern in condition.concerns if condition else ():
+    health = health_of(run)
+    for concern in health.concerns if health else ():
         if concern["level"] != Level.NOTE:
             _print_concern(concern["level"], concern["name"], concern["why"], console)
     if numbers.overall.violated:

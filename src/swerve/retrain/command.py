@@ -24,7 +24,7 @@ class CommandFailed(InputError):
     """A command failed; `changed` holds the last lines of its output."""
 
     def __init__(self, why: str, log: Path) -> None:
-        self.changed = tuple(last_lines(log))
+        self.details = tuple(last_lines(log))
         super().__init__(f"{why}; its full output is in {log}")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import overload
 
 from swerve.core.case import Source
 from swerve.core.seeding import rng_for
 from swerve.train.loop import Checkpoint, Recipe, fit
+from swerve.train.on_demand import OnDemand
 from swerve.transformations.scatter import AddPoints
 from swerve.zoo.grid import Grid
 from swerve.zoo.lidar_data import labelled
@@ -20,7 +20,7 @@ RATE = 5e-4  # an eighth of that of the first training
 PIECE = 160  # cells a side
 
 
-class Twice(Sequence[Labelled]):
+class Twice(OnDemand[Labelled]):
     """Every sweep of a source twice: as it is and, if `noisy`, with `counts` points added at `distances` from its region."""
 
     def __init__(
@@ -38,16 +38,7 @@ class Twice(Sequence[Labelled]):
     def __len__(self) -> int:
         return 2 * len(self._keys)
 
-    @overload
-    def __getitem__(self, number: int) -> Labelled: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Labelled]: ...
-
-    def __getitem__(self, number: int | slice) -> Labelled | list[Labelled]:
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
-        if not 0 <= number < len(self):
-            raise IndexError(number)
+    def item(self, number: int) -> Labelled:
         case = self._source[self._keys[number // 2]]
         return labelled(self.change(number)(case) if self._noisy and number % 2 else case)
 

@@ -32,7 +32,7 @@ class BadMarks(InputError):
 
     def __init__(self, path: Path, faults: list[str]) -> None:
         more = len(faults) - SHOWN
-        self.changed = (*faults[:SHOWN], *([f"and {more} more lines"] if more > 0 else ()))
+        self.details = (*faults[:SHOWN], *([f"and {more} more lines"] if more > 0 else ()))
         lines = "1 line" if len(faults) == 1 else f"{len(faults)} lines"
         super().__init__(f"{path}: {lines} cannot be used, so nothing was imported; correct or remove the listed lines")
 

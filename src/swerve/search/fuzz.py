@@ -67,7 +67,10 @@ class Fuzz:
     def start(self, plan: Plan) -> FuzzSession:
         """Start with the weakest obstacles of all cases."""
         if len(plan.rules) != 1:
-            raise InputError("the fuzz search needs exactly one rule: give a single number for 'n'")
+            raise InputError(
+                f"the fuzz search needs exactly one rule, the campaign has {len(plan.rules)}; "
+                "with method = 'lidar' give a single number for 'n'"
+            )
         return FuzzSession(self, plan)
 
 

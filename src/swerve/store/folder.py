@@ -165,7 +165,8 @@ class Store:
         for line, wanted in itertools.zip_longest(lines, expected):  # line by line: no row stays in memory
             row = read(line) if line else None
             if line is None or row is None or key(row) != wanted:
-                raise StoreError(f"{self.journal.path}: the journal contains other trials than those of this campaign")
+                what = "the journal holds other trials than those of this campaign"
+                raise StoreError(f"{self.journal.path}: {what}; choose another --into")
             converted.append(convert(row, line))
         return converted
 
@@ -246,9 +247,9 @@ def _lock_owner(path: Path) -> str:
 
 
 class DifferentCampaign(StoreError):
-    """A run folder that belongs to another campaign; `changed` lists the differences."""
+    """A run folder that belongs to another campaign; `details` lists the differences."""
 
     def __init__(self, folder: Path, changed: Sequence[str]) -> None:
-        self.changed = tuple(changed)
+        self.details = tuple(changed)
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
         super().__init__(f"{folder}: belongs to another campaign: {changed[0]}{more}; choose another --into")

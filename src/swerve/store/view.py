@@ -61,7 +61,7 @@ class Run:
         return AssetFiles(paths, self.base)
 
     def builder(self, where: str = "change", trusted: Collection[str | Path] | Trust = ()) -> Builder:
-        """What rebuilds the campaign's parts from JSON; `where` leads its messages."""
+        """What builds the campaign's parts from JSON; its messages start with `where`."""
         return Builder(where, self.base, self.trust(trusted), self.assets)
 
     def trust(self, given: Collection[str | Path] | Trust = ()) -> Trust:
@@ -104,7 +104,13 @@ class Run:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every committed row of an unchanged case or a trial, in order."""
         for lines in self._batches():
-            yield from (read_row(line) for line in lines if not line.startswith((_REPEAT, _GAIN)))
+            yield from (self._row(line) for line in lines if not line.startswith((_REPEAT, _GAIN)))
+
+    def _row(self, line: bytes) -> dict[str, Any]:
+        try:
+            return read_row(line)
+        except StoreError as error:
+            raise StoreError(f"{self._journal.path}: {error}") from error
 
     def _batches(self) -> Iterator[list[bytes]]:
         known = self._journal if self._journal.is_current else Journal(self._journal.path)
@@ -113,7 +119,7 @@ class Run:
     def gains(self) -> Iterator[Gain]:
         """What the unchanged cases cover, and what each ask covered beyond all before; none if every trial has its gain."""
         lines = (line for batch in self._batches() for line in batch if line.startswith(_GAIN))
-        return (read_row(line)["gain"] for line in lines)
+        return (self._row(line)["gain"] for line in lines)
 
     @cached_property
     def repeats(self) -> dict[str, bool]:
@@ -127,7 +133,7 @@ class Run:
 
     @cached_property
     def _repeated(self) -> list[Row]:
-        return [*map(read_row, self._journal.last_lines(_REPEAT))]  # they follow all trials
+        return [*map(self._row, self._journal.last_lines(_REPEAT))]  # they follow all trials
 
     def baseline(self) -> list[Observation]:
         """The observations of all unchanged cases."""
@@ -167,12 +173,12 @@ class UnknownFinding(StoreError):
 
 
 class AmbiguousId(StoreError):
-    """The start of several ids; `changed` lists them."""
+    """The start of several ids; `details` lists them."""
 
     def __init__(self, folder: Path, prefix: str, rows: Collection[Row]) -> None:
         more = [f"and {len(rows) - CANDIDATES:,} more"] if len(rows) > CANDIDATES else []
         listed = [f"{row['id']}  {row['rule']}: {row['words']}  {row['case']}" for row in itertools.islice(rows, CANDIDATES)]
-        self.changed = (*listed, *more)
+        self.details = (*listed, *more)
         super().__init__(f"{folder}: {len(rows):,} ids start with '{prefix}'; give more characters of one of them:")
 
 

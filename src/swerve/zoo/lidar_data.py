@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import overload
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.values import Array, Boxes3D, PointCloud, find
 from swerve.execution.engine import NoProgress, Progress
+from swerve.train.on_demand import OnDemand
 from swerve.train.rendered import Arrays, RenderedCache
 from swerve.world.lidar_source import LidarWorld
 from swerve.world.source import VERSION, code_digest
@@ -83,7 +83,7 @@ def labelled(case: Case) -> Labelled:
     return Labelled.of(cloud.xyzi, truth.xyzlwhy, kinds)
 
 
-class StoredSweeps(Sequence[Labelled]):
+class StoredSweeps(OnDemand[Labelled]):
     """The sweeps of a part, each read from its drive's file when it is asked for."""
 
     def __init__(self, part: SweepPart, cache: RenderedCache) -> None:
@@ -92,16 +92,7 @@ class StoredSweeps(Sequence[Labelled]):
     def __len__(self) -> int:
         return self.part.drives * self.part.frames
 
-    @overload
-    def __getitem__(self, number: int) -> Labelled: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Labelled]: ...
-
-    def __getitem__(self, number: int | slice) -> Labelled | list[Labelled]:
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
-        if not 0 <= number < len(self):
-            raise IndexError(number)
+    def item(self, number: int) -> Labelled:
         drive, frame = divmod(number, self.part.frames)
         return unpacked(*self.cache.load(drive, [f"{name}{frame}" for name in NAMES]))
 

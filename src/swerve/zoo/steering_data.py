@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import overload
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from swerve.core.seeding import digest_of
 from swerve.core.system import Answer
 from swerve.core.values import Array, Image, Steering, find
 from swerve.execution.engine import NoProgress, Progress
+from swerve.train.on_demand import OnDemand
 from swerve.train.rendered import Arrays, RenderedCache
 from swerve.world.drives import STANDARD, scene_key
 from swerve.world.source import VERSION, World, code_digest
@@ -191,7 +191,7 @@ class StoredFrames:
         return SizedLRU(4)
 
 
-class StoredRuns(Sequence[Array]):
+class StoredRuns(OnDemand[Array]):
     """The runs of a part, each read from its drive's file when it is asked for."""
 
     def __init__(self, part: FramePart, cache: RenderedCache) -> None:
@@ -201,16 +201,7 @@ class StoredRuns(Sequence[Array]):
     def __len__(self) -> int:
         return self._part.drives * self._part.runs
 
-    @overload
-    def __getitem__(self, number: int) -> Array: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Array]: ...
-
-    def __getitem__(self, number: int | slice) -> Array | list[Array]:
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
-        if not 0 <= number < len(self):
-            raise IndexError(number)
+    def item(self, number: int) -> Array:
         drive, run = divmod(number, self._part.runs)
         if self._last is None or self._last[0] != drive:
             self._last = drive, self._cache.load(drive, ["pixels"])[0]

@@ -70,27 +70,5 @@ if (cards.length) {
     if (card) show(card);
     else lightbox.close();
   };
-  lightbox.addEventListener("close", () => {
-    linked.id = "";
-    shown?.scrollIntoView({ block: "nearest" });
-  });
-  document.addEventListener("click", (event) => {
-    const picture = event.target.closest(".card .pic");
-    if (!picture || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    event.preventDefault();
-    show(picture.closest(".card"));
-  });
-  lightbox.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input")) return;
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (event.target.matches("button") && (key === " " || key === "Enter")) return;
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
-    if (step) move(step);
-    if (step || (!event.repeat && viewer.key(key))) event.preventDefault();
-  });
-  at("previous").addEventListener("click", () => move(-1));
-  at("next").addEventListener("click", () => move(1));
-  at("close").addEventListener("click", () => lightbox.close());
-  addEventListener("hashchange", follow);
-  follow();
+  wire({ lightbox, viewer, pictures: ".card .pic", shown: () => shown, open: (picture) => show(picture.closest(".card")), move, follow });
 }

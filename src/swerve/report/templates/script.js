@@ -224,28 +224,10 @@ if (lightbox) {
     if (node) show(node);
     else lightbox.close();
   };
-  lightbox.addEventListener("close", () => {
-    linked.id = "";
-    shown?.scrollIntoView({ block: "nearest" });
-  });
-  document.addEventListener("click", (event) => {
-    const picture = event.target.closest(":is(.card, .group, .told) :is(.pic, .closeups)");
-    if (!picture || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    event.preventDefault();
+  const open = (picture) => {
     const card = picture.closest(".card, .group, .told");
     show(card.dataset.shown ? card : cardOf(card.dataset.id ?? card.id));
-  });
-  lightbox.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input")) return;
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (event.target.matches("button") && (key === " " || key === "Enter")) return;
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
-    if (step) move(step);
-    if (step || (!event.repeat && viewer.key(key))) event.preventDefault();
-  });
-  at("previous").addEventListener("click", () => move(-1));
-  at("next").addEventListener("click", () => move(1));
-  at("close").addEventListener("click", () => lightbox.close());
-  addEventListener("hashchange", follow);
-  follow();
+  };
+  const pictures = ":is(.card, .group, .told) :is(.pic, .closeups)";
+  wire({ lightbox, viewer, pictures, shown: () => shown, open, move, follow });
 }

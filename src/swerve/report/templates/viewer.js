@@ -152,3 +152,31 @@ const linked = {
     history.replaceState(null, "", text ? `#${text}` : location.href.split("#")[0]);
   },
 };
+/* The lightbox of cards: a picture opens it, keys and buttons lead through it, and the address has its finding.
+   `pictures` selects those that open it; `shown`, `open`, `move` and `follow` are the page's own. */
+const wire = ({ lightbox, viewer, pictures, shown, open, move, follow }) => {
+  const at = (id) => document.getElementById(id);
+  lightbox.addEventListener("close", () => {
+    linked.id = "";
+    shown()?.scrollIntoView({ block: "nearest" });
+  });
+  document.addEventListener("click", (event) => {
+    const picture = event.target.closest(pictures);
+    if (!picture || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    open(picture);
+  });
+  lightbox.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input")) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (event.target.matches("button") && (key === " " || key === "Enter")) return;
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+    if (step) move(step);
+    if (step || (!event.repeat && viewer.key(key))) event.preventDefault();
+  });
+  at("previous").addEventListener("click", () => move(-1));
+  at("next").addEventListener("click", () => move(1));
+  at("close").addEventListener("click", () => lightbox.close());
+  addEventListener("hashchange", follow);
+  follow();
+};
