@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from swerve.analysis.growth import grown
+from swerve.analysis.numbers import HEALTH
 from swerve.analysis.oracle import MSE, Oracle
 from swerve.core.campaign import Campaign
 from swerve.core.system import WhiteBox
-from swerve.execution.launch import HEALTH
 from swerve.experiments import FULL, QUICK, USUAL, CampaignStep, Cost, Experiment, Setting, Step, Subject
 from swerve.experiments.deeptest import activations, guidance, retraining, reviewed, violations
 from swerve.experiments.deeptest.subject_runs import ALIKE, PAIRS, DeepTestRuns, DeepTests, judged, search_name

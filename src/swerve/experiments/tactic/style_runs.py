@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from swerve.analysis.angles import angles_of
+from swerve.analysis.numbers import SUMMARY, TIMINGS
 from swerve.core.asset import Asset
 from swerve.core.campaign import Campaign
 from swerve.core.case import Source
@@ -24,7 +25,6 @@ from swerve.core.transformation import Transformation
 from swerve.core.values import SceneRef, find
 from swerve.coverage.meter import Meter
 from swerve.coverage.profiled import KMNC, NBC
-from swerve.execution.launch import SUMMARY, TIMINGS
 from swerve.experiments import CampaignStep, Results, Setting, Subject, SubjectRuns, table
 from swerve.methods.critical_conditions import NONE, critical_conditions, network_part
 from swerve.relations.gates import Legible
