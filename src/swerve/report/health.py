@@ -11,14 +11,14 @@ from swerve.store.view import Run
 
 
 @dataclass(frozen=True)
-class Health:
+class ShownHealth:
     """The health check before the first trial: numbers on the untouched cases, and every concern."""
 
     numbers: Mapping[str, str]
     concerns: tuple[Mapping[str, str], ...]  # each with a name, a level and why
 
 
-def health_of(run: Run) -> Health | None:
+def health_of(run: Run) -> ShownHealth | None:
     """The numbers and concerns of `health.json`, formatted for display; None if the file is missing or invalid."""
     content = derived_file(run, HEALTH)
     baseline, concerns = content.get("baseline"), content.get("concerns")
@@ -30,7 +30,7 @@ def health_of(run: Run) -> Health | None:
     named = [
         {key: str(item.get(key, "")) for key in ("name", "level", "why")} for item in concerns if isinstance(item, dict)
     ]
-    return Health(numbers, tuple(named))
+    return ShownHealth(numbers, tuple(named))
 
 
 def _flat(baseline: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
