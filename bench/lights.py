@@ -3,10 +3,10 @@
 - CPU seconds per follow-up at 1280x720 of each change, over frames of `world-lights`. The paper reports 0.88 s on average
   and 3.03 s for the slowest change.
 - With --twins FILE, for the system of a campaign file: every change of lights is made twice, rendered again and pasted into
-  the picture, in both styles; recall of the changed lights and how often the surest box has another state, and how often
-  the verdict is the same.
+  the picture, in both styles; recall of the changed lights, how often the surest box has another state, and how often the
+  verdict is the same. Intervals are 95%, frames resampled; `minus rendered` is the paired difference.
 
-    python bench/lights.py [--json] [--frames N] [--twins FILE]
+    python bench/lights.py [--json] [--frames N] [--twins FILE] [--streets A|B] [--conditions day|all] [--changes state ...]
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cv2
+import numpy as np
 
 from swerve.analysis.changed_lights import ChangedLights, changed_lights
 from swerve.config.toml import load_campaign
@@ -43,7 +45,10 @@ from swerve.world.light_source import LightWorld
 MEAN, MOST = 0.06, 0.25  # CPU seconds of a follow-up: over the twelve, and of the slowest
 LEAST = 8.0  # pixels: smaller lights are not compared
 CHANGES = ("state", "place", "more", "turned")
-RENDERED, UNTOUCHED = "rendered again", "untouched"
+RENDERED = "rendered again"
+RESAMPLES = 1000
+ALL = slice(None)
+Share = Callable[[Any], float]  # of some frames, by their numbers
 
 
 def frames(count: int, **settings: object) -> list[Case]:
@@ -67,10 +72,10 @@ def costs(cases: Sequence[Case]) -> dict[str, float]:
     return found
 
 
-def twins(system: System, cases: Sequence[Case]) -> Iterator[dict[str, object]]:
+def twins(system: System, cases: Sequence[Case], changes: Sequence[str]) -> Iterator[dict[str, object]]:
     """How a system answers to each change of lights, rendered again and pasted."""
-    for change in CHANGES:
-        counted: dict[str, ChangedLights] = {}
+    for change in changes:
+        counted: dict[str, list[ChangedLights]] = {name: [] for name in (RENDERED, *STYLES)}
         same: dict[str, list[bool]] = {style: [] for style in STYLES}
         for case in cases:
             try:
@@ -85,14 +90,48 @@ def twins(system: System, cases: Sequence[Case]) -> Iterator[dict[str, object]]:
             verdicts = {}
             for name, way in ways.items():
                 lights, verdicts[name] = judged(system, case, way)
-                counted[name] = counted.get(name, ChangedLights()) + lights
+                counted[name].append(lights)
             for style in STYLES:
                 same[style].append(verdicts[style] is verdicts[RENDERED])
-        for name, lights in counted.items():
-            agreed = same.get(name, [])
-            share = sum(agreed) / len(agreed) if agreed else None
-            row = {"lights": lights.lights, "recall": lights.recall, "wrong": lights.wrong_rate}
-            yield {"change": change, "way": name, **row, "same verdict": share}
+        yield from rows_of(change, counted, same)
+
+
+def rows_of(
+    change: str, counted: Mapping[str, Sequence[ChangedLights]], same: Mapping[str, Sequence[bool]]
+) -> Iterator[dict[str, object]]:
+    """A row for each way: shares of the changed lights, and what they are above those of the rendered twin."""
+    numbers = {name: np.array([(one.lights, one.found, one.wrong) for one in some]) for name, some in counted.items()}
+    for name, found in numbers.items():
+        row: dict[str, object] = {"change": change, "way": name, "frames": len(found)}
+        if len(found) and found[:, 0].sum():
+            row["lights"] = int(found[:, 0].sum())
+            for place, what in ((1, "recall"), (2, "wrong")):
+                ours, twin = ratio(found, place), ratio(numbers[RENDERED], place)
+                row[what] = (ours(ALL), *ends(ours, len(found)))
+                if name != RENDERED:
+                    gap = minus(ours, twin)
+                    row[f"{what} minus rendered"] = (gap(ALL), *ends(gap, len(found)))
+            if name in same:
+                agreed = np.array(same[name], float)
+                share = ratio(np.stack([np.ones(len(agreed)), agreed], axis=1), 1)
+                row["same verdict"] = (share(ALL), *ends(share, len(agreed)))
+        yield row
+
+
+def ratio(rows: np.ndarray, place: int) -> Share:
+    """The share of the lights of some frames."""
+    return lambda some: float(rows[some, place].sum() / max(rows[some, 0].sum(), 1))
+
+
+def minus(first: Share, second: Share) -> Share:
+    return lambda some: first(some) - second(some)
+
+
+def ends(share: Share, frames: int) -> tuple[float, float]:
+    """The ends of its 95% interval, frames resampled."""
+    rng = rng_for("twins", "frames")
+    found = [share(rng.integers(frames, size=frames)) for _ in range(RESAMPLES)]
+    return float(np.percentile(found, 2.5)), float(np.percentile(found, 97.5))
 
 
 def judged(system: System, case: Case, change: Transformation) -> tuple[ChangedLights, Status]:
@@ -106,7 +145,7 @@ def judged(system: System, case: Case, change: Transformation) -> tuple[ChangedL
 
 
 def number(value: object) -> str:
-    return "–" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+    return "{:.3f} ({:.3f} to {:.3f})".format(*value) if isinstance(value, tuple) else str(value)
 
 
 def main() -> int:
@@ -115,16 +154,15 @@ def main() -> int:
     parser.add_argument("--frames", type=int, default=12)
     parser.add_argument("--streets", default="B", choices=("A", "B"))
     parser.add_argument("--twins", metavar="FILE", help="a campaign file: its system answers to both")
+    parser.add_argument("--conditions", default="day", choices=("day", "all"))
+    parser.add_argument("--changes", nargs="+", default=list(CHANGES), choices=CHANGES, help="of --twins")
     options = parser.parse_args()
     cv2.setNumThreads(1)
     if options.twins:
         system = load_campaign(options.twins).campaign.system
-        rows = list(twins(system, frames(options.frames, streets=options.streets)))
-        print(
-            json.dumps(rows)
-            if options.json
-            else "\n".join("  ".join(f"{k} {number(v)}" for k, v in row.items()) for row in rows)
-        )
+        cases = frames(options.frames, streets=options.streets, conditions=options.conditions)
+        for row in twins(system, cases, options.changes):
+            print(json.dumps(row) if options.json else "  ".join(f"{k} {number(v)}" for k, v in row.items()), flush=True)
         return 0
     found = costs(frames(options.frames, streets="B"))
     mean = sum(found[name] for name in CODES) / len(CODES)

@@ -224,7 +224,7 @@ class SmallStreets:
 def test_a_detector_is_retrained_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every arm has its weights and its test; a second run does nothing anew, and another recipe trains again."""
     monkeypatch.setattr(training, "pictures", lambda setting, streets, split, count: SmallStreets(split, count))
-    size = replace(TINY, changes=("fog", "colour"), curved=0, lessons=replace(TINY.lessons, passes=5))
+    size = replace(TINY, changes=("fog", "colour"), curved=0, lessons=replace(TINY.lessons, pictures=8, passes=2))
     setting = replace(TIGAUG.settled(Setting(tmp_path / "into", QUICK, force=True), {}), size=size)
     subject = Subject("lights-yolox, A", LightsYolox(score=0.0), SmallStreets("test", 3), "lights-yolox")
     plan = replace(TIGAUG, subjects=lambda _: [subject])

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from swerve.analysis.detection import average_precision
-from swerve.analysis.precision_drop import PicturePair, RankedPictures, match_picture, pair_of, precision_drop
+from swerve.analysis.precision_drop import (
+    PicturePair,
+    RankedPictures,
+    less_lost,
+    match_picture,
+    mean_drop,
+    pair_of,
+    precision_drop,
+)
 from swerve.core.campaign import Record, Trial
 from swerve.core.errors import InputError
 from swerve.core.relation import Status, Verdict
@@ -109,3 +117,34 @@ def test_judged_records_alone_count() -> None:
     assert pair_of(record_row(replace(record, after=())), LABEL, "drive") is None
     with pytest.raises(InputError, match="at least one"):
         precision_drop([])
+
+
+def test_the_mean_of_losses_has_a_joint_interval() -> None:
+    """Two changes that fail on the same drives vary together, so their mean is as uncertain as each of them."""
+    drives = [f"drive {n}" for n in range(10)]
+    half, same = (precision_drop(pictures(5), drives=drives) for _ in range(2))
+    mean = mean_drop([half, same])
+    assert (mean.n, mean.value, mean.low, mean.high) == (2, half.drop.value, half.drop.low, half.drop.high)
+    other = precision_drop([replace(pair, new_answer=LABEL) for pair in pictures(5)], drives=drives)
+    lower = mean_drop([half, other])
+    assert lower.value == pytest.approx((half.drop.value or 0) / 2)
+    assert mean_drop([]).value is None
+    assert mean_drop([precision_drop([PicturePair("a", NOTHING, NOTHING, NOTHING, NOTHING)])]).why
+
+
+def test_drives_without_a_picture_are_resampled_too() -> None:
+    drives = [f"drive {n}" for n in range(20)]
+    ours, all_twenty = precision_drop(pictures(3), drives=drives), precision_drop(pictures(3))
+    assert ours.drop.value == all_twenty.drop.value
+    assert len(ours.samples) == len(all_twenty.samples)
+    assert ours.drop.low is not None
+
+
+def test_less_lost_is_paired() -> None:
+    drives = [f"drive {n}" for n in range(10)]
+    more, less = (precision_drop(pictures(lost), drives=drives) for lost in (5, 2))
+    gap = less_lost(more, less)
+    assert gap.value == pytest.approx((more.drop.value or 0) - (less.drop.value or 0))
+    assert gap.low is not None
+    assert gap.low >= 0  # what the second set loses, the first loses as well
+    assert less_lost(more, more).high == 0

@@ -8,7 +8,7 @@ The answers to every picture are matched with its labels once, as COCO does, so 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,29 @@ class PicturePair:
 
 @dataclass(frozen=True)
 class PrecisionDrop:
-    """mAP before and after, and the share that is lost, with 95% intervals; `by_kind` has the loss of each kind."""
+    """mAP before and after, and the share that is lost, with 95% intervals; `by_kind` has the loss of each kind.
+
+    `samples` has mAP before and after of each resample, None where it is unknown.
+    """
 
     before: Estimate
     after: Estimate
     drop: Estimate
     by_kind: Mapping[str, float | None]
+    samples: tuple[tuple[float | None, float | None], ...] = field(default=(), repr=False)
+
+    @property
+    def losses(self) -> list[float | None]:
+        """The share that is lost in each resample."""
+        return [relative_drop(*sample) for sample in self.samples]
+
+    @property
+    def rise(self) -> Estimate:
+        """mAP after minus mAP before."""
+        known = [(was, now) for was, now in self.samples if was is not None and now is not None]
+        was, now = self.before.value, self.after.value
+        value = None if was is None or now is None else now - was
+        return _estimate(self.before.n, value, [now - was for was, now in known])
 
     def judged(self, most: float) -> Verdict:
         """Held if the share of mAP that is lost is at most `most`: 0.1 allows a fall by 10%."""
@@ -78,26 +95,52 @@ def pair_of(row: Row, label: Boxes2D, group: str) -> PicturePair | None:
     return None
 
 
-def precision_drop(pairs: Sequence[PicturePair], *, seed: int = 0, resamples: int = RESAMPLES) -> PrecisionDrop:
-    """The loss over all pairs; intervals are percentiles over resampled drives, the same before and after."""
+def precision_drop(
+    pairs: Sequence[PicturePair], *, seed: int = 0, resamples: int = RESAMPLES, drives: Sequence[str] = ()
+) -> PrecisionDrop:
+    """The loss over all pairs; intervals are percentiles over resampled drives, the same before and after.
+
+    Losses of several sets that are given the same `drives` are resampled together, as `mean_drop` needs it.
+    """
     if not pairs:
         raise InputError("a loss of mAP needs at least one judged picture")
     before = RankedPictures([match_picture(pair.label, pair.answer) for pair in pairs])
     after = RankedPictures([match_picture(pair.new_label, pair.new_answer) for pair in pairs])
     whole = np.ones(len(pairs), int)
     was, now = before.precisions(whole), after.precisions(whole)
-    drives: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {drive: [] for drive in drives}
     for place, pair in enumerate(pairs):
-        drives.setdefault(pair.group, []).append(place)
-    samples = _resampled(list(drives.values()), resamples if len(drives) > 1 else 0, seed)
-    values = [(_mean(before.precisions(times)), _mean(after.precisions(times))) for times in samples]
+        places.setdefault(pair.group, []).append(place)
+    several = sum(map(bool, places.values())) > 1
+    samples = _resampled(list(places.values()), resamples if several else 0, seed)
+    values = tuple((_mean(before.precisions(times)), _mean(after.precisions(times))) for times in samples)
     drops = [relative_drop(*value) for value in values]
     return PrecisionDrop(
         _estimate(len(pairs), _mean(was), [first for first, _ in values]),
         _estimate(len(pairs), _mean(now), [second for _, second in values]),
         _estimate(len(pairs), relative_drop(_mean(was), _mean(now)), drops),
         {kind: relative_drop(value, now[kind]) for kind, value in was.items() if kind in now},
+        values,
     )
+
+
+def mean_drop(drops: Sequence[PrecisionDrop]) -> Estimate:
+    """The mean of the known losses of several sets; its interval is joint if all were measured on the same drives."""
+    values = [one.drop.value for one in drops if one.drop.value is not None]
+    if not values:
+        return Estimate(0, why="no loss is known")
+    together = zip(*(one.losses for one in drops if one.drop.value is not None), strict=False)
+    rows = [[sample for sample in row if sample is not None] for row in together]
+    return _estimate(len(values), float(np.mean(values)), [float(np.mean(row)) for row in rows if row])
+
+
+def less_lost(first: PrecisionDrop, second: PrecisionDrop) -> Estimate:
+    """How much less is lost in the second set than in the first, both measured on the same drives."""
+    pairs = zip(first.losses, second.losses, strict=False)
+    samples = [one - other for one, other in pairs if one is not None and other is not None]
+    known = first.drop.value is not None and second.drop.value is not None
+    value = first.drop.value - second.drop.value if known else None  # type: ignore[operator]
+    return _estimate(second.before.n, value, samples)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +239,8 @@ def _resampled(drives: Sequence[Sequence[int]], count: int, seed: int) -> Iterat
     """How often each picture is taken, sample by sample; the pictures of a drive are taken together."""
     rng, pictures = rng_for(seed, "precision drop"), sum(map(len, drives))
     for _ in range(count):
-        rows = np.concatenate([drives[drive] for drive in rng.integers(len(drives), size=len(drives))])
-        yield np.bincount(rows, minlength=pictures)
+        rows = [place for drive in rng.integers(len(drives), size=len(drives)) for place in drives[drive]]
+        yield np.bincount(np.array(rows, int), minlength=pictures)
 
 
 def _mean(precisions: Mapping[str, float]) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.table import Table
+    from torch.nn import Module
 
     from swerve.core.campaign import Campaign
     from swerve.core.relation import Rule
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
     from swerve.execution.engine import Progress
     from swerve.retrain.before_after import Compared
     from swerve.retrain.dataset import Followups, Prepared
-    from swerve.retrain.finetune import Tuned
     from swerve.store.view import Run
 
 ABOUT = "train with follow-ups, and measure before and after"
 EXAMPLES = """
   swerve retrain runs/demo --into runs/better      with the findings of a run
   swerve retrain mine.toml --into runs/better --mix 0.5 --epochs 5
+  swerve retrain lights.toml --into runs/lights --mix 0   a detector, without follow-ups
   swerve retrain mine.toml --into runs/data --export coco
 """
 WEIGHTS, DATA, OUT, LOG, SUMMARY = "weights.safetensors", "data", "out", "command.log", "retrain.json"
@@ -67,9 +69,9 @@ def _add_split(group: Any) -> None:
 
 
 def _add_training(group: Any) -> None:
-    group.add_argument("--epochs", type=whole, default=20, metavar="N", help="epoch limit (default: %(default)s)")
-    group.add_argument("--rate", type=at_least_zero, default=1e-4, metavar="X", help="learning rate (default: %(default)s)")
-    limit = "do not keep an epoch that raises the error on untouched validation cases by more than this (default: no limit)"
+    group.add_argument("--epochs", type=whole, metavar="N", help="epoch limit (default: 20, for a detector 8)")
+    group.add_argument("--rate", type=at_least_zero, metavar="X", help="learning rate (default: 1e-4, for a detector 5e-4)")
+    limit = "steering: do not keep an epoch that raises the error on untouched cases by more than this (default: no limit)"
     group.add_argument("--worse", type=at_least_zero, metavar="SHARE", help=limit)
     forms = ("coco", "yolo", "voc", "kitti", "udacity")
     group.add_argument("--export", choices=forms, help="export the data sets to DIR/data instead of fine-tuning")
@@ -156,35 +158,67 @@ def _write_split(prepared: Prepared, folder: Path) -> None:
 def _finetune(
     campaign: Campaign, prepared: Prepared, options: argparse.Namespace, progress: Progress
 ) -> tuple[System | None, dict[str, Any]]:
+    from swerve.retrain.tuned_detector import torch_detector_of
+
+    way = _finetune_detector if torch_detector_of(campaign.system) else _finetune_steering
+    return way(campaign, prepared, options, progress)
+
+
+def _finetune_steering(
+    campaign: Campaign, prepared: Prepared, options: argparse.Namespace, progress: Progress
+) -> tuple[System | None, dict[str, Any]]:
     from swerve.retrain.finetune import finetune
     from swerve.train.loop import Recipe
 
-    recipe = Recipe(passes=options.epochs, rate=options.rate)
     tuned = finetune(
         campaign.system,
         prepared.training,
         prepared.val,
-        recipe=recipe,
+        recipe=replace(Recipe(), **_given(options)),
         seed=options.seed,
         worse=options.worse,
         progress=progress,
     )
-    _save(tuned, options.into / WEIGHTS)
+    _save(tuned.system.net, options.into / WEIGHTS)
     facts = {"validation_mse_rad2": _finite(tuned.errors), "untouched_validation_mse_rad2": _finite(tuned.originals)}
     kept = {"best_pass": tuned.best, "ended": tuned.ended, "outcome": tuned.describe()}
     return tuned.system, {**facts, **kept, "skipped": len(tuned.skipped)}
+
+
+def _finetune_detector(
+    campaign: Campaign, prepared: Prepared, options: argparse.Namespace, progress: Progress
+) -> tuple[System | None, dict[str, Any]]:
+    from swerve.retrain.tuned_detector import finetune_detector
+    from swerve.train.detectors import FURTHER
+
+    if options.worse is not None:
+        raise InputError("--worse limits the error of steering networks; leave it out for a detector")
+    recipe = replace(FURTHER, **_given(options))
+    tuned = finetune_detector(
+        campaign.system, prepared.training, prepared.val, recipe=recipe, seed=options.seed, progress=progress
+    )
+    _save(tuned.net, options.into / WEIGHTS)
+    facts = {"validation_map": tuned.precisions, "cpu_minutes": round(tuned.fitted.minutes, 1)}
+    kept = {"best_pass": tuned.fitted.best, "ended": tuned.fitted.stopped, "outcome": tuned.describe()}
+    return tuned.system, {**facts, **kept, "skipped": len(tuned.skipped)}
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """The numbers of the recipe that were given."""
+    given = {"passes": options.epochs, "rate": options.rate}
+    return {name: number for name, number in given.items() if number is not None}
 
 
 def _finite(errors: Sequence[float]) -> list[float | None]:
     return [error if math.isfinite(error) else None for error in errors]
 
 
-def _save(tuned: Tuned, path: Path) -> None:
+def _save(net: Module, path: Path) -> None:
     from safetensors.torch import save
 
     from swerve.store.files import write_whole
 
-    write_whole(path, save({name: part.contiguous() for name, part in tuned.system.net.state_dict().items()}))
+    write_whole(path, save({name: part.contiguous() for name, part in net.state_dict().items()}))
 
 
 def _export(

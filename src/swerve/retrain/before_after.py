@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from swerve.analysis.detection import average_precision
+from swerve.analysis.precision_drop import PicturePair, precision_drop
 from swerve.analysis.statistics import Estimate, StatisticalTest, group_means, paired_bootstrap, signed_rank
 from swerve.analysis.tables import TABLES
 from swerve.core.case import Case, Source
@@ -152,18 +153,20 @@ def _steering_rows(name: str, errors: Sequence[tuple[str, float, float]], skippe
 def _box_rows(
     name: str, boxes: Sequence[tuple[str, Boxes2D, Boxes2D, Boxes2D]], skipped: int, seed: int
 ) -> Iterator[Compared]:
-    groups, truth, *answered = zip(*boxes, strict=True)
-    was, now = (average_precision(truth, answers).mean for answers in answered)
-    yield Compared(name, MAP, len(boxes), len(set(groups)), skipped, was, now)
-    # mAP has no value per picture that could be paired; the average precision of a single picture has.
+    groups = [group for group, *_ in boxes]
+    pairs = [PicturePair(group, label, one, label, two) for group, label, one, two in boxes]
+    whole = precision_drop(pairs, seed=seed)
+    counts = len(boxes), len(set(groups)), skipped
+    yield Compared(name, MAP, *counts, whole.before.value, whole.after.value, whole.rise)
+    # mAP has no value per picture that could be tested; the average precision of a single picture has.
     alone = [[average_precision([label], [one]).mean for one in answers] for _, label, *answers in boxes]
     both = zip(groups, alone, strict=True)
-    pairs = [(group, one, two) for group, (one, two) in both if one is not None and two is not None]
-    if pairs:
-        owners, first, second = zip(*pairs, strict=True)
+    known = [(group, one, two) for group, (one, two) in both if one is not None and two is not None]
+    if known:
+        owners, first, second = zip(*known, strict=True)
         means = float(np.mean(first)), float(np.mean(second))
         change = _paired(first, second, owners, seed)
-        yield Compared(name, AP, len(pairs), len(set(owners)), skipped, *means, *change)
+        yield Compared(name, AP, len(known), len(set(owners)), skipped, *means, *change)
 
 
 def _paired(

@@ -60,6 +60,13 @@ class DetectorRecipe:
         )
 
 
+# Further training of a detector: a quarter of the usual rate, as it may have no normalisation, and an average of the weights
+# that follows a short training.
+FURTHER = DetectorRecipe(
+    repeats=1, batch=12, rate=5e-4, average=0.95, bfloat16=True, crops=CropRecipe(side=256, mosaic=0.25)
+)
+
+
 def train_detector(
     net: nn.Module,
     train: Source,

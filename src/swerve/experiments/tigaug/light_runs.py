@@ -38,6 +38,20 @@ class TestedPicture:
     flaw: str
 
 
+Which = Callable[[TestedPicture], bool]
+
+
+def every(picture: TestedPicture) -> bool:
+    """All follow-ups."""
+    del picture
+    return True
+
+
+def is_natural(picture: TestedPicture) -> bool:
+    """Those that neither a filter nor reviewers find unnatural."""
+    return picture.natural
+
+
 class LightRuns(SubjectRuns):
     """A detector on one set of streets, with its runs."""
 
@@ -71,8 +85,14 @@ class LightRuns(SubjectRuns):
         rows = (row for row in self.runs[step].trials() if row["rule"] == rule_name(change) and row["status"] == "skipped")
         return Counter(row["why"] for row in rows)
 
-    def drop(self, pictures: Iterable[TestedPicture]) -> PrecisionDrop:
-        """The loss of precision under a change."""
+    def drop(self, step: str, change: str, which: Which = every) -> PrecisionDrop:
+        """The loss of precision under a change, of the follow-ups that are chosen by `which`."""
+        return self._remembered(
+            (step, change, which), lambda: [one.pair for one in self.pictures(step, change) if which(one)]
+        )
+
+    def drop_of(self, pictures: Iterable[TestedPicture]) -> PrecisionDrop:
+        """The loss of precision on some follow-ups."""
         return self._drop_of([picture.pair for picture in pictures])
 
     @cached_property
@@ -82,6 +102,9 @@ class LightRuns(SubjectRuns):
 
     def on_untouched(self, step: str, other: str) -> PrecisionDrop:
         """The precision on untouched pictures in a step, and in another one."""
+        return self._remembered(("untouched", step, other), lambda: self._untouched_pairs(step, other))
+
+    def _untouched_pairs(self, step: str, other: str) -> list[PicturePair]:
         first, second = (
             {seen.case: seen for seen in self.runs[name].baseline() if not seen.fault} for name in (step, other)
         )
@@ -92,22 +115,34 @@ class LightRuns(SubjectRuns):
             )
             if isinstance(label, Boxes2D) and isinstance(answer, Boxes2D) and isinstance(now, Boxes2D):
                 pairs.append(PicturePair(first[case].group or case, label, answer, label, now))
-        return self._drop_of(pairs)
+        return pairs
 
-    def compared(
-        self, steps: tuple[str, str], change: str, which: Callable[[TestedPicture], bool] = lambda _: True
-    ) -> PrecisionDrop:
+    def compared(self, steps: tuple[str, str], change: str, which: Which = every) -> PrecisionDrop:
         """The precision on the same follow-ups of a change in two steps, as its value before and after."""
+        return self._remembered((steps, change, which), lambda: self._compared_pairs(steps, change, which))
+
+    def _compared_pairs(self, steps: tuple[str, str], change: str, which: Which) -> list[PicturePair]:
         first, second = ({one.id: one for one in self.pictures(step, change) if which(one)} for step in steps)
-        pairs = [
+        return [
             replace(one.pair, label=one.pair.new_label, answer=one.pair.new_answer, new_answer=second[name].pair.new_answer)
             for name, one in first.items()
             if name in second
         ]
-        return self._drop_of(pairs)
+
+    def _remembered(self, key: tuple[object, ...], pairs: Callable[[], Sequence[PicturePair]]) -> PrecisionDrop:
+        """The loss over some pairs, which takes long to compute and is asked for by several tables."""
+        if key not in self.memory:
+            self.memory[key] = self._drop_of(pairs())
+        found: PrecisionDrop = self.memory[key]
+        return found
 
     def _drop_of(self, pairs: Sequence[PicturePair]) -> PrecisionDrop:
-        return precision_drop(pairs, seed=self.setting.seed) if pairs else UNKNOWN
+        return precision_drop(pairs, seed=self.setting.seed, drives=self._junctions) if pairs else UNKNOWN
+
+    @cached_property
+    def _junctions(self) -> Sequence[str]:
+        """The drives of all pictures, so that the losses of all changes are resampled together."""
+        return tuple(dict.fromkeys(seen.group or seen.case for seen in self.runs[CHANGES].baseline()))
 
     def _read(self, step: str) -> Mapping[str, Sequence[TestedPicture]]:
         run = self.runs[step]

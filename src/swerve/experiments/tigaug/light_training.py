@@ -21,8 +21,8 @@ from swerve.methods.tigaug import LABEL, tigaug
 from swerve.sources.writing import slug
 from swerve.store.files import json_bytes, write_whole
 from swerve.systems.weights import load
-from swerve.train.detectors import DetectorRecipe, fit_detector
-from swerve.train.labelled_pictures import CropRecipe, pictures_of
+from swerve.train.detectors import FURTHER, DetectorRecipe, fit_detector
+from swerve.train.labelled_pictures import pictures_of
 from swerve.train.loop import Checkpoint, save_weights
 from swerve.train.rendered_lights import CachedLights
 from swerve.world.light_source import ALL as ALL_CONDITIONS
@@ -36,8 +36,6 @@ from swerve.zoo.networks import folded
 FRAMES = 2  # of each junction
 PICTURES = "pictures"  # the folder of the rendered pictures
 LEARNING = 0.3  # answers that take as long as training on one crop, estimated
-# A quarter of the usual rate for a net without normalisation, and an average that follows a short training.
-TUNING = DetectorRecipe(repeats=1, batch=12, rate=5e-4, average=0.95, bfloat16=True, crops=CropRecipe(side=256, mosaic=0.25))
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def recipe_of(name: str, setting: Setting) -> DetectorRecipe:
     """That of the zoo from new weights, or a short one from the detector's own."""
     if setting.options["scratch"]:
         return replace(RECIPES[name].loop, patience=RECIPES[name].loop.passes)
-    return replace(TUNING, passes=setting.size.lessons.passes, patience=setting.size.lessons.passes)
+    return replace(FURTHER, passes=setting.size.lessons.passes, patience=setting.size.lessons.passes)
 
 
 def _trials(subject: Subject, setting: Setting) -> float:

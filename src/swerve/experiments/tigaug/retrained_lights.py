@@ -5,16 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from statistics import mean
 
 from markupsafe import Markup
 
-from swerve.analysis.precision_drop import PrecisionDrop
+from swerve.analysis.precision_drop import PrecisionDrop, less_lost, mean_drop
+from swerve.analysis.statistics import Estimate
 from swerve.experiments import Row, chart, question, table
 from swerve.experiments.tigaug.light_campaigns import CHANGES
 from swerve.experiments.tigaug.light_mix import ALL, CONTROL, SHARE
 from swerve.experiments.tigaug.light_robustness import PAPER
-from swerve.experiments.tigaug.light_runs import UNKNOWN, LightResults, LightRuns, TestedPicture, measured
+from swerve.experiments.tigaug.light_runs import UNKNOWN, LightResults, LightRuns, every, is_natural, measured
 from swerve.experiments.tigaug.light_training import TrainingArm
 from swerve.report.charts import Bar, bars
 
@@ -23,7 +23,10 @@ ORIGINAL, AUGMENTED, NATURAL = "original", "augmented", "natural"
 MEAN = "mean"
 BETTER, WORSE = 0.30, 0.03  # the goal: augmented mAP up by at least, original mAP within
 MODELS = ("M-O", "M-τ+", "M-τ−")
-ALIKE = 0.03  # mAP: findings of the paper are called alike within it, or if an interval includes no difference
+MODEL_SCORES = {**dict.fromkeys(MODELS, ".3f"), "difference": "+.1%"}
+ALIKE = 0.03  # mAP: two detectors are called alike within it
+GAINS = {"gain": "+.1%", "gain on control": "+.1%"}
+SCORES = dict.fromkeys(("M-O", "retrained", "control"), ".3f")
 
 
 def retrained(results: LightResults) -> list[LightRuns]:
@@ -47,7 +50,7 @@ def _tests(one: LightRuns, arm: TrainingArm) -> Iterator[tuple[str, str]]:
     yield from ((change, AUGMENTED) for change in arm.tested_with(one.setting.size.changes))
 
 
-@table("rq2", "Precision before and after retraining", optional=True)
+@table("rq2", "Precision before and after retraining", optional=True, formats=SCORES | GAINS)
 def rq2(results: LightResults) -> Iterator[Row]:
     """mAP@[.50:.95] on the same pictures. mixed in: what {ADDED} of the pictures are added as; M-O: the detector as it
     was; {CONTROL}: the control, trained as long with the same pictures added unchanged; gain: relative to M-O, and
@@ -72,23 +75,22 @@ def _compared(one: LightRuns, step: str, other: str, change: str) -> PrecisionDr
     return one.compared((step, other), change) if change else one.on_untouched(step, other)
 
 
-@table("rq2_means", "Mean gain by retraining", optional=True, printed=PAPER["rq2"])
+@table("rq2_means", "Mean gain by retraining", optional=True, formats=GAINS, printed=PAPER["rq2"])
 def means(results: LightResults) -> Iterator[Row]:
-    """the mean over the changes, each trained and tested on its own; and of one training with all changes"""
-    rows = rq2.rows(results)
+    """the mean over the changes, each trained and tested on its own; of one training with all changes; and of the control;
+    with 95% intervals, junctions resampled for all changes together"""
     for one in retrained(results):
-        mine = [row for row in rows if all(row[name] == cell for name, cell in one.key.items())]
-        for arms, name in ((one.setting.size.changes, MEAN), ((ALL,), ALL), ((CONTROL,), CONTROL)):
+        for mixed, name in ((one.setting.size.changes, MEAN), ((ALL,), ALL), ((CONTROL,), CONTROL)):
+            chosen = [arm for arm in one.arms() if arm.mixed in mixed and not arm.natural]
             for test in (ORIGINAL, AUGMENTED):
-                some = [row for row in mine if row["mixed in"] in arms and row["test"] == test]
-                cells = {column: _mean(some, column) for column in ("gain", "gain on control")}
-                first = {"_like": one.subject.like, **one.key, "change": name, "test": test}
-                yield {**first, "trainings": len({row["mixed in"] for row in some}), **cells}
-
-
-def _mean(rows: list[Row], column: str) -> float | None:
-    known = [row[column] for row in rows if row[column] is not None]
-    return mean(known) if known else None
+                tests = [(arm.step, change) for arm in chosen for change, what in _tests(one, arm) if what == test]
+                gain, beside = (
+                    mean_drop([_compared(one, first, step, change) for step, change in tests])
+                    for first in (CHANGES, _control(one))
+                )
+                first = {"_like": one.subject.like, **one.key, "change": name, "test": test, "trainings": len(chosen)}
+                against = UNKNOWN.drop if name == CONTROL else beside
+                yield {**first, "gain": measured(gain, sign=-1), "gain on control": measured(against, sign=-1)}
 
 
 @chart("{name}: precision on changed pictures", of=retrained)
@@ -126,10 +128,6 @@ def does_retraining_help(results: LightResults) -> str:
 # RQ4b
 
 
-def _is_natural(picture: TestedPicture) -> bool:
-    return picture.natural
-
-
 def cleaned(one: LightRuns) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The changes with a cleaned set, and the steps of the three models."""
     steps = {arm.name: arm.step for arm in one.arms()}
@@ -142,7 +140,7 @@ def _has_cleaned(results: LightResults) -> list[LightRuns]:
     return [one for one in results if any(cleaned(one))]
 
 
-@table("rq4b", "Original, augmented and cleaned training sets", optional=True)
+@table("rq4b", "Original, augmented and cleaned training sets", optional=True, formats=MODEL_SCORES)
 def rq4b(results: LightResults) -> Iterator[Row]:
     """mAP on original pictures, on all follow-ups of a change (τ+) and on the natural ones (τ−), of the detector as it was
     (M-O) and retrained with the same {ADDED}: with all follow-ups (M-τ+), or with unnatural ones replaced by the next
@@ -161,25 +159,29 @@ def rq4b(results: LightResults) -> Iterator[Row]:
 def _on(one: LightRuns, steps: tuple[str, str], change: str, test: str) -> PrecisionDrop:
     if test == ORIGINAL:
         return one.on_untouched(*steps)
-    return one.compared(steps, change, _is_natural) if test == NATURAL else one.compared(steps, change)
+    return one.compared(steps, change, is_natural) if test == NATURAL else one.compared(steps, change)
 
 
 @table("rq4b_findings", "The paper's three findings", optional=True)
 def findings(results: LightResults) -> Iterator[Row]:
-    """alike: within {ALIKE:g} mAP; a loss is relative to the untouched pictures of the same follow-ups"""
+    """alike: within {ALIKE:g} mAP; a loss is relative to the untouched pictures of the same follow-ups. certain: the changes
+    for which the 95% interval of the difference does not contain 0"""
     rows = rq4b.rows(results)
     for one in _has_cleaned(results):
         mine = [row for row in rows if all(row[name] == cell for name, cell in one.key.items())]
         tests = {test: [row for row in mine if row["test"] == test] for test in (ORIGINAL, AUGMENTED, NATURAL)}
         alike = [max(cells) - min(cells) <= ALIKE for row in tests[ORIGINAL] if (cells := _known(row, MODELS))]
         yield {**one.key, "finding": "1. on original pictures the three are alike", **_counted(alike)}
-        losses = [_losses(one, change) for change, _ in cleaned(one)]
-        less = [natural < every for every, natural in (pair for pair in losses if pair)]
-        yield {**one.key, "finding": "2. M-O loses less on natural follow-ups", **_counted(less)}
-        pairs = {test: [pair for row in some if len(pair := _known(row, MODELS[1:])) == 2] for test, some in tests.items()}
-        above = [first > second for first, second in pairs[AUGMENTED]]
-        yield {**one.key, "finding": "3a. on all follow-ups M-τ+ is above M-τ−", **_counted(above)}
-        same = [abs(first - second) <= ALIKE for first, second in pairs[NATURAL]]
+        less = [found for change, _ in cleaned(one) if (found := _less_lost(one, change)).value is not None]
+        sure = sum(found.low is not None and found.low > 0 for found in less)
+        counted = _counted([found.value > 0 for found in less if found.value is not None])
+        yield {**one.key, "finding": "2. M-O loses less on natural follow-ups", **counted, "certain": sure}
+        above = [cell for row in tests[AUGMENTED] if (cell := row["difference"]) is not None]
+        sure = sum(row["difference low"] is not None and row["difference low"] > 0 for row in tests[AUGMENTED])
+        counted = _counted([cell > 0 for cell in above])
+        yield {**one.key, "finding": "3a. on all follow-ups M-τ+ is above M-τ−", **counted, "certain": sure}
+        pairs = [pair for row in tests[NATURAL] if len(pair := _known(row, MODELS[1:])) == 2]
+        same = [abs(first - second) <= ALIKE for first, second in pairs]
         yield {**one.key, "finding": "3b. on natural follow-ups both are alike", **_counted(same)}
 
 
@@ -191,13 +193,10 @@ def _counted(found: list[bool]) -> Row:
     return {"changes": len(found), "true of": sum(found)}
 
 
-def _losses(one: LightRuns, change: str) -> tuple[float, float] | None:
-    """What M-O loses on all follow-ups and on the natural ones; None if a loss is unknown or all are natural."""
-    every = one.pictures(CHANGES, change)
-    natural = [picture for picture in every if picture.natural]
-    drops = [one.drop(some) for some in (every, natural)]
-    values = [drop.drop.value for drop in drops if drop.drop.value is not None]
-    return (values[0], values[1]) if len(values) == 2 and len(natural) < len(every) else None
+def _less_lost(one: LightRuns, change: str) -> Estimate:
+    """How much less M-O loses on the natural follow-ups than on all; unknown if all are natural."""
+    whole, natural = (one.drop(CHANGES, change, which) for which in (every, is_natural))
+    return less_lost(whole, natural) if natural.before.n < whole.before.n else Estimate(0)
 
 
 @question("RQ4b: do unnatural pictures harm retraining?", rq4b, findings)
