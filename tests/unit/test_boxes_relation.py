@@ -261,6 +261,19 @@ def test_placed_objects_are_told_apart(said: Boxes2D, flaw: Flaw, told: str, ref
     assert (verdict.status, verdict.why.split(" (1 ")[0].split(" (2 ")[0]) == (Status.VIOLATED, told)
 
 
+def test_a_placed_object_that_was_taken_for_another_is_still_placed() -> None:
+    """The system took the light for an unlit one before the change, and so its own answer expects; now it sees nothing."""
+    before = lights(states=("off", *AFTER[1:]))
+
+    @dataclass(frozen=True)
+    class Recolours(Recolour):
+        def boxes2d(self, boxes: Boxes2D) -> Boxes2D:
+            return boxes  # "off" is neither its old state nor its new one
+
+    given_pair = replace(pair(lights(), without(before, 0), truth=lights(), change=Recolours()), before=(before,))
+    assert PlacedBoxes(reference="answer").errors(given_pair).flaw() is Flaw.PLACED_MISSED
+
+
 def test_placed_and_found_holds() -> None:
     relation = PlacedBoxes()
     assert relation.check(pair(lights(), lights(states=AFTER), truth=lights(), change=Recolour())).status is Status.HELD

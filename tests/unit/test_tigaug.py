@@ -11,6 +11,7 @@ import pytest
 
 from swerve.api import run
 from swerve.core.case import Case
+from swerve.core.encode import decode_values
 from swerve.core.errors import InputError
 from swerve.core.relation import Rule
 from swerve.core.seeding import digest_of
@@ -18,6 +19,7 @@ from swerve.core.system import Answer
 from swerve.core.values import Boxes2D, Image
 from swerve.methods.tigaug import tigaug
 from swerve.relations.light_gates import LightsVisible, SnugBoxes
+from swerve.report.followups import write_followups
 from swerve.search.sweep import Sweep
 from swerve.sources.coco import Coco
 from swerve.sources.export import export
@@ -149,6 +151,21 @@ def test_follow_ups_are_exported_with_their_mapped_labels(tmp_path: Path) -> Non
                 assert one[0] == other[0]
                 assert np.allclose(one[1:], other[1:], atol=1.0 if form == "voc" else 0.01), form
         assert {pixels_of(case).tobytes() for case in again} == {pixels_of(case).tobytes() for case in cases}
+
+
+def test_all_follow_ups_of_a_run_are_exported_once(tmp_path: Path) -> None:
+    """Both rules judge the same exposure, so it is written once; turned lights are drawn for each rule."""
+    campaign = tigaug(DrawnStreets(), Faulty("always red"), changes=("over-exposure", "rotate"), natural=False)
+    run(campaign, into=tmp_path / "run", report=False)
+    finished = Run(tmp_path / "run")
+    distinct = {(row["case"], str(row["change"])) for row in finished.trials() if row["status"] in ("held", "violated")}
+    assert write_followups(finished, tmp_path / "all", "coco", every=True) == len(distinct)
+    found = Coco(tmp_path / "all", labels="annotations/instances_followups.json", images="followups")
+    labels = {row["id"]: decode_values(row["truth"])[0] for row in finished.trials()}
+    assert len(found.keys()) == len(distinct) < len(list(finished.trials()))
+    for key in found.keys():
+        (label,) = (truth for name, truth in labels.items() if name in key)
+        assert np.allclose(boxes_of(found[key]).xyxy, label.xyxy, atol=0.01)  # type: ignore[attr-defined]
 
 
 def _rows(case: Case) -> list[tuple[object, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swerve.cli.options import HELD, add_folder, add_trust, add_verb
+from swerve.core.errors import InputError
 
 if TYPE_CHECKING:
     from swerve.report.sharing import Sharing
@@ -19,6 +20,7 @@ EXAMPLES = """
   swerve export runs/mine --as junit                     for a CI system
   swerve export runs/mine --as sarif --out swerve.sarif  alerts of a code host
   swerve export runs/mine --as coco                      follow-ups, with labels
+  swerve export runs/mine --as coco --all                also those without a failure
 """
 
 
@@ -30,6 +32,9 @@ def add_parser(verbs: Any) -> None:
     forms = f"{', '.join(REPORTS)}; or the follow-ups of findings as a data set: {', '.join(DATA_SETS)}"
     verb.add_argument("--as", dest="form", required=True, choices=(*REPORTS, *DATA_SETS), metavar="FORMAT", help=forms)
     verb.add_argument("--out", type=Path, metavar="FILE", help=f"output file or new folder (default: in DIR/{EXPORTS})")
+    verb.add_argument(
+        "--all", action="store_true", help="data sets: the follow-ups of all judged trials, not of findings alone"
+    )
     kept = "do not remove home folders, user name and host name from the output"
     verb.add_argument("--keep-paths", action="store_true", help=kept)
     add_trust(verb)
@@ -42,12 +47,14 @@ def export(options: argparse.Namespace) -> int:
     from swerve.store.files import make_folder
     from swerve.store.view import Run
 
+    if options.all and options.form not in DATA_SETS:
+        raise InputError(f"--all is for data sets ({', '.join(DATA_SETS)}); {options.form} lists findings")
     run = Run(options.folder)
     if options.out is None:
         make_folder(run.folder / EXPORTS)
     path = options.out or run.folder / EXPORTS / REPORTS.get(options.form, options.form)
     if options.form in DATA_SETS:
-        write_followups(run, path, options.form, options.trust)
+        write_followups(run, path, options.form, options.trust, every=options.all)
     else:
         _writer(options.form)(Sharing(run, options.keep_paths), path)
     print(path)

@@ -273,11 +273,14 @@ def _placed_by_chain(chain: Chain) -> Boxes2D | None:
 
 
 def _placed_rows(expected: Boxes2D, placed: Boxes2D | None, overlap: float) -> frozenset[int]:
-    """The rows of `expected` that the change placed."""
+    """The rows of `expected` that the change placed: where it placed them, if possible of the same kind.
+
+    An own answer may expect another kind there, which the system took the object for.
+    """
     if placed is None:
         return frozenset()
-    affinity = box_overlaps(expected, placed)
-    pairs = match(affinity, (affinity >= overlap) & same_kinds(expected, placed)).pairs
+    shared = box_overlaps(expected, placed)
+    pairs = match((shared + same_kinds(expected, placed)) / 2, shared >= overlap).pairs
     return frozenset(row for row, _ in pairs)
 
 

@@ -11,14 +11,16 @@ from swerve.config.toml import Builder
 from swerve.core.case import Case, Source
 from swerve.core.encode import is_live
 from swerve.core.errors import StoreError, UnreadableCase
+from swerve.core.relation import Status
+from swerve.core.seeding import digest_of
 from swerve.core.values import Calibration
 from swerve.execution.executors.cores import settle_threads
 from swerve.execution.replay import rebuild
 from swerve.sources.export import export
-from swerve.store.record_json import Finding, record_of
+from swerve.store.record_json import Finding, finding_of, record_of
 from swerve.store.view import CAMPAIGN, Run
 
-SIDE, CAMERA = "findings", "camera"
+SIDE, EVERY, CAMERA = "findings", "followups", "camera"
 
 
 def rebuild_inputs(
@@ -31,16 +33,31 @@ def rebuild_inputs(
         if source is None or source.key != finding.case:
             source = _read(cases, finding.case)
         followup = builder.change(finding.change)(source)
-        if (source.input_sha, followup.input_sha) != (finding.source_sha, finding.input_sha):
+        expected = finding.source_sha, finding.input_sha or followup.input_sha  # not recorded where nothing was violated
+        if (source.input_sha, followup.input_sha) != expected:
             raise StoreError(
                 f"finding {finding.id}: the rebuilt input differs from the recorded one; the data or the change was modified"
             )
         yield finding, source, followup
 
 
-def write_followups(run: Run, folder: Path, form: str, trusted: Collection[str | Path] = ()) -> int:
-    """Write the follow-up of every finding with its mapped label to a new folder in format `form`; returns their number."""
-    return export({SIDE: _labelled(run, trusted)}, folder, form)[SIDE]
+def write_followups(run: Run, folder: Path, form: str, trusted: Collection[str | Path] = (), *, every: bool = False) -> int:
+    """Write the follow-up of every finding with its mapped label to a new folder in format `form`; returns their number.
+
+    With `every`, the follow-ups of all judged trials, each once.
+    """
+    findings, side = (_judged(run), EVERY) if every else (run.findings(), SIDE)
+    return export({side: _labelled(run, findings, trusted)}, folder, form)[side]
+
+
+def _judged(run: Run) -> Iterator[Finding]:
+    """The judged trials as if all were findings; of trials with the same follow-up, as of several rules, the first."""
+    seen: set[str] = set()
+    for row in run.trials():
+        name = digest_of(row["case"], row["change"])
+        if row["status"] in (Status.HELD.value, Status.VIOLATED.value) and row["change"] is not None and name not in seen:
+            seen.add(name)
+            yield finding_of(row)
 
 
 def pictured(source: Source, case: Case) -> Case:
@@ -62,8 +79,8 @@ def labelled_followup(source: Source, row: Mapping[str, Any], builder: Builder) 
     return Case(f"{case.key}~{record.id}", inputs, truth, case.group, case.key, facts)
 
 
-def _labelled(run: Run, trusted: Collection[str | Path]) -> Iterator[Case]:
-    for finding, source, followup in rebuild_inputs(run, run.findings(), trusted):
+def _labelled(run: Run, findings: Iterable[Finding], trusted: Collection[str | Path]) -> Iterator[Case]:
+    for finding, source, followup in rebuild_inputs(run, findings, trusted):
         facts = {**followup.facts, "rule": finding.rule, "change": finding.words}
         yield replace(followup, key=f"{source.key}~{finding.id}", parent=source.key, group=source.group, facts=facts)
 
