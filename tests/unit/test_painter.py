@@ -24,9 +24,10 @@ from swerve.methods.iatg import DRAWN_AS_IS, iatg
 from swerve.relations.gates import SameObjects
 from swerve.testing import FakeSource, FakeSystem, SpaceContract
 from swerve.transformations.translate_objects import CROPPED, TranslateObjects, Translations
-from swerve.translation.label_window import Square, batch_of, outlines, square_around, window
+from swerve.translation.label_window import OWN, Square, square_around, window
 from swerve.translation.painter import FeatureCritic, Painter, PainterDesign, region_means
-from swerve.translation.painting import OWN, PainterAbout, Painting, painter_bytes, painting_of, read_painting
+from swerve.translation.painting import PainterAbout, Painting, painter_bytes, painting_of, read_painting
+from swerve.translation.window_batch import batch_of, outlines
 from swerve.world.source import World
 from swerve.zoo.object_kinds import score_kinds
 from swerve.zoo.paint_data import ObjectWindows, WindowSets, window_sets

@@ -24,12 +24,12 @@ from swerve.transformations.paste import RIM, paste_piece
 from swerve.transformations.replace_objects import Retouched
 from swerve.transformations.retouch import RIM_WIDE, Placed
 from swerve.transformations.retouches import check_single
-from swerve.translation.label_window import LabelWindow, renumbered, square_around, window
-from swerve.translation.painting import OWN, Painting, painting_of
+from swerve.translation.label_window import OWN, LabelWindow, renumbered, square_around, window
 from swerve.world.labels import MAX_HIDDEN
 
 if TYPE_CHECKING:
     from swerve.core.system import System
+    from swerve.translation.painting import Painting
 
 OTHER, SAME, CROP = LOOKS = ("other", "own", "crop")
 CROPPED = -2  # the object's own pixels, pasted back with the same blending
@@ -64,7 +64,7 @@ class TranslateObjects(Retouched):
 
     def drawn(self, case: Case, seen: FrameObjects, pixels: Array) -> tuple[Array, list[Placed]]:
         """The picture with its objects translated; all of them are drawn from the picture as it was."""
-        canvas, painting = pixels.copy(), painting_of(self.painter)
+        canvas, painting = pixels.copy(), _painting(self.painter)
         for thing, look in zip(self.things, self.looks, strict=True):
             item = seen.numbered[thing]
             left, top, right, bottom = item.span
@@ -122,7 +122,7 @@ class Translations(BatchSpace):
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", tuple(self.kinds))
         check_known("look", self.look, LOOKS)
-        painting_of(self.painter)
+        _painting(self.painter)
         self._choice()  # reports wrong arguments now
 
     def propose_all(self, cases: Sequence[Case], rngs: Sequence[np.random.Generator], system: System) -> Sequence[Proposal]:
@@ -134,7 +134,7 @@ class Translations(BatchSpace):
         ]
 
     def _choice(self) -> ObjectChoice:
-        kinds = self.kinds or tuple(sorted(painting_of(self.painter).about.looks))
+        kinds = self.kinds or tuple(sorted(_painting(self.painter).about.looks))
         return ObjectChoice(self.choose, self.count, kinds, self.least, self.hidden)
 
     def _proposal(self, case: Case, chosen: ChosenObjects, rng: np.random.Generator) -> Proposal:
@@ -149,7 +149,7 @@ class Translations(BatchSpace):
     def _look(self, case: Case, seen: FrameObjects, item: FrameObject, rng: np.random.Generator) -> int:
         if self.look != OTHER:
             return OWN if self.look == SAME else CROPPED
-        painting = painting_of(self.painter)
+        painting = _painting(self.painter)
         able = painting.others(_window(painting, case, seen, item), item.number, item.kind)
         return able[int(rng.integers(len(able)))]
 
@@ -157,3 +157,9 @@ class Translations(BatchSpace):
 def _check(case: Case) -> None:
     check_single(case)
     classes_of(case)
+
+
+def _painting(asset: Asset) -> Painting:
+    from swerve.translation.painting import painting_of  # needs torch
+
+    return painting_of(asset)

@@ -18,12 +18,12 @@ from swerve.core.arguments import check_whole
 from swerve.core.asset import Asset
 from swerve.core.errors import InputError, NotApplicable
 from swerve.core.values import Array
-from swerve.translation.label_window import LabelWindow, batch_of
+from swerve.translation.label_window import OWN, LabelWindow
 from swerve.translation.painter import STEP, Painter, PainterDesign
 from swerve.translation.translator import pixels_of
+from swerve.translation.window_batch import batch_of
 
 HEADER = "painter"  # of the file: what the network is, as JSON
-OWN = -1  # the look of an object as the picture shows it: the control
 
 
 @dataclass(frozen=True)

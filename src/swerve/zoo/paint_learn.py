@@ -17,8 +17,8 @@ from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Fitted, Recipe, Task, fit, shuffled
-from swerve.translation.label_window import WindowBatch, batch_of
 from swerve.translation.painter import FeatureCritic, Painter, PainterDesign
+from swerve.translation.window_batch import WindowBatch, batch_of
 from swerve.zoo.paint_data import ObjectWindows, WindowSets
 
 BETAS = (0.5, 0.999)  # of Adam, as in the paper
