@@ -23,11 +23,13 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from dnn_tip import neuron_coverage as peer
 
+from goals import at_most
 from swerve.core.system import Traced
 from swerve.core.values import Array
 from swerve.coverage.bits import Bits
@@ -40,7 +42,7 @@ from swerve.systems.probe import span
 
 NEURONS, INPUTS, SECTIONS = 5000, 1000, 1000
 GRID = 1 << 18  # a section is 256 grid steps wide, and half a step is more than our slack
-GOALS = {"NC": 1.0, "NBC": 1.0, "KMNC": 1 / 300}
+GOALS = {"NC": 1.0, "NBC": 1.0, "KMNC": 1 / 500}
 
 Side = Callable[[], Array]
 
@@ -95,7 +97,7 @@ def theirs(name: str, numbers: Array, known: Ranges) -> tuple[Callable[[], objec
     return call, lambda: np.logical_or.reduce([method([part])[1].any(axis=0) for part in parts])
 
 
-def compare(criterion: Criterion, repeats: int, *, spans: bool = False) -> dict[str, object]:
+def compare(criterion: Criterion, repeats: int, *, spans: bool = False) -> dict[str, Any]:
     numbers, known = values(), ranges()
     mine = ours(criterion, numbers, known, spans=spans)
     call, covered = theirs(criterion.short, numbers, known)
@@ -120,11 +122,12 @@ def main() -> int:
     return 0
 
 
-def table(rows: list[dict[str, object]]) -> str:
-    lines = [f"{'CPU seconds':34}{'ours':>10}{'dnn-tip':>10}{'ratio':>10}{'goal ≤':>10}"]
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = [f"{'CPU seconds':34}{'ours':>10}{'dnn-tip':>10}{'ratio':>10}  goal"]
     for row in rows:
         goal = GOALS[str(row["name"]).replace(",", "").split()[0]]
-        lines.append(f"{row['name']:34}{row['ours']:10.4f}{row['peer_seconds']:10.4f}{row['ratio']:10.4f}{goal:10.4f}")
+        numbers = f"{row['ours']:10.4f}{row['peer_seconds']:10.4f}{row['ratio']:10.4f}"
+        lines.append(f"{row['name']:34}{numbers}  {at_most(row['ratio'], goal)}")
     return "\n".join(lines)
 
 

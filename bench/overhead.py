@@ -1,8 +1,9 @@
 """The overhead of a campaign over its changes and forward passes, and the growth of its memory.
 
 Both sides apply the same changes to the same frames, in the same batches and threads, with the same network. The campaign
-also proposes, checks, hashes, writes its journal with one fsync per ask, saves its worst findings and writes its tables; the
-HTML report is not included. CPU time, interleaved repeats, medians.
+also proposes, checks, hashes, writes its journal with one fsync per ask, asks findings again, keeps pictures of its worst
+findings (of 20 for each rule as usual, or of 200 with `--keep 200`) and writes its tables; the HTML report is not included.
+CPU time, interleaved repeats, medians.
 
     python bench/overhead.py [--json] [--repeats N] [--drives N] [--only time|memory]
 """
@@ -20,12 +21,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import torch
 from torch import nn
 
+from goals import at_most
 from swerve.config.toml import Loaded
 from swerve.core.campaign import Campaign
 from swerve.core.case import Case
@@ -37,7 +40,8 @@ from swerve.methods.demo import another_sky, demo
 from swerve.systems.torch import TorchSystem
 from swerve.world.source import World
 
-LIMIT = 1.15
+KEEPS = {"as usual": (None, 1.10), "--keep 200": (200, 1.20)}  # pictures of findings per rule, and the goal
+MEMORY = 1.1
 DEGREES = 15_000  # of the wheel per unit of the untrained network's output, so that it steers about as much as a trained one
 
 
@@ -93,10 +97,10 @@ def read(case: Case) -> torch.Tensor:
     return torch.from_numpy(small).permute(2, 0, 1).float() / 127.5 - 1
 
 
-def whole(given: Campaign) -> None:
+def whole(given: Campaign, keep: int | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         # Forced, as the rounding of the network's output is enlarged with it, beyond what the checks take for rounding.
-        run_into(Loaded(given, Path(folder)), Path(folder) / "run", force=True)
+        run_into(Loaded(given, Path(folder)), Path(folder) / "run", force=True, keep=keep)
 
 
 def bare(given: Campaign) -> None:
@@ -139,34 +143,42 @@ def main() -> int:
         whole(campaign(options.drives))
         print(own_peak())
         return 0
-    rows = ([] if options.only == "memory" else [timed(options.drives, options.repeats)]) + (
-        [] if options.only == "time" else [memory()]
-    )
+    rows = [] if options.only == "memory" else timed(options.drives, options.repeats)
+    rows += [] if options.only == "time" else [memory()]
     print(json.dumps(rows) if options.json else table(rows))
     return 0
 
 
-def timed(drives: int, repeats: int) -> dict[str, object]:
+def timed(drives: int, repeats: int) -> list[dict[str, Any]]:
     given = campaign(drives)
     whole(campaign(2)), bare(campaign(2))  # warm up
-    pairs = [(cpu_seconds(lambda: whole(given)), cpu_seconds(lambda: bare(given))) for _ in range(repeats)]
-    ours, peer = (statistics.median(side) for side in zip(*pairs, strict=True))
-    name = f"CPU s, {drives * 140:,} trials"
-    return {"name": name, "ours": ours, "peer": "bare work", "peer_seconds": peer, "ratio": ours / peer}
+    taken: dict[str, list[float]] = {name: [] for name in ("bare", *KEEPS)}
+    for _ in range(repeats):
+        taken["bare"].append(cpu_seconds(lambda: bare(given)))
+        for name, (keep, _) in KEEPS.items():
+            taken[name].append(cpu_seconds(lambda keep=keep: whole(given, keep)))
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    peer = {"peer": "bare work", "peer_seconds": medians["bare"]}
+    return [
+        {"name": f"CPU s, {drives * 140:,} trials, {name}", "ours": medians[name], **peer}
+        | {"ratio": medians[name] / medians["bare"], "goal": goal}
+        for name, (_, goal) in KEEPS.items()
+    ]
 
 
-def memory() -> dict[str, object]:
+def memory() -> dict[str, Any]:
     small, large = peak_megabytes(8), peak_megabytes(143)
     name = "peak MB, not seconds, 20,020 trials"
-    return {"name": name, "ours": large, "peer": "1,120 trials", "peer_seconds": small, "ratio": large / small}
+    row = {"name": name, "ours": large, "peer": "1,120 trials", "peer_seconds": small, "ratio": large / small}
+    return {**row, "goal": MEMORY}
 
 
-def table(rows: list[dict[str, object]]) -> str:
+def table(rows: list[dict[str, Any]]) -> str:
     lines = [f"{'':36}{'ours':>10}{'peer':>10}{'ratio':>8}"]
     for row in rows:
         numbers = f"{row['ours']:10.2f}{row['peer_seconds']:10.2f}{row['ratio']:8.3f}"
-        lines.append(f"{row['name']:36}{numbers}  compared with {row['peer']}")
-    return "\n".join([*lines, f"goal: campaign ≤ {LIMIT}, memory about 1"])
+        lines.append(f"{row['name']:36}{numbers}  compared with {row['peer']}, {at_most(row['ratio'], row['goal'])}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

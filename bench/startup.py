@@ -18,7 +18,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from goals import at_most
 from swerve.config.toml import load_campaign
 from swerve.execution.launch import run_into
 
@@ -65,7 +67,7 @@ def commands(run: Path) -> dict[str, list[str]]:
     return {BARE: [sys.executable, "-c", "pass"], **whole}
 
 
-def measure(repeats: int) -> list[dict[str, object]]:
+def measure(repeats: int) -> list[dict[str, Any]]:
     """The median of each command; they take turns, so that other load affects all alike."""
     with tempfile.TemporaryDirectory() as folder:
         file, run = Path(folder) / "campaign.toml", Path(folder) / "run"
@@ -80,22 +82,18 @@ def measure(repeats: int) -> list[dict[str, object]]:
     return [{"name": name, "ours": statistics.median(times), "goal": GOALS.get(name)} for name, times in taken.items()]
 
 
-def verdict(row: dict[str, object]) -> str:
-    goal = row["goal"]
-    if goal is None:
-        return ""
-    over = row["ours"] / goal - 1  # type: ignore[operator]
-    return f"goal {goal}: met" if over <= 0 else f"goal {goal}: missed by {over:.0%}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
     rows = measure(options.repeats)
-    lines = [f"{row['name']:22}{row['ours']:8.3f} CPU s  {verdict(row)}".rstrip() for row in rows]
-    print(json.dumps(rows) if options.json else "\n".join(lines))
+    if options.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        verdict = at_most(row["ours"], row["goal"]) if row["goal"] else ""
+        print(f"{row['name']:22}{row['ours']:8.3f} CPU s  {verdict}".rstrip())
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ def by_imaug(change: object, pixels: Array) -> Call:
 
 
 ALL = {"fastest": 1.05}
+ALWAYS = {"fastest": 1.0}  # of brightness and contrast, which nearly every campaign has
 SAME = ("albumentations", "imaug", "kornia")
 
 
@@ -100,14 +101,14 @@ def photometric(pixels: Array, tensor: torch.Tensor) -> Iterator[Row]:
         "imaug": by_imaug(iaa.Add(40), pixels),
         "kornia": lambda: kornia.enhance.adjust_brightness(tensor, 40 / 255),
     }
-    yield Row("brightness +40", Brighten(40), peers, SAME, ALL)
+    yield Row("brightness +40", Brighten(40), peers, SAME, ALWAYS)
     stronger = album.RandomBrightnessContrast((0, 0), (0.4, 0.4), p=1)
     peers = {
         "albumentations": by_album(stronger, pixels),
         "imaug": by_imaug(iaa.Multiply(1.4), pixels),
         "kornia": lambda: kornia.enhance.adjust_contrast(tensor, 1.4),
     }
-    yield Row("contrast x1.4", Contrast(1.4), peers, SAME, ALL)
+    yield Row("contrast x1.4", Contrast(1.4), peers, SAME, ALWAYS)
     # imaug shifts bytes of HLS and HSV, where hue and saturation are less exact than in our tables.
     for name, change, by in (("over-exposure 0.4", OverExpose(0.4), 102), ("under-exposure 0.1", UnderExpose(0.1), -26)):
         shifted = iaa.WithColorspace("HLS", "RGB", iaa.WithChannels(1, iaa.Add(by)))
@@ -276,8 +277,11 @@ def table(results: list[dict[str, object]]) -> str:
         cells = "".join(f"{1000 * peers[n]:>{w}.2f}" if n in peers else f"{'–':>{w}}" for n, w in WIDTHS)  # type: ignore[operator,index]
         note = "  MISSED: " + "; ".join(row["missed"]) if row["missed"] else ""  # type: ignore[arg-type]
         lines.append(f"{row['name']:22}{1000 * row['ours']:9.2f}{cells}{row['ratio']:16.3f}{note}")  # type: ignore[operator,str-format]
-    goals = "geometric, photometric, blur, flare ≤ 1.05 of the fastest; fog ≤ 0.1 of albumentations; weather ≤ 0.33 of imaug"
-    return "\n".join([*lines, f"goals: {goals}; all but bilateral ≤ 100"])
+    missed = sum(bool(row["missed"]) for row in results)
+    goals = "brightness and contrast ≤ 1.00 of the fastest; other photometric, geometric, blur, flare ≤ 1.05; "
+    goals += "fog ≤ 0.1 of albumentations; weather ≤ 0.33 of imaug"
+    verdict = f"missed by {missed} of {len(results)} changes" if missed else "met"
+    return "\n".join([*lines, f"goals: {goals}; all but bilateral ≤ 100: {verdict}"])
 
 
 WIDTHS = (("albumentations", 11), ("imaug", 9), ("kornia", 9))

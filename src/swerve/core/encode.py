@@ -20,7 +20,7 @@ from swerve.core.errors import InputError, StoreError
 from swerve.core.names import name_of
 from swerve.core.seeding import digest_of
 from swerve.core.space import Choices, Over, Range, options
-from swerve.core.transformation import Transformation, cached, check_declared
+from swerve.core.transformation import Chain, Transformation, cached, check_declared
 from swerve.core.values import KINDS, Calibration, Classes, Depth, Group, Image, Masks, PointCloud, Region, Value
 
 JSON = Any
@@ -73,6 +73,8 @@ def encode_change(change: Transformation | None) -> JSON:
 
 def _change_row(change: Transformation) -> JSON:
     check_declared(type(change))
+    if type(change) is Chain:  # a search extends a chain again and again
+        return {"use": name_of(Chain), "steps": [encode_change(step) for step in change.steps]}
     row = encode(change)
     if is_live(row):
         raise InputError(

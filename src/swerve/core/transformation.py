@@ -181,9 +181,7 @@ class Transformation:
 
     def _map_frame(self, frame: Value) -> Value:
         """A frame of a group, mapped once for all windows that contain it."""
-        try:
-            hash(self)
-        except TypeError:  # a change with a list or an array
+        if not is_hashable(self):
             return self.map(frame)
         return _FRAMES.get((self, id(frame)), lambda: _Frame(frame, self.map(frame))).mapped
 
@@ -217,6 +215,15 @@ class Transformation:
             name = f"{type(self).__name__}.{value.slot}"
             raise InputError(f"{name} must return {type(value).__name__}, got {type(result).__name__}")
         return result
+
+
+def is_hashable(change: Transformation) -> bool:
+    """Whether a change can be remembered; one with a list or an array cannot."""
+    try:
+        hash(change)
+    except TypeError:
+        return False
+    return True
 
 
 @cached

@@ -11,7 +11,7 @@ import binascii
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import and_
 from typing import Annotated, Any
 
@@ -28,6 +28,7 @@ from swerve.coverage.profile import measure
 
 BITS, OF = "covered", "of"
 SMALL, FAST = 6, 1  # levels of zlib: for the journal, and for a gain that is merged at once
+REMEMBERED = 8  # sets of regions last decoded: what is covered so far is compared with every gain
 NEURONS, ALWAYS = "neurons", "always"  # of a layer: all, and those that are active on every untouched case
 
 
@@ -101,12 +102,11 @@ class Meter:
 
     def joined(self, gains: Iterable[Gain | None]) -> Gain:
         """The union of what some inputs cover."""
-        union: dict[str, tuple[Bits, int]] = {}
+        union: dict[str, Any] = {}
         for gain in gains:
             for name, row in (gain or {}).items():
-                bits = bits_of(row)
-                union[name] = (union[name][0] | bits if name in union else bits, row[OF])
-        return {name: encode_bits(*both) for name, both in union.items()}
+                union[name] = _union(union[name], row) if name in union else row
+        return union
 
     def beyond(self, gain: Gain, known: Gain) -> Gain:
         """The part of `gain` that `known` does not cover."""
@@ -133,9 +133,21 @@ def encode_bits(bits: Bits, total: int, level: int = SMALL) -> dict[str, Any]:
     return {BITS: base64.b85encode(bits.to_bytes(level)).decode(), OF: total}
 
 
+def _union(known: Mapping[str, Any], row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Both as part of a gain; what is known itself if it has all, as nearly always late in a search."""
+    mine = bits_of(known)
+    both = mine | bits_of(row)
+    return known if both == mine else encode_bits(both, row[OF])
+
+
 def bits_of(row: Mapping[str, Any]) -> Bits:
     """The regions that `encode_bits` wrote."""
     try:
-        return Bits.from_bytes(base64.b85decode(row[BITS]))
+        return _decoded(row[BITS])
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise InputError(f"stored coverage cannot be read: {error}") from error
+
+
+@lru_cache(REMEMBERED)
+def _decoded(text: str) -> Bits:
+    return Bits.from_bytes(base64.b85decode(text))

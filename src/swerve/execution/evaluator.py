@@ -14,10 +14,11 @@ from swerve.core.case import Case
 from swerve.core.encode import digest_of_large, encode_change, storable
 from swerve.core.errors import InputError, ModelError, NotApplicable, SwerveError, UnreadableCase
 from swerve.core.gate import admission_by_all, needs_first_frame_only
+from swerve.core.lru import SizedLRU
 from swerve.core.origin import Attribution, LeastShift, Origin, rmse_of
 from swerve.core.relation import Fault, Pair, Rule, Status, Verdict, attribute, judge_source
 from swerve.core.system import Answer
-from swerve.core.transformation import Transformation, Unchanged
+from swerve.core.transformation import Chain, Transformation, Unchanged, is_hashable
 from swerve.core.values import Group
 from swerve.execution.answers import FOREIGN, WRITTEN, MeasuredAnswer, answer_and_measure, brief, sentence, share_memory
 from swerve.execution.data_guard import refuse_changed_case
@@ -112,6 +113,8 @@ class Threads:
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """`function` of every item, in order."""
+        if len(items) == 1:
+            return [function(items[0])]
         size = -(-len(items) // self._count) or 1
         shares = self._pool.map(lambda part: [function(item) for item in part], chunks(items, size))
         return [result for part in shares for result in part]
@@ -126,6 +129,7 @@ class Evaluator:
         self.rules = {rule.name: _calibrated(rule, list(baseline.values())) for rule in campaign.rules}
         self._threads = Threads(threads)
         self._last: tuple[str, Case] | None = None
+        self._begun = SizedLRU(1)  # the follow-up that was continued last, so that a try makes its further changes alone
         self._alone: dict[tuple[str, str], Verdict | None] = {}
         rmse = rmse_of(baseline.values())
         self._least = {rule.name: LeastShift(rule.least_shift, rmse) for rule in campaign.rules}
@@ -137,9 +141,12 @@ class Evaluator:
         cases, known = self._cases(trials), now or self.baseline
         with self.times.during(CHANGES):
             drawn = self._draw(trials, cases)
+            made = [len(trial.continues.made) if trial.continues else 0 for trial in trials]
             trials = [resolved(trial, change) for trial, change in zip(trials, drawn, strict=True)]
-            proposed = list(zip(trials, drawn, strict=True))
-            changed = self._threads.map(lambda item: self._change(item[0].rule, item[1], cases[item[0].case]), proposed)
+            proposed = list(zip(trials, drawn, made, strict=True))
+            changed = self._threads.map(
+                lambda item: self._change(item[0].rule, item[1], cases[item[0].case], item[2]), proposed
+            )
         with self.times.during(ANSWERS):
             answers = self._answers(trials, changed, cases)
         for place, answered in enumerate(answers):
@@ -167,7 +174,7 @@ class Evaluator:
     def _change_again(self, trial: Trial, item: _Change, cases: dict[str, Case]) -> _Changed:
         """A follow-up that was written into, as it was; its source too, with which it may have had inputs in common."""
         assert isinstance(item, _Changed)
-        self._last = None
+        self._forget()
         seen = self.baseline[trial.case]
         cases[trial.case] = again = _read_afresh(self.campaign, trial.case, item.followup, seen)
         return _Changed(item.change, replace(item.change(again), facts=item.followup.facts))
@@ -209,7 +216,7 @@ class Evaluator:
         """The change of every trial; a case that drawing them has changed is read again."""
         drawn = draw_changes(self.campaign, trials, cases)
         for key in {trial.case for trial, change in zip(trials, drawn, strict=True) if change is SPOILT}:
-            self._last = None
+            self._forget()
             cases[key] = _read_afresh(self.campaign, key, cases[key], self.baseline[key], SPOILT.why)
         for trial, change in zip(trials, drawn, strict=True):
             self._refuse_unnamed_asset(trial.rule, change)
@@ -223,13 +230,19 @@ class Evaluator:
                 "give its space a field with the asset"
             )
 
-    def _change(self, rule: str, change: Drawn, case: Case) -> _Change:
+    def _forget(self) -> None:
+        """Keep no case that may share memory with one that was written into."""
+        self._last = None
+        self._begun.clear()
+
+    def _change(self, rule: str, change: Drawn, case: Case, made: int = 0) -> _Change:
+        """The follow-up; the first `made` steps of a chain are what it continues."""
         if isinstance(change, Verdict):
             return _NotChanged(None, change)
         try:
             if refused := self._refused_by_first_frame(rule, change, case):
                 return refused
-            followup: object = change(case)
+            followup: object = self._followup(change, case, made)
             if not isinstance(followup, Case):
                 raise InputError(f"{type(change).__name__} must return a case, got {brief(followup)} for {case.key}")
             encode_change(change)
@@ -244,6 +257,13 @@ class Evaluator:
             raise  # a change that is wrong for every case stops the campaign with its message
         except FOREIGN as error:  # the failure of a user's change is a result
             return _NotChanged(change, Verdict.error(sentence(error), Fault.CHANGE))
+
+    def _followup(self, change: Transformation, case: Case, made: int) -> object:
+        """The changed case, from where the changes that it continues left it; windows have a cache of their frames."""
+        if not made or not isinstance(change, Chain) or _first_frames(case) is not case or not is_hashable(change):
+            return change(case)
+        begin, further = Chain(change.steps[:made]), Chain(change.steps[made:])
+        return further(self._begun.get((case.key, begin), lambda: begin(case)))
 
     def _refused_by_first_frame(self, rule: str, change: Transformation, case: Case) -> _NotChanged | None:
         """The rejection by gates that need only the first frame, before the rest of a long window is changed."""

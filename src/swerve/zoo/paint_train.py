@@ -16,6 +16,7 @@ from swerve.execution.engine import Progress
 from swerve.store.files import png_bytes, write_whole
 from swerve.train.card import card_page, recipe_row, versions, write_card
 from swerve.train.loop import Checkpoint
+from swerve.translation.label_window import OWN
 from swerve.translation.painting import PainterAbout, Painting, painter_bytes, read_painting
 from swerve.zoo.object_kinds import KindScore, score_kinds
 from swerve.zoo.paint_data import ObjectWindows, WindowSets
