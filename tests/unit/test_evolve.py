@@ -240,6 +240,15 @@ def test_coverage_is_carried_to_the_next_condition() -> None:
     assert again.search["conditions"][0] == summary.search["conditions"][0]
 
 
+def test_coverage_may_start_at_nothing() -> None:
+    how = {"conditions": 1, "evaluations": 6, "around": 0}
+    whole, _ = found(Evolve("random", scenes_cover=False, **how), BRIGHTER, coverage=True)  # type: ignore[arg-type]
+    beyond, _ = found(Evolve("random", **how), BRIGHTER, coverage=True)  # type: ignore[arg-type]
+    (all_new,), (new,) = whole.search["conditions"], beyond.search["conditions"]
+    assert all_new["new_coverage"] == pytest.approx(all_new["coverage"])  # a share of all regions, as none is covered yet
+    assert new["new_coverage"] != pytest.approx(new["coverage"])
+
+
 def test_search_ends_at_enough_coverage() -> None:
     summary, _ = found(Evolve(conditions=3, evaluations=3, around=0, enough=0.01), BRIGHTER, coverage=True)
     assert len(summary.search["conditions"]) == 1

@@ -65,6 +65,7 @@ def critical_conditions(
     threshold: float = 0.5,
     race: bool | None = None,
     around: int | None = None,
+    scenes_cover: bool | None = None,
     profile: str = PLAIN,
     gate: Gate | None = None,
     seed: int = 0,
@@ -84,6 +85,7 @@ def critical_conditions(
         signal: a signal to move instead of the steering angle, such as `collision`, decided at `threshold`.
         race: whether candidates that can hardly become the best are dropped after some of the scenes.
         around: scenes on which the neighbourhood of every condition is explored; 0 for none.
+        scenes_cover: whether what the unchanged scenes cover counts as covered from the start, as it does by default.
         profile: `swerve`; `tactic-paper`, as printed; `tactic-code`, as published.
         gate: which follow-ups count; by default pictures must stay legible, and filtered ones `visible`.
     """
@@ -92,7 +94,7 @@ def critical_conditions(
     where = space or _usual_space(source)
     guide = _criterion(criterion, source, system)
     how = replace(_guided(SEARCH_OF[profile], profile, guide), strategy=search, conditions=conditions, signal=signal)
-    given = {"evaluations": evaluations, "patience": patience, "race": race, "around": around}
+    given = {"evaluations": evaluations, "patience": patience, "race": race, "around": around, "scenes_cover": scenes_cover}
     how = replace(how, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
     expect: Relation = same_decision(signal, threshold) if signal else same_angle(DEGREES[0])
     rules = (Rule(JUDGED, where, expect), Rule(TRIED, where, Unjudged()))

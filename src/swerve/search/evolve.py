@@ -44,6 +44,7 @@ class Evolve:
         adapt: whether the step also shrinks after a failure, by the 1/5 success rule; it always grows after a success.
         coverage_weight, divergence_weight: the weights of new coverage and of divergence in the fitness.
         enough: the share of covered regions at which no further condition is searched for.
+        scenes_cover: whether what the unchanged scenes cover counts as covered from the start.
         signal: the signal to move, such as `collision`; empty for the steering angle.
         race: whether a candidate leaves when, after some of the scenes, it can hardly become the best any more.
         confidence: the probability of each such decision to be right.
@@ -61,6 +62,7 @@ class Evolve:
     coverage_weight: float = 1.0
     divergence_weight: float = 1.0
     enough: float = 1.0
+    scenes_cover: bool = True  # D-25
     signal: str = ""
     race: bool = True
     confidence: float = 0.999
@@ -122,7 +124,7 @@ class EvolveSession:
         self._weights = Weights(search.coverage_weight, search.divergence_weight)
         self._where: Coordinates = coordinates_of(plan.rules[0].change, plan.seed)
         self._scenes = [plan.keys[place] for place in rng_for(plan.seed, "order of scenes").permutation(len(plan.keys))]
-        self._so_far = CoveredSoFar(plan.coverage, plan.covered or {})
+        self._so_far = CoveredSoFar(plan.coverage, (search.scenes_cover and plan.covered) or {})
         self._known: dict[Transformation, Candidate] = {}
         self._history: list[list[dict[str, float]]] = []
         self._spent = self._full = self._explored = 0  # scenes run

@@ -127,12 +127,17 @@ class Checkpoint:
                 tensors = {name: kept.get_tensor(name) for name in kept.keys()}
                 key = state["key"]
         except (SafetensorError, TypeError, KeyError, ValueError, RecursionError) as error:
-            raise InputError(f"{self.file}: not a checkpoint ({error}); delete it to train from the start") from error
+            raise self.unusable(error) from error
         if key != self.key:
             raise InputError(
                 f"{self.file}: belongs to a training with another recipe, seed or data; delete it to train from the start"
             )
         return state, tensors
+
+    def unusable(self, why: Exception) -> InputError:
+        """What to say of a file that is no checkpoint, or not a whole one."""
+        first = (str(why).splitlines() or [""])[0]
+        return InputError(f"{self.file}: not a checkpoint ({first}); delete it to train from the start")
 
     def remove(self) -> None:
         """Delete the files of all stages."""
@@ -193,8 +198,11 @@ class _Loop:
 
     def train(self, progress: Progress) -> Fitted:
         saved = self.checkpoint.load() if self.checkpoint else None
-        if saved:
-            self._restore(*saved)
+        if self.checkpoint and saved:
+            try:
+                self._restore(*saved)
+            except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+                raise self.checkpoint.unusable(error) from error
         elif self.initial:
             self._measure()
         while not self.stopped:
