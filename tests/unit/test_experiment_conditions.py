@@ -177,7 +177,7 @@ def test_sizes_are_those_asked_for() -> None:
 def test_scenes_come_from_few_drives(tmp_path: Path) -> None:
     """Of which all fit into memory; all scenes differ, and those of the race are others."""
     setting = CONDITIONS.settled(Setting(tmp_path, USUAL), {})
-    for source, count, size in ((scenes_of(setting), 64, (320, 180)), (scenes_of_race(setting), 200, (160, 90))):
+    for source, count, size in ((scenes_of(setting), 64, (256, 144)), (scenes_of_race(setting), 200, (128, 72))):
         keys = source.keys()
         assert len(keys) == len(set(keys)) == count
         assert len({source.group(key) for key in keys}) == 8

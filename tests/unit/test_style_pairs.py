@@ -46,7 +46,7 @@ def noise(count: int, seed: int = 0) -> Array:
 
 def test_partner_is_learnt() -> None:
     ours, held = noise(12), noise(4, 2)
-    net = learn_style(PictureSets(ours, 255 - ours, held, 255 - held), SMALL)
+    net = learn_style(PictureSets(ours, 255 - ours, held, 255 - held), SMALL).net
     shown = translations(net, held, np.zeros((4, 3), np.float32)).astype(float)
     wrong, untouched = (float(np.abs(pixels - (255.0 - held)).mean()) for pixels in (shown, held))
     assert wrong < 0.6 * untouched

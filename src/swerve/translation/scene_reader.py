@@ -32,26 +32,32 @@ Kinds = tuple[str, ...]
 
 
 class SceneReaderNet(nn.Module):
-    """Four convolutions that both answers share, a road mask at half the size, and a number for every kind of conditions."""
+    """Five convolutions that both answers share, a road mask at half the size, and a number for every kind of conditions."""
 
     def __init__(self, kinds: int, width: int = 16) -> None:
         super().__init__()
-        self.first, self.second = convolution(3, width, 3, 2), convolution(width, 2 * width, 3, 2)
-        self.third, self.fourth = convolution(2 * width, 4 * width, 3, 2), convolution(4 * width, 4 * width, 3)
-        self.middle = convolution(4 * width + 2 * width + 4, 2 * width, 3)
-        self.fine = convolution(2 * width + width, width, 3)
+        self.first, self.second = _layer(3, width, 2), _layer(width, 2 * width, 2)
+        self.coarse = nn.Sequential(
+            _layer(2 * width, 4 * width, 2), _layer(4 * width, 4 * width), _layer(4 * width, 4 * width)
+        )
+        self.middle = _layer(4 * width + 2 * width + 4, 2 * width)
+        self.fine = _layer(2 * width + width, width)
         self.road = nn.Conv2d(width, 1, 1)
         self.kind = nn.Linear(8 * width, kinds)
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
         """The logits of road, batch x rows x columns, and of the kinds of conditions."""
-        half = functional.relu(self.first(pictures))
-        quarter = functional.relu(self.second(half))
-        coarse = functional.relu(self.fourth(functional.relu(self.third(quarter))))
+        half = self.first(pictures)
+        quarter = self.second(half)
+        coarse = self.coarse(quarter)
         means = torch.cat([coarse.mean((2, 3)), coarse.amax((2, 3))], 1)
-        joined = torch.cat([_enlarged(coarse, quarter), quarter, places(quarter)], 1)
-        fine = torch.cat([_enlarged(functional.relu(self.middle(joined)), half), half], 1)
-        return self.road(functional.relu(self.fine(fine)))[:, 0], self.kind(means)
+        middle = self.middle(torch.cat([_enlarged(coarse, quarter), quarter, places(quarter)], 1))
+        fine = self.fine(torch.cat([_enlarged(middle, half), half], 1))
+        return self.road(fine)[:, 0], self.kind(means)
+
+
+def _layer(into: int, out: int, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(convolution(into, out, 3, stride), nn.BatchNorm2d(out), nn.ReLU())
 
 
 def _enlarged(codes: Tensor, like: Tensor) -> Tensor:

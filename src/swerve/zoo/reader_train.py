@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -89,7 +88,7 @@ def train_reader(
     out: Path, frames: StyleFrames, *, recipe: Recipe = RECIPE, seed: int = 7, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Train the network; writes `scene-reader.safetensors` and its card to `out`."""
-    started, samples, rng = time.process_time(), ReaderSamples.of(frames.train), rng_for(seed, READER)
+    samples, rng = ReaderSamples.of(frames.train), rng_for(seed, READER)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = SceneReaderNet(len(KINDS))
@@ -98,7 +97,7 @@ def train_reader(
         shuffled(len(samples.kinds), recipe.batch, rng), _ReaderLoss(net, samples, rng), lambda: _error(reader, frames)
     )
     checkpoint = Checkpoint(out / f"{READER}.checkpoint", digest_of(asdict(recipe), seed, len(samples.kinds)))
-    fit(net, task, recipe, rng=rng, progress=progress, checkpoint=checkpoint)
+    fitted = fit(net, task, recipe, rng=rng, progress=progress, checkpoint=checkpoint)
     content = reader_bytes(reader)
     write_whole(out / f"{READER}.safetensors", content)
     card = {
@@ -107,7 +106,7 @@ def train_reader(
         "conditions": list(KINDS),
         "pictures": {"train": len(samples.kinds), "held out": len(CONDITIONS) * len(frames.test.road)},
         "recipe": recipe_row(asdict(recipe), seed),
-        "training_cpu_minutes": round((time.process_time() - started) / 60, 1),
+        "training_cpu_minutes": round(fitted.minutes, 1),
         "made_with": versions(),
         "held_out": reader_scores(read_reader(content, READER), frames.test),
     }
@@ -170,4 +169,5 @@ LIMITS = (
     "A picture by day is sunshine or overcast, so it has no name of its own.",
     "It knows the embedded world alone; on photographs its answers mean nothing.",
     "It names one of its kinds for every picture, so an unnatural one is named, too.",
+    "The best pass was chosen on the held-out pictures, so the numbers are a little too good.",
 )

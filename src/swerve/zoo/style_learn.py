@@ -296,6 +296,14 @@ def _apart(one: Tensor, two: Tensor) -> Tensor:
     return (one - two).abs().mean()
 
 
+@dataclass(frozen=True, eq=False)
+class LearntStyle:
+    """A trained translator, and the CPU minutes that its training took, those before an interruption included."""
+
+    net: Translator
+    minutes: float
+
+
 def learn_style(
     sets: PictureSets,
     recipe: StyleRecipe,
@@ -304,7 +312,7 @@ def learn_style(
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
     watch: Callable[[Translator], object] = bool,
-) -> Translator:
+) -> LearntStyle:
     """A trained translator; the same seed and threads give the same one, and torch's own generator is left alone.
 
     `watch` gets the translator as it is after every pass.
@@ -319,9 +327,9 @@ def learn_style(
             return look_error(learner, sets)
 
         task = Task(_batches(len(sets.source), recipe, rng), StyleLoss(learner, sets, rng), measured)
-        fit(learner, task, recipe.loop, rng=rng, progress=progress, checkpoint=checkpoint)
+        fitted = fit(learner, task, recipe.loop, rng=rng, progress=progress, checkpoint=checkpoint)
     average: Translator = learner.average
-    return average.eval()
+    return LearntStyle(average.eval(), fitted.minutes)
 
 
 def _batches(count: int, recipe: StyleRecipe, rng: np.random.Generator) -> Callable[[int], Sequence[Array]]:

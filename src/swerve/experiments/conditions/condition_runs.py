@@ -24,7 +24,8 @@ from swerve.world.source import World
 EVOLVED, SEARCHED, DRAWN, ADAPTED = "evolution", "random search", "random conditions", "CMA-ES"
 STRATEGIES: Mapping[str, str] = {EVOLVED: EVOLVE, SEARCHED: RANDOM, DRAWN: RANDOM_CONDITIONS, ADAPTED: CMA}
 RACED, WHOLE = "race", "no race"
-DRIVES, APART, WIDE = 8, 20, 320  # drives that fit into memory, frames between two scenes of one, pixels
+DRIVES, APART = 8, 20  # drives that fit into memory, frames between two scenes of one
+WIDE, NARROW = 256, 128  # pixels: what the zoo learnt from, and few enough for a race on many scenes
 Found = Mapping[str, Any]  # a condition as `summary.json` has it
 system_table = partial(table, each="system")
 
@@ -119,7 +120,7 @@ def scenes_of(setting: Setting) -> Subset:
 
 def scenes_of_race(setting: Setting) -> Subset:
     """The scenes of the race, small enough that all of them stay in memory between two candidates."""
-    return _scenes(setting.size.raced, WIDE // 2, setting.seed + 1)
+    return _scenes(setting.size.raced, NARROW, setting.seed + 1)
 
 
 def _scenes(count: int, width: int, seed: int) -> Subset:

@@ -39,7 +39,7 @@ class ConditionSize:
 
 SIZES = {
     QUICK: ConditionSize(16, 2, 1, 12, 32, 1),
-    USUAL: ConditionSize(64, 5, 1, 60, 200, 2),
+    USUAL: ConditionSize(64, 5, 1, 60, 200, 1),
     FULL: ConditionSize(64, 10, 4, 100, 200, 5),
 }
 
