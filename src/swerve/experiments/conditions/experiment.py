@@ -13,7 +13,7 @@ from swerve.search.evolve import require_cmaes
 from swerve.world.source import World
 from swerve.zoo.steering import STEERING
 
-SYSTEMS = ("dave-orig", "dave-dropout")
+SYSTEMS = ("dave-orig", "epoch")
 
 
 @dataclass(frozen=True)
