@@ -49,7 +49,7 @@ class StyleSize:
 
 SIZES = {
     QUICK: StyleSize(12, 2, 1, 8, 8, ("nbc",), 2, 1, 4),
-    USUAL: StyleSize(24, 3, 2, 30, 30, ("kmnc", "nbc"), len(STYLES), 2, 10),
+    USUAL: StyleSize(24, 3, 2, 30, 30, ("nbc",), len(STYLES), 2, 10),  # KMNC hardly guides so few scenes (D-35)
     FULL: StyleSize(5614, 10, 4, 0, 100, ("kmnc", "nbc"), len(STYLES), len(SYSTEMS), 20),
 }
 
