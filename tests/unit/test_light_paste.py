@@ -24,7 +24,7 @@ from swerve.transformations.light_changes import CODES
 from swerve.transformations.light_paste import Pasted, PasteLights, PasteMore, PastePlace, PasteState, PasteTurned
 from swerve.transformations.light_pastes import CHANGES, LightPastes
 from swerve.transformations.light_targets import Corners, turned_box
-from tests.fixture_lights import boxes_of, draw_light, light_case, pixels_of
+from tests.fixture_lights import LIT, boxes_of, draw_light, light_case, pixels_of
 
 UPRIGHT, FLAT, SECOND = (100, 100, 124, 170), (300, 120, 380, 146), (200, 60, 216, 108)
 STYLES = ("clean", "paper")
@@ -117,6 +117,36 @@ def test_the_lit_lamp_changes_its_end_and_colour(style: str, row: int, box: Corn
         assert down > 0.6 * len(light)  # green is at the bottom
     else:
         assert across < 0.4 * light.shape[1]  # red is on the left
+
+
+def test_the_yellow_middle_of_a_bright_red_lamp_becomes_green() -> None:
+    """Turned as far as the red around it, it would be blue."""
+    case = light_case([(UPRIGHT, "red")])
+    picture = pixels_of(case).copy()
+    lamp = (picture == LIT["red"]).all(axis=2)
+    rows, columns = np.nonzero(lamp)
+    core = np.hypot(*(np.indices(lamp.shape) - np.array([rows.mean(), columns.mean()])[:, None, None])) < 3
+    picture[core] = (255, 180, 30)
+    changed = pixels_of(state_change(case, [0])(case_of(picture, case)))
+    below = changed[135:170, 100:124].reshape(-1, 3).astype(int)
+    lit = below[below.max(axis=1) - below.min(axis=1) > 100]
+    assert len(lit) > 60
+    assert (lit[:, 1] >= lit[:, 2]).all()  # no pixel is more blue than green
+
+
+def test_all_lit_parts_of_a_light_change_their_colour() -> None:
+    """As of a walking figure above digits: nothing of the old colour is left."""
+    case = light_case([(UPRIGHT, "green")])
+    picture = pixels_of(case).copy()
+    picture[108:114, 108:116] = LIT["green"]
+    changed = pixels_of(state_change(case, [0])(case_of(picture, case)))
+    red, green, _ = np.moveaxis(changed[100:170, 100:124].astype(int), 2, 0)
+    assert not (green > red + 40).any()
+    assert (red > green + 100).sum() > 60
+
+
+def case_of(picture: np.ndarray, case: Case) -> Case:
+    return replace(case, inputs={"camera": Image(picture)})
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -22,6 +22,7 @@ SIDEWAYS, AHEAD, ONE_WAY = ("left", "right"), ("straight",), ("forward",)  # no 
 LEAST_CHROMA = 40.0  # grey levels between the largest and the smallest channel of a lit lamp
 SHARE = 0.45  # of the strongest chroma: what belongs to the lamp
 ALIKE, UNLIKE = 24.0, 42.0  # degrees: hues as near as the first are the lamp's, as far as the second are not
+SPREAD = 12.0  # degrees: how far hues of a recoloured lamp are from its own
 _STATE = re.compile(r"(red|stop|yellow|warning|green|go)(.*)", re.IGNORECASE)
 
 
@@ -109,34 +110,39 @@ def _without_holes(pixels: Array) -> Array:
     return np.asarray(cv2.drawContours(np.zeros(pixels.shape, np.uint8), outlines, -1, 1, cv2.FILLED) > 0)
 
 
-def glow_of(picture: Array, lamp: Lamp) -> Array:
-    """How much of each pixel's light is the lamp's, from 0 to 1: of its hue, near it, and stronger than all around."""
-    like = np.clip((UNLIKE - np.abs(_apart(_hue(picture), lamp.hue))) / (UNLIKE - ALIKE), 0, 1)
-    like = np.maximum(like, lamp.pixels)
-    chroma = _chroma(picture)
+def glow_of(picture: Array, lamp: Lamp, body: tuple[slice, slice]) -> Array:
+    """How much of each pixel's light is the lamp's, from 0 to 1: of its hue, near it, and stronger than all around.
+
+    Other lit pixels of the light's `body`, such as digits or further parts of an arrow, count as the lamp.
+    """
+    apart, chroma = np.abs(_apart(_hue(picture), lamp.hue)), _chroma(picture)
+    lit = lamp.pixels.copy()
+    strongest = float(chroma[lit].max())
+    lit[body] |= (apart[body] <= ALIKE) & (chroma[body] >= SHARE * strongest)
+    like = np.maximum(np.clip((UNLIKE - apart) / (UNLIKE - ALIKE), 0, 1), lamp.pixels)
     border = np.concatenate([(like * chroma)[[0, -1]].ravel(), (like * chroma)[:, [0, -1]].ravel()])
     background = float(np.median(border))
-    strongest = float(chroma[lamp.pixels].max())
     above = np.clip((chroma - background) / max(0.3 * (strongest - background), 1.0), 0, 1)
-    return np.asarray(like * above * _near(lamp.pixels, 0.8 * lamp.diameter), np.float32)
+    return np.asarray(like * above * _near(lit, 0.8 * lamp.diameter), np.float32)
 
 
-def recoloured(picture: Array, glow: Array, turn: float) -> Array:
-    """The picture with the hue of what glows turned by degrees; brightness and saturation stay."""
-    share = glow[..., None]
-    mixed: Array = picture + share * (_turned_hues(picture, turn) - picture)
+def recoloured(picture: Array, glow: Array, hue: float, target: float) -> Array:
+    """The picture with what glows in another hue; brightness and saturation stay.
+
+    Hues near the lamp's stay as far from the new one; others, as of the yellow middle of an overexposed red lamp, come near.
+    """
+    hsv = cv2.cvtColor(picture.astype(np.float32), cv2.COLOR_RGB2HSV)
+    hsv[..., 0] = (target + np.clip(_apart(hsv[..., 0], hue), -SPREAD, SPREAD)) % 360
+    turned = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
+    mixed: Array = picture + glow[..., None] * (turned - picture)
     return np.clip(np.rint(mixed), 0, 255).astype(np.uint8)
 
 
 def hue_shifted(picture: Array, degrees: float) -> Array:
     """The picture with all its hues shifted."""
-    return np.clip(np.rint(_turned_hues(picture, degrees)), 0, 255).astype(np.uint8)
-
-
-def _turned_hues(picture: Array, degrees: float) -> Array:
     hsv = cv2.cvtColor(picture.astype(np.float32), cv2.COLOR_RGB2HSV)
     hsv[..., 0] = (hsv[..., 0] + degrees) % 360
-    return np.asarray(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB))
+    return np.clip(np.rint(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)), 0, 255).astype(np.uint8)
 
 
 def vivid(picture: Array) -> Array:

@@ -46,7 +46,7 @@ class LightCut:
         """The same light with its lamp and glow in another colour."""
         if self.lamp is None:
             return self
-        return replace(self, pixels=recoloured(self.pixels, self.glow, TARGETS[colour] - self.lamp.hue))
+        return replace(self, pixels=recoloured(self.pixels, self.glow, self.lamp.hue, TARGETS[colour]))
 
     def hue_turned(self, degrees: float) -> LightCut:
         """The same light with all its hues turned."""
@@ -118,7 +118,7 @@ def cut_light(picture: Array, box: Corners, state: str) -> LightCut:
     body = left - x, top - y, right - x, bottom - y
     if lamp is None:
         return LightCut(pixels, body, np.zeros(pixels.shape[:2], np.float32), None)
-    whole = np.zeros(pixels.shape[:2], bool)
-    whole[body[1] : body[3], body[0] : body[2]] = lamp.pixels
+    whole, inner = np.zeros(pixels.shape[:2], bool), (slice(body[1], body[3]), slice(body[0], body[2]))
+    whole[inner] = lamp.pixels
     known = Lamp(lamp.hue, whole)
-    return LightCut(pixels, body, glow_of(pixels, known), known)
+    return LightCut(pixels, body, glow_of(pixels, known, inner), known)
