@@ -169,6 +169,13 @@ def test_packaged_weights_are_found(monkeypatch, tmp_path):
     assert LIGHTS["lights-yolox"]().layers()
 
 
+def test_the_usual_score_is_the_kind_s_own(tmp_path):
+    file = tmp_path / "lights-yolox.safetensors"
+    save_weights(light_net("lights-yolox"), file)
+    kind = LIGHTS["lights-yolox"]
+    assert kind(file).fingerprint() == kind(file, score=kind.usual).fingerprint() != kind(file, score=0.0).fingerprint()
+
+
 @pytest.mark.parametrize("score", [-0.1, 1.5, float("nan")])
 def test_scores_are_between_zero_and_one(score):
     with pytest.raises(InputError, match="'score'"):

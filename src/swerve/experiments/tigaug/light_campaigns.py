@@ -11,11 +11,12 @@ from swerve.core.case import Case
 from swerve.core.gate import Admission, Gate, admission
 from swerve.core.relation import Rule
 from swerve.core.system import System
-from swerve.methods.tigaug import LABEL, rule_name, tigaug
+from swerve.methods.tigaug import LABEL, LEAST_SCORE, rule_name, tigaug
 from swerve.relations.light_gates import LightsVisible
 from swerve.search.sweep import Sweep
 from swerve.sources.subset import Subset
 from swerve.transformations.light_changes import GRIDS, severities
+from swerve.zoo.lights.light_detectors import LightDetector
 
 CHANGES, CURVES = "changes", "strengths"  # the names of steps
 REFUSED = "unnatural"  # the fact: why a filter finds a follow-up unnatural; empty if it does not
@@ -46,7 +47,8 @@ def retested(one: Any, weights: str, changes: tuple[str, ...]) -> Campaign:
 def strengths(one: Any) -> Campaign:
     """Several strengths of every change that has one, on some of the pictures."""
     chosen = [name for name in one.setting.size.changes if name in GRIDS]
-    usual = tigaug(one.subject.source, one.subject.system, against=LABEL, natural=False)
+    least = counted_from(one.subject.system)
+    usual = tigaug(one.subject.source, one.subject.system, against=LABEL, natural=False, least_score=least)
     expect, gate = usual.rules[0].expect, Noted(LightsVisible())
     rules = tuple(Rule(rule_name(name), severities(name), expect, gate=gate) for name in chosen)
     some = Subset(one.subject.source, one.setting.size.curved)
@@ -56,9 +58,14 @@ def strengths(one: Any) -> Campaign:
 def noted(one: Any, system: System, changes: tuple[str, ...], *, control: bool = False) -> Campaign:
     """A campaign of the method whose gates refuse nothing."""
     options = {"changes": changes, "against": LABEL, "control": control, "seed": one.setting.seed}
-    made = tigaug(one.subject.source, system, **options)
+    made = tigaug(one.subject.source, system, **options, least_score=counted_from(system))
     rules = tuple(replace(rule, gate=Noted(rule.gate) if rule.gate else None) for rule in made.rules)
     return replace(made, rules=rules)
+
+
+def counted_from(system: System) -> float:
+    """The score from which boxes count in verdicts; mAP counts all."""
+    return system.usual if isinstance(system, LightDetector) else LEAST_SCORE
 
 
 def with_weights(system: Any, weights: Path) -> System:

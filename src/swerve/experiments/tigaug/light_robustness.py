@@ -16,9 +16,9 @@ from markupsafe import Markup
 from swerve.analysis.precision_drop import PrecisionDrop, mean_drop
 from swerve.core.values import Array, Boxes2D, Value
 from swerve.experiments import Row, chart, pictures, question, rated, read_printed, table
-from swerve.experiments.tigaug.light_campaigns import CHANGES, CURVES
+from swerve.experiments.tigaug.light_campaigns import CHANGES, CURVES, counted_from
 from swerve.experiments.tigaug.light_runs import LightResults, LightRuns, TestedPicture, is_natural, measured
-from swerve.methods.tigaug import CONTROL, LEAST_SCORE
+from swerve.methods.tigaug import CONTROL
 from swerve.relations.matching import above_score
 from swerve.report.answer_pictures import answered
 from swerve.report.charts import Bar, Spot, bars, lines
@@ -90,7 +90,8 @@ def by_model(results: LightResults) -> Iterator[Row]:
 
 @table("rq1_errors", "Errors by kind", main=False)
 def errors(results: LightResults) -> Iterator[Row]:
-    """pictures with an error, and with one that the untouched picture does not have; then the worst error of each"""
+    """pictures with an error, and with one that the untouched picture does not have; then the worst error of each. Boxes
+    count from the detector's usual score; in mAP all count"""
     for one in results:
         for change in tested(one):
             some = one.pictures(CHANGES, change)
@@ -197,17 +198,19 @@ def examples(one: LightRuns) -> Iterator[tuple[str, Array]]:
         record, case = record_of(row, run.builder()), one.subject.source[row["case"]]
         assert record.change
         near, far = (next(images_of(some)).pixels for some in (case, record.change(case)))
-        yield f"{row['rule']}: {row['words']}. {row['why']}", answered(near, far, _confident(finding_of(row)))
+        yield (
+            f"{row['rule']}: {row['words']}. {row['why']}",
+            answered(near, far, _confident(finding_of(row), counted_from(one.subject.system))),
+        )
 
 
-def _confident(finding: Finding) -> Finding:
+def _confident(finding: Finding, least: float) -> Finding:
     """The finding with the boxes that its verdict counts: a detector that is scored answers with many that it doubts."""
-    before, after = (tuple(map(_counted, values)) for values in (finding.before, finding.after))
-    return replace(finding, before=before, after=after)
 
+    def counted(value: Value) -> Value:
+        return above_score(value, least) if isinstance(value, Boxes2D) else value
 
-def _counted(value: Value) -> Value:
-    return above_score(value, LEAST_SCORE) if isinstance(value, Boxes2D) else value
+    return replace(finding, before=tuple(map(counted, finding.before)), after=tuple(map(counted, finding.after)))
 
 
 @question(

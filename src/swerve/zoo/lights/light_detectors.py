@@ -32,17 +32,20 @@ from swerve.zoo.steering import PACKAGED
 class LightDetector:
     """A detector of traffic lights: boxes of heads with their state as kind, red, yellow, green or off.
 
-    Boxes with a score of at most `score` are not reported; for an average precision set it to 0. Pictures of any size are
-    read as they are, one by one, so that no answer depends on the batch.
+    Boxes with a score of at most `score` are not reported; for an average precision set it to 0. By default it is that of
+    the best F1 on validation frames. Pictures of any size are read as they are, one by one, so that no answer depends on the
+    batch.
     """
 
     weights: Path | None = None
-    score: float = 0.3
+    score: float | None = None
     name: ClassVar[str]
     net: ClassVar[type[LightNet]]
+    usual: ClassVar[float]  # the usual `score`, as the card has it
 
     def __post_init__(self) -> None:
-        check_number("score", self.score, 0, 1, error=InputError)
+        if self.score is not None:
+            check_number("score", self.score, 0, 1, error=InputError)
         _ = self.system  # refuses a bad file now rather than in the middle of a campaign
 
     def __call__(self, cases: Sequence[Case]) -> Sequence[Answer]:
@@ -69,7 +72,7 @@ class LightDetector:
             arguments={"name": self.name},
             weights=self.weights or packaged(self.name),
             read=(Divide(),),
-            say=(SeparateOutputs(kinds=KINDS, first=FIRST, score=self.score),),
+            say=(SeparateOutputs(kinds=KINDS, first=FIRST, score=self.usual if self.score is None else self.score),),
             device="cpu",
             batched=False,
         )
@@ -79,28 +82,28 @@ class LightDetector:
 class LightsYolox(LightDetector):
     """A detector of traffic lights after YOLOX: no anchors, separate branches for state and box, SimOTA."""
 
-    name, net = "lights-yolox", YoloxNet
+    name, net, usual = "lights-yolox", YoloxNet, 0.7
 
 
 @dataclass(frozen=True)
 class LightsYolov5(LightDetector):
     """A detector of traffic lights after YOLOv5: anchors, objectness and states."""
 
-    name, net = "lights-yolov5", YoloV5Net
+    name, net, usual = "lights-yolov5", YoloV5Net, 0.5
 
 
 @dataclass(frozen=True)
 class LightsSsd(LightDetector):
     """A detector of traffic lights after SSD: default boxes, trained on hard negatives."""
 
-    name, net = "lights-ssd", SsdNet
+    name, net, usual = "lights-ssd", SsdNet, 0.5
 
 
 @dataclass(frozen=True)
 class LightsRcnn(LightDetector):
     """A detector of traffic lights after Faster R-CNN: proposed regions, each classified and corrected."""
 
-    name, net = "lights-rcnn", RcnnNet
+    name, net, usual = "lights-rcnn", RcnnNet, 0.5
 
 
 LIGHTS: Mapping[str, type[LightDetector]] = MappingProxyType(

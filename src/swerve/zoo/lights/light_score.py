@@ -14,6 +14,7 @@ from swerve.analysis.detection import average_precision
 from swerve.core.case import Case
 from swerve.core.system import System
 from swerve.core.values import Array, Boxes2D, Image, find
+from swerve.relations.boxes import BoxesAlike
 from swerve.train.labelled_pictures import LabelledPicture
 from swerve.zoo.lights.light_frames import KINDS
 
@@ -22,6 +23,7 @@ MARGIN = 1.25  # an answer counts for a size if its short side is within this fa
 GOAL = {"lights-rcnn": 0.35}  # mAP, and for all others:
 ONE_STAGE, BEST = 0.40, 0.55
 DIGITS = 4
+SCORES = tuple(round(0.05 * step, 2) for step in range(2, 20))  # those that may be the least of a reported box
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,18 @@ class LightScore:
         answers = [chosen(boxes, sized(boxes, low / MARGIN, high * MARGIN)) for boxes in self.answers]
         found = average_precision(truth, answers)
         return {"heads": demanded(truth), "map": rounded(found.mean), "map50": rounded(found.at(0.5))}
+
+
+def best_score(truth: Sequence[Boxes2D], answers: Sequence[Boxes2D]) -> float:
+    """The score from which boxes are to be reported: that of the greatest F1, at an IoU of 0.5 and with the right state."""
+    return max(SCORES, key=lambda score: (_f1(truth, answers, score), -abs(score - 0.5)))
+
+
+def _f1(truth: Sequence[Boxes2D], answers: Sequence[Boxes2D], score: float) -> float:
+    compare = BoxesAlike(least_score=score)
+    between = [compare.errors(*pair).between for pair in zip(truth, answers, strict=True)]
+    found = sum(one.demanded - one.lost for one in between)
+    return 2 * found / max(2 * found + sum(one.lost + one.gained for one in between), 1)
 
 
 def demanded(truth: Sequence[Boxes2D]) -> int:

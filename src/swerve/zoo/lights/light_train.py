@@ -25,7 +25,7 @@ from swerve.zoo.lights.light_detectors import LIGHTS, LightDetector, lights_name
 from swerve.zoo.lights.light_frames import KINDS, stored_lights
 from swerve.zoo.lights.light_learn import RECIPES, LightRecipe, LightSets, learn_lights
 from swerve.zoo.lights.light_network import LEAST, MOST, OVERLAP
-from swerve.zoo.lights.light_score import BEST, SIZES, LightScore, goal_of
+from swerve.zoo.lights.light_score import BEST, SIZES, LightScore, best_score, goal_of
 from swerve.zoo.steering import PACKAGED
 
 ABOUT = {"held_out": "streets A", "other_streets": "streets B"}  # what the detectors are scored on
@@ -50,11 +50,13 @@ def train_lights(
     net, fitted = learn_lights(name, sets, recipe=recipe, seed=seed, progress=progress, checkpoint=checkpoint)
     save_weights(net, file)
     system = kind(file, score=0.0)
+    seen = LightScore.of(system, sets.val.frames)
     tests = (sets.parts.test, sets.parts.other)
     stored = [stored_lights(part, sets.folder, workers=sets.workers, progress=progress) for part in tests]
     card = {
         "name": name,
         **described(system),
+        "score": best_score(seen.truth, seen.answers),
         "bytes": file.stat().st_size,
         "world": VERSION,
         "data": data,
@@ -97,6 +99,7 @@ def page_of(card: Mapping[str, Any]) -> str:
         "input": "`camera`, one picture of any size",
         "output": f"boxes of heads with their state: {', '.join(KINDS)}; at most {output['most']}, none of one state "
         f"with an IoU above {output['overlap']}",
+        "boxes reported": f"from a score of {card['score']:.2f} unless `score` is given, the best F1 on validation frames",
         "network": f"`{card['network']}`, {card['parameters']:,} parameters, normalisation folded into the convolutions",
         "neurons": ", ".join(f"{count:,} ({name})" for name, count in card["neurons"].items()),
         "data": f"`world-lights` in all conditions, embedded world, version {card['world']}; no two sets share a design",
