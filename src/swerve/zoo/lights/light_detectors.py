@@ -89,7 +89,7 @@ class LightsYolox(LightDetector):
 class LightsYolov5(LightDetector):
     """A detector of traffic lights after YOLOv5: anchors, objectness and states."""
 
-    name, net, usual = "lights-yolov5", YoloV5Net, 0.5
+    name, net, usual = "lights-yolov5", YoloV5Net, 0.65
 
 
 @dataclass(frozen=True)
