@@ -16,7 +16,7 @@ from swerve.experiments.tigaug.light_campaigns import CHANGES, CURVES, changed, 
 from swerve.experiments.tigaug.light_robustness import how_robust
 from swerve.experiments.tigaug.light_runs import LightResults, LightRuns
 from swerve.experiments.tigaug.light_times import timing_step, what_it_costs
-from swerve.experiments.tigaug.light_training import FRAMES, LightLessons, pictures, training_steps
+from swerve.experiments.tigaug.light_training import FRAMES, LightLessons, afterwards, pictures, training_steps
 from swerve.experiments.tigaug.natural_lights import how_natural
 from swerve.experiments.tigaug.retrained_lights import do_unnatural_pictures_harm, does_retraining_help
 from swerve.store.files import png_bytes
@@ -42,7 +42,7 @@ class LightSize:
 
 SIZES = {
     QUICK: LightSize(("fog", "colour", "rotate"), 1, "A", 12, 0, LightLessons(24, 4, 4, (FIRST,), ("fog",))),
-    USUAL: LightSize(NAMES, 4, "AB", 48, 12, LightLessons(160, 12, 4, (FIRST,), ("fog", "snow", "rain"))),
+    USUAL: LightSize(NAMES, 4, "AB", 32, 12, LightLessons(160, 12, 4, (FIRST,), ("fog", "snow", "rain"))),
     FULL: LightSize(NAMES, 4, "AB", 480, 60, LightLessons(720, 48, 8, EVERY, NAMES)),
 }
 
@@ -74,7 +74,7 @@ def _subjects(setting: Setting) -> list[Subject]:
 def _steps(subject: Subject, setting: Setting) -> Iterator[Step]:
     yield CampaignStep(CHANGES, changed)
     if setting.size.curved and (subject.name in setting.size.lessons.subjects or not subject.like):
-        yield CampaignStep(CURVES, strengths)
+        yield CampaignStep(CURVES, strengths, when=afterwards)
     yield timing_step(setting)
     yield from training_steps(subject, setting)
 

@@ -89,10 +89,18 @@ def training_steps(subject: Subject, setting: Setting) -> Iterator[Step]:
     if subject.name not in lessons.subjects or not isinstance(subject.system, LightDetector):
         return
     for arm in arms(setting):
-        yield TrainingStep(arm.weights, partial(_train, arm), partial(_key, arm), trials=_trials(subject, setting))
+        train, trials = partial(_train, arm), _trials(subject, setting)
+        yield TrainingStep(arm.weights, train, partial(_key, arm), trials=trials, when=afterwards)
         changes = arm.tested_with(setting.size.changes)
         make = partial(retested, weights=arm.weights, changes=changes)
-        yield CampaignStep(arm.step, make, after=(arm.weights,), trials=subject.count * (1 + len(changes)))
+        count = subject.count * (1 + len(changes))
+        yield CampaignStep(arm.step, make, after=(arm.weights,), trials=count, when=afterwards)
+
+
+def afterwards(results: object, one: object) -> bool:
+    """Steps that follow when all detectors were tested, so that an experiment that is stopped has all of RQ1 first."""
+    del results, one
+    return True
 
 
 def pictures(setting: Setting, streets: str, split: str, count: int) -> CachedLights:

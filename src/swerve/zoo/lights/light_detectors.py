@@ -96,7 +96,7 @@ class LightsYolov5(LightDetector):
 class LightsSsd(LightDetector):
     """A detector of traffic lights after SSD: default boxes, trained on hard negatives."""
 
-    name, net, usual = "lights-ssd", SsdNet, 0.5
+    name, net, usual = "lights-ssd", SsdNet, 0.75
 
 
 @dataclass(frozen=True)
