@@ -42,7 +42,7 @@ class LightSize:
 
 SIZES = {
     QUICK: LightSize(("fog", "colour", "rotate"), 1, "A", 12, 0, LightLessons(24, 4, 4, (FIRST,), ("fog",))),
-    USUAL: LightSize(NAMES, 4, "AB", 32, 12, LightLessons(160, 12, 4, (FIRST,), ("fog", "snow", "rain"))),
+    USUAL: LightSize(NAMES, 4, "AB", 24, 12, LightLessons(160, 12, 4, (FIRST,), ("fog", "snow", "rain"))),
     FULL: LightSize(NAMES, 4, "AB", 480, 60, LightLessons(720, 48, 8, EVERY, NAMES)),
 }
 
