@@ -81,10 +81,10 @@ def _mean_of(drops: Sequence[PrecisionDrop]) -> Row:
 
 @table("rq1_models", "Mean drop by detector", formats={"drop": ".1%", "mAP": ".3f"}, printed=PAPER["models"])
 def by_model(results: LightResults) -> Iterator[Row]:
-    """mAP on all untouched pictures, and the mean drop over the changes, with 95% intervals; the paper's data sets are LISA
-    and Bosch"""
+    """mAP on all untouched pictures, the mean over the states of their lights, and the mean drop over the changes, with 95%
+    intervals; the paper's data sets are LISA and Bosch"""
     for one in results:
-        cells = {"pictures": one.untouched.n, "mAP": measured(one.untouched)}
+        cells = {"pictures": one.untouched.n, "states": ", ".join(one.states), "mAP": measured(one.untouched)}
         yield {"_like": one.subject.like, **one.key, **cells, **_mean_of(_families([one]).get(ALL_TWELVE, []))}
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from swerve.analysis.precision_drop import PicturePair, PrecisionDrop, pair_of, precision_drop
 from swerve.analysis.statistics import Estimate
 from swerve.core.origin import Origin
@@ -69,6 +71,13 @@ class LightRuns(SubjectRuns):
     def key(self) -> dict[str, str]:
         """The first cells of its rows."""
         return {"detector": self.detector, "streets": self.streets}
+
+    @cached_property
+    def states(self) -> Sequence[str]:
+        """The states of the lights that must be found, over which mAP is the mean."""
+        labels = (find(seen.truth, Boxes2D.slot) for seen in self.runs[CHANGES].baseline())
+        pairs = (zip(one.kinds, np.asarray(one.care), strict=True) for one in labels if isinstance(one, Boxes2D))
+        return sorted({kind for pair in pairs for kind, care in pair if care})
 
     def arms(self) -> Iterator[TrainingArm]:
         """The trainings that were made and tested."""
