@@ -97,8 +97,9 @@ def means(results: LightResults) -> Iterator[Row]:
 def gains(one: LightRuns) -> Markup:
     """A bar for the detector as it was, the control, and the detector retrained with the change."""
     groups = {}
-    for change in one.setting.size.changes:
-        arm = next(arm for arm in one.arms() if arm.name == change)
+    trained = {arm.name: arm for arm in one.arms()}
+    for change in (change for change in one.setting.size.changes if change in trained):
+        arm = trained[change]
         first, second = (one.compared((step, arm.step), change) for step in (CHANGES, _control(one)))
         known = {"M-O": first.before, CONTROL: second.before, "retrained": first.after}
         groups[change] = {name: Bar(found.value, found.low, found.high) for name, found in known.items()}
