@@ -103,7 +103,7 @@ class LightsSsd(LightDetector):
 class LightsRcnn(LightDetector):
     """A detector of traffic lights after Faster R-CNN: proposed regions, each classified and corrected."""
 
-    name, net, usual = "lights-rcnn", RcnnNet, 0.5
+    name, net, usual = "lights-rcnn", RcnnNet, 0.9
 
 
 LIGHTS: Mapping[str, type[LightDetector]] = MappingProxyType(
