@@ -18,7 +18,7 @@ from swerve.execution.evaluator import observe_batch
 from swerve.sources.subset import Subset
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FRAMES = {"dronet": 60, "pulp-dronet": 60, "yolox-nano": 30}
+FRAMES = {"dronet": 60, "pulp-dronet": 60, "yolox-nano": 20}
 pytestmark = pytest.mark.usefixtures("one_thread", "data")
 
 GREY, SIZE, CROP = (
@@ -27,12 +27,15 @@ GREY, SIZE, CROP = (
     {"use": "crop-to", "width": 200, "height": 200, "at": "bottom"},
 )
 BOXED = {"use": "letterbox", "width": 416, "height": 416, "pad": 114, "at": "top-left"}
+IMAGENET = {"use": "normalise", "mean": [103.53, 116.28, 123.675], "std": [57.375, 57.12, 58.395]}
+SHIFTED = [f"kind {number}" for number in range(79)] + ["traffic light"]
 MEANS = {"use": "normalise", "mean": [0.485], "std": [0.229]}
 CENTRED = {"use": "normalise", "mean": [127.5], "std": [127.5]}
 ANSWERS, LABELS = "the answers ([system])", "the labels ([source])"
 # What is changed in the campaign's file, and what must be told; None where the mistake has no effect on the error.
 STEERING: dict[str, tuple[dict[str, Any], str | None]] = {
     "correct": ({}, None),
+    "BGR": ({"read": ["bgr", GREY, SIZE, CROP, {"use": "divide", "by": 255.0}]}, None),  # grey knows it
     "no ÷255": ({"read": [GREY, SIZE, CROP, "float"]}, "divided by 255 in 'read'"),
     "-1 to 1": ({"read": [GREY, SIZE, CROP, CENTRED]}, "divided by 255 in 'read'"),
     "mean and std": ({"read": [GREY, SIZE, CROP, {"use": "divide", "by": 255.0}, MEANS]}, "divided by 255 in 'read'"),
@@ -51,6 +54,11 @@ DETECTION: dict[str, tuple[dict[str, Any], str | None]] = {
         "without divide in 'read', that is with numbers from 0 to 255",
     ),
     "RGB": ({"read": [BOXED, "float"]}, None),
+    "mean and std": ({"read": ["bgr", BOXED, IMAGENET]}, "without normalise in 'read'"),
+    "letterbox in the centre": ({"read": ["bgr", {**BOXED, "at": "centre"}, "float"]}, None),
+    "plain size": ({"read": ["bgr", {"use": "resize", "width": 416, "height": 416}, "float"]}, None),
+    "another kind": ({"say": {"only": ["car"]}}, "check the decoder, its kinds"),
+    "kinds in another order": ({"say": {"kinds": SHIFTED}}, "check the decoder, its kinds"),
 }
 
 

@@ -114,6 +114,20 @@ def test_steps_unit_and_sign_are_found_and_pass_the_check(
     assert "warning" not in checked
 
 
+def test_a_crop_of_the_sky_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, net, file = drive(tmp_path / "drive"), network(tmp_path / "net.onnx"), tmp_path / "mine.toml"
+    for number, sky in enumerate(np.random.default_rng(8).integers(0, 256, (COUNT, 3))):
+        picture = cv2.imread(str(data / f"frames/{number:03}.png"))
+        assert picture is not None
+        picture[:12] = sky
+        cv2.imwrite(str(data / f"frames/{number:03}.png"), picture)
+    assert init(net, data, "--into", file) == 0
+    assert "own answers: RMSE 0." in capsys.readouterr().out
+    first = tomllib.loads(file.read_text())["system"]["read"][0]
+    assert (first["use"], first["top"], first["bottom"]) == ("crop", 12, 24)
+    assert main(["check", str(file), "--workers", "0"]) == 0
+
+
 def test_a_file_is_never_replaced_without_being_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, net, file = drive(tmp_path / "drive"), network(tmp_path / "net.onnx"), tmp_path / "mine.toml"
     file.write_text("mine")

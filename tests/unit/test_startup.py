@@ -27,6 +27,8 @@ expect = { use = "same-angle", within = 5 }
 HEAVY = {"torch", "scipy", "PIL", "embreex", "jinja2", "onnxruntime", "pycocotools", "yaml", "swerve.execution.launch"}
 SCENES = {"swerve.world.scene", "swerve.world.frames"}
 
+GUIDANCE = {"swerve.search.greedy", "swerve.coverage.meter", "swerve.analysis.growth"}
+
 
 def imported_by(code: str) -> set[str]:
     """The modules that a new interpreter has imported after `code`."""
@@ -63,7 +65,7 @@ def test_a_list_of_parts_needs_neither_torch_nor_scipy(kind: str) -> None:
 def test_findings_are_shown_without_what_found_them(run_folder: str) -> None:
     loaded = imported_by_command("show", run_folder)
     assert "swerve.analysis.overview" in loaded
-    assert not loaded & (HEAVY | SCENES)
+    assert not loaded & (HEAVY | SCENES | GUIDANCE)
 
 
 def test_runs_are_compared_without_what_found_them(run_folder: str) -> None:

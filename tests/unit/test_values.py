@@ -101,7 +101,7 @@ def test_care_defaults_to_all() -> None:
 
 def test_every_slot_has_a_kind() -> None:
     assert set(SLOTS) == {kind.slot for kind in KINDS.values()}
-    assert len(SLOTS) == 12
+    assert len(SLOTS) == 13
 
 
 @pytest.mark.parametrize(

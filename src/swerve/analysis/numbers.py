@@ -11,14 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from swerve.analysis.growth import kept
 from swerve.analysis.statistics import wilson
+from swerve.core.campaign import ALWAYS, NEURONS
 from swerve.core.encode import close
 from swerve.core.errors import StoreError, printable
 from swerve.core.origin import Origin
 from swerve.core.relation import Status
-from swerve.coverage.meter import ALWAYS, NEURONS
-from swerve.search.greedy import COVERAGE
 from swerve.store.files import read_json
 from swerve.store.journal import Row
 from swerve.store.record_json import BASELINE
@@ -278,7 +276,7 @@ def reached_of(run: Run, images_kept: int | None = None) -> Reached | None:
     if not covered:
         return None
     guided = is_guided(run)
-    count = sum(1 for _ in kept(run)) if guided and images_kept is None else images_kept
+    count = _images_kept(run) if guided and images_kept is None else images_kept
     images = f", {count:,} images kept" if guided else ""
     sentences = [_describe_coverage(name, counts) + images for name, counts in covered.items()]
     caveat = ["No other search was run for comparison, so this does not show a benefit of guidance."] if guided else []
@@ -286,6 +284,12 @@ def reached_of(run: Run, images_kept: int | None = None) -> Reached | None:
     if linear := describe_linear(summary.get("linear_layers") or {}, layers):
         sentences.append(f"{linear}; `linear = false` in the campaign file leaves these layers out")
     return Reached((*sentences, *caveat), layers)
+
+
+def _images_kept(run: Run) -> int:
+    from swerve.analysis.growth import kept  # which most runs need not import
+
+    return sum(1 for _ in kept(run))
 
 
 def describe_linear(linear: Mapping[str, Mapping[str, int]], layers: Mapping[str, int]) -> str:
@@ -305,7 +309,11 @@ def describe_linear(linear: Mapping[str, Mapping[str, int]], layers: Mapping[str
 def is_guided(run: Run) -> bool:
     """Whether its search followed coverage."""
     search = run.identity["campaign"].get("search", {})
-    return bool(search.get("use") == "greedy" and search.get("follow", COVERAGE) == COVERAGE)
+    if search.get("use") != "greedy":
+        return False
+    from swerve.search.greedy import COVERAGE  # which most runs need not import
+
+    return bool(search.get("follow", COVERAGE) == COVERAGE)
 
 
 def _describe_coverage(name: str, counts: Mapping[str, int]) -> str:

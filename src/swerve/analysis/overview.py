@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from swerve.analysis.acceptance import Acceptance, acceptances
 from swerve.analysis.condition_rates import ConditionRate, ConditionTally
 from swerve.analysis.groups import FindingGroup, Grouping
-from swerve.analysis.growth import Growth
 from swerve.analysis.numbers import Numbers, NumbersTally, Reached, is_guided, reached_of
 from swerve.analysis.operating_domain import DomainRow, DomainTally
 from swerve.analysis.precision_limits import PrecisionTally
@@ -25,6 +25,9 @@ from swerve.store.artifacts import FEATURES, FINDINGS, features_of
 from swerve.store.journal import Row
 from swerve.store.record_json import BASELINE, Finding, finding_of, is_finding
 from swerve.store.view import JOURNAL, Best, Run
+
+if TYPE_CHECKING:
+    from swerve.analysis.growth import Growth
 
 RowReader = Callable[[Row], object]
 
@@ -52,6 +55,14 @@ def _state(path: Path) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
+def _growth(run: Run) -> Growth | None:
+    if not is_guided(run):
+        return None
+    from swerve.analysis.growth import Growth  # which most runs need not import
+
+    return Growth(run.identity["campaign"]["search"])
+
+
 class Overview:
     """The counts, groups, best findings, curves and labels of a run; memory grows with its cases, not with its trials."""
 
@@ -61,7 +72,7 @@ class Overview:
         self._conditions, self._precision = ConditionTally(), PrecisionTally(run)
         self._severity = SeverityTally(run.identity.get("parameters", {}))
         self._grouping, self._best = Grouping(run, features_of(run)), Best[Finding]()
-        self._growth = Growth(run.identity["campaign"]["search"]) if is_guided(run) else None
+        self._growth = _growth(run)
         self.milder = MilderTrials()
         metadata = metadata_of(run)
         self.cases, self.domain_terms = CaseTable(metadata), DomainTally(metadata)

@@ -26,6 +26,7 @@ ID_LENGTH = 16
 Gain = Mapping[str, Mapping[str, Any]]  # what an input covers, by criterion, as plain JSON for the journal
 CUSTOM = "custom"  # the method of a campaign that follows no paper
 USUAL_SEARCH = "sweep"
+NEURONS, ALWAYS = "neurons", "always"  # of a linear layer: all, and those that are active on every untouched case
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,8 @@ def _whole(raw: Array, dtype: npt.DTypeLike, what: str) -> Array:
 
 
 def _number(value: object, what: str) -> float:
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{what}: expected a number, got {type(value).__name__}")
     return float(value)

@@ -16,7 +16,7 @@ from operator import and_
 from typing import Annotated, Any
 
 from swerve.core.arguments import OneOfNames, check_known
-from swerve.core.campaign import Gain
+from swerve.core.campaign import ALWAYS, NEURONS, Gain
 from swerve.core.case import Case, Source
 from swerve.core.errors import InputError, UnreadableCase
 from swerve.core.system import Answer, System
@@ -29,7 +29,6 @@ from swerve.coverage.profile import measure
 BITS, OF = "covered", "of"
 SMALL, FAST = 6, 1  # levels of zlib: for the journal, and for a gain that is merged at once
 REMEMBERED = 8  # sets of regions last decoded: what is covered so far is compared with every gain
-NEURONS, ALWAYS = "neurons", "always"  # of a layer: all, and those that are active on every untouched case
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ ENDINGS = (".csv", ".txt", ".tsv", ".dat", ".log")
 APART = (",", ";", "\t", "|", " ", " ,")
 MOST = 0.9  # of the cells of a column are pictures, or numbers
 LOOKED_AT = 50  # pictures of a table that are looked up
-ANGLE = re.compile(r"steer|angle|wheel|curv", re.IGNORECASE)
+ANGLE = re.compile(r"steer|angle|wheel|curv|degree|radian", re.IGNORECASE)
 UNITS = {"radians": re.compile(r"rad", re.IGNORECASE), "degrees": re.compile(r"deg", re.IGNORECASE)}
 # Udacity's simulator, whose angles are shares of 25° of the road wheels; the ratio is that of many cars.
 SIMULATOR = {

@@ -16,12 +16,12 @@ from swerve.core.convention import SIDES, UNITS, Convention
 from swerve.core.encode import encode
 from swerve.core.errors import UnreadableCase
 from swerve.core.system import Answer
-from swerve.core.values import Array, Boxes2D, Steering, find
+from swerve.core.values import Array, Boxes2D, Image, Steering, find
 from swerve.drafting.likely_outputs import Place, angle_places, detector_tables, reported
-from swerve.drafting.likely_steps import Read, boxed, detector_steps, steering_steps
+from swerve.drafting.likely_steps import Read, boxed, cropped, detector_steps, steering_steps
 from swerve.drafting.signature import Signature
 from swerve.execution.answers import without_truth
-from swerve.execution.checks.own_error import BLIND, HELPS, precision, rmse
+from swerve.execution.checks.own_error import BLIND, GOOD, HELPS, precision, rmse
 from swerve.execution.checks.remedies import remedies
 from swerve.execution.checks.sampling import spread
 from swerve.systems.decoders import Decoder, SteeringDecoder
@@ -72,8 +72,21 @@ def fit_steering(network: Network, shapes: Sequence[Signature], cases: Sequence[
     boxes = ((best.signature, read, _place_of(best)) for read in boxed(best.read))
     best, least = _best_angles(network, boxes, cases, labels, label, (best, least))
     zero = rmse(labels, np.zeros(len(labels)))
+    if least > GOOD * zero:
+        known = [(best.signature, best.read, _place_of(best))] if least < USEFUL * zero else _angle_fits(shapes)
+        crops = ((shape, other, place) for shape, read, place in known for other in _cropped(read, shape, network, cases))
+        best, least = _best_angles(network, crops, cases, labels, label, (best, least))
     right = f"RMSE {least:.3g}° on {len(cases)} labelled frames, always 0°: {zero:.3g}°"
     return dataclasses.replace(best, right=right, useful=least < USEFUL * zero)
+
+
+def _cropped(read: Read, signature: Signature, network: Network, cases: Sequence[Case]) -> Iterator[Read]:
+    """Steps with every likely crop; none if the pictures differ in size, as crops are in pixels."""
+    pictures = [case.inputs.get(network.sensor) for case in cases]
+    sizes = {picture.size if isinstance(picture, Image) else None for picture in pictures}
+    size = sizes.pop() if len(sizes) == 1 else None
+    if size is not None:
+        yield from cropped(read, signature, size)
 
 
 def _angle_fits(shapes: Sequence[Signature]) -> Iterator[tuple[Signature, Read, Place]]:

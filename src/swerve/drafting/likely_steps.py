@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from swerve.drafting.signature import GREY, Signature
 from swerve.execution.checks.remedies import CENTRED, IMAGENET
 from swerve.systems.preprocessing import Step
-from swerve.systems.steps import Bgr, Divide, Float, Grey, Letterbox, Resize, Yuv
+from swerve.systems.steps import Bgr, Crop, Divide, Float, Grey, Letterbox, Resize, Yuv
 
 Read = tuple[Step, ...]
+BELOW = (1.0, 5 / 6, 0.75, 0.62, 0.5)  # shares of a picture's height, from its lower edge, that a crop may leave
 COLOURS: tuple[tuple[Read, Read], ...] = (((), ()), ((), (Bgr(),)), ((Yuv(),), ()))  # before and after the size
 
 
@@ -36,6 +37,17 @@ def boxed(read: Read) -> Iterator[Read]:
         if isinstance(step, Resize):
             for at in ("centre", "top-left"):
                 yield (*read[:place], Letterbox(step.width, step.height, at=at), *read[place + 1 :])
+
+
+def cropped(read: Read, signature: Signature, size: tuple[int, int]) -> Iterator[Read]:
+    """The same behind a crop of the sky, or also of the sides, so that the picture has the shape of the input."""
+    wide, high = size
+    for share in BELOW:
+        rows = round(share * high)
+        for columns in dict.fromkeys((wide, min(wide, round(rows * signature.size[0] / signature.size[1])))):
+            if (columns, rows) != size:
+                left = (wide - columns) // 2
+                yield (Crop(left, high - rows, left + columns, high), *read)
 
 
 def detector_steps(decoder: str, signature: Signature) -> Read:

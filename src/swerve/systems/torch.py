@@ -136,7 +136,8 @@ class LiveTorch(Network):
 def _with_own_weights(net: nn.Module, again: nn.Module) -> nn.Module:
     """The network of a factory that loads its weights itself; refused if those of the next one are others."""
     if net is not again and weights_of(net) != weights_of(again):
-        raise InputError("the factory returns random weights, others each time: set 'weights' to the file of trained ones")
+        fix = "set 'weights' to the file of trained ones (swerve init: that file as MODEL, and the factory as --net)"
+        raise InputError(f"the factory returns random weights, others each time: {fix}")
     return net
 
 

@@ -51,18 +51,17 @@ def own_error(campaign: Campaign, usable: Sequence[Observation]) -> Iterator[Con
 def _steering(campaign: Campaign, labelled: Sequence[Observation]) -> Iterator[Concern]:
     labels, answers = (np.array(numbers) for numbers in angles(labelled))
     wrong, zero = rmse(labels, answers), rmse(labels, np.zeros(len(labels)))
-    if wrong < GOOD * zero:
-        return
     useless = zero > 0 and not _better_than_constant(labels, answers)
-    better = _best_remedy(campaign, labelled, ANGLES, HELPS_USELESS if useless else HELPS)
-    better = better or (_factor(labels, answers) if useless else "")
+    good = wrong < GOOD * zero
+    better = "" if good else _best_remedy(campaign, labelled, ANGLES, HELPS_USELESS if useless else HELPS)
+    factor = "" if better else _factor(labels, answers)
     own = f"its own error is {wrong:.3g}° (RMSE of {len(labels)} labels)"
     if useless:
         level = Level.REFUSAL if len(labels) >= ENOUGH_FOR_SIGN else Level.WARNING
         nothing = f"tried without success: sign, unit, {TRIED}; check crop, weights, and that labels belong to frames"
-        yield Concern("no better than zero", level, f"{own}, always 0° has {zero:.3g}°; {better or nothing}")
-    elif better:
-        yield Concern("preprocessing", Level.WARNING, f"{own}; {better}")
+        yield Concern("no better than zero", level, f"{own}, always 0° has {zero:.3g}°; {better or factor or nothing}")
+    elif better or factor:
+        yield Concern("preprocessing" if better else "unit", Level.WARNING, f"{own}; {better or factor}")
 
 
 def _boxes(campaign: Campaign, boxed: Sequence[Observation]) -> Iterator[Concern]:

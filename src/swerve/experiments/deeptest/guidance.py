@@ -11,8 +11,8 @@ from markupsafe import Markup
 from swerve.analysis.growth import BUDGET, DONE, end_reasons, goal_of, needed
 from swerve.analysis.numbers import describe_linear
 from swerve.analysis.statistics import StatisticalTest, rank_sum
+from swerve.core.campaign import ALWAYS, NEURONS
 from swerve.core.values import Array
-from swerve.coverage.meter import ALWAYS, NEURONS
 from swerve.experiments import Measured, Row, chart, holm_corrected, question, table
 from swerve.experiments.deeptest.subject_runs import ALIKE, PAIRS, PAPER, DeepTestRuns, DeepTests, white_boxes
 from swerve.methods.deeptest import GUIDED
