@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 # cores cost many times the work, and there is a process of tests for every core already.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
     os.environ.setdefault(name, "1")
+
+gc.disable()  # until all tests are collected: what is imported and collected is needed to the end
 
 MEMORY = Path("/dev/shm")
 ROOM = 4_000_000_000  # bytes; all tests together leave less than a tenth of that behind
@@ -45,6 +48,12 @@ settings.load_profile("swerve")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script; programs started here would hang
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """From now on garbage is looked for among what tests make, and not again and again among all that there is before."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

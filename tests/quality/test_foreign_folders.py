@@ -263,6 +263,7 @@ def assert_harmless(scene: Path, finding: str, verbs: Iterable[str], capsys: pyt
     assert not list((scene / "config").iterdir())
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize("place", PLACES)
 def test_no_verb_runs_what_a_folder_names(scene: Path, place: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert_harmless(scene, attacked(scene, place, "module"), VERBS, capsys)

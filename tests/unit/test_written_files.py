@@ -72,13 +72,13 @@ class Disk:
 
 
 @pytest.fixture
-def handles() -> Iterator[None]:
+def handles(tmp_path: Path) -> Iterator[None]:
     """Close what a disk keeps open."""
     before = set(os.listdir("/proc/self/fd"))
     yield
     for handle in set(os.listdir("/proc/self/fd")) - before:
         try:
-            if os.readlink(f"/proc/self/fd/{handle}").startswith("/tmp"):
+            if os.readlink(f"/proc/self/fd/{handle}").startswith(str(tmp_path)):
                 os.close(int(handle))
         except OSError:
             continue

@@ -98,4 +98,4 @@ def _read(cases: Source, key: str) -> Case:
     try:
         return cases[key]
     except (UnreadableCase, LookupError) as error:
-        raise StoreError(f"case {key} was readable at the start of the campaign and is not any more: {error}") from error
+        raise StoreError(f"case {key} could be read at the start of the campaign and can no longer be: {error}") from error

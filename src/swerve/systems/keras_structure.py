@@ -257,5 +257,5 @@ def _ends(named: JSON, tensors: Mapping[tuple[str, int], Any]) -> Any:
 def _input(config: Mapping[str, JSON], name: str) -> Any:
     shape = config.get("batch_input_shape") or config.get("batch_shape")
     if not isinstance(shape, list) or not all(size is None or (isinstance(size, int) and size > 0) for size in shape):
-        raise InputError("the structure has no valid input shape")
+        raise InputError("the model's structure has no valid input shape; export the model again")
     return keras_library().Input(shape=tuple(shape[1:]), batch_size=shape[0], name=plain_name(name))
