@@ -7,6 +7,7 @@ import re
 import time
 import tomllib
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ VIEW = ImageView(np.zeros((64, 96, 3), np.uint8), (192, 100), (0.5, 0.5), (0.0, 
 PLAIN = ImageView(np.zeros((64, 96, 3), np.uint8), (96, 64))
 
 
-def iou_of(one: Array, other: Array) -> float:
+def iou_of(one: Sequence[float], other: Sequence[float]) -> float:
     wide = min(one[2], other[2]) - max(one[0], other[0])
     high = min(one[3], other[3]) - max(one[1], other[1])
     shared = max(wide, 0) * max(high, 0)
@@ -42,9 +43,10 @@ def iou_of(one: Array, other: Array) -> float:
 def plain_nms(boxes: Array, scores: Array, labels: Array | None, iou: float, most: int) -> list[int]:
     """Every box against every better one that was kept."""
     kept: list[int] = []
-    for place in sorted(range(len(boxes)), key=lambda place: (-scores[place], place)):
+    rows = boxes.astype(float).tolist()  # Python's floats are the same numbers, in a tenth of the time
+    for place in sorted(range(len(rows)), key=lambda place: (-scores[place], place)):
         rivals = [other for other in kept if labels is None or labels[other] == labels[place]]
-        if all(iou_of(boxes[place], boxes[other]) <= iou for other in rivals):
+        if all(iou_of(rows[place], rows[other]) <= iou for other in rivals):
             kept.append(place)
     return kept[:most]
 
@@ -548,9 +550,9 @@ def test_suppression_is_the_plain_one(rows: list[tuple[int, ...]], iou: float, a
 def test_blocks_leave_no_seam(count: int) -> None:
     rng = np.random.default_rng(count)
     boxes, scores, labels = random_boxes(rng, count, 300, 300), np.round(rng.random(count), 1), rng.integers(0, 3, count)
+    whole = plain_nms(boxes, scores, labels, 0.3, count)
     for most in (5, count):
-        made = suppress_overlaps(boxes, scores, labels, iou=0.3, most=most).tolist()
-        assert made == plain_nms(boxes, scores, labels, 0.3, most)
+        assert suppress_overlaps(boxes, scores, labels, iou=0.3, most=most).tolist() == whole[:most]
 
 
 def test_suppression_agrees_with_opencv() -> None:
