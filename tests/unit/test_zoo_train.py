@@ -14,6 +14,7 @@ from swerve.core.errors import InputError
 from swerve.train import rendered as cache
 from swerve.train.loop import save_weights
 from swerve.zoo import steering_data
+from swerve.zoo.networks import DEGREES
 from swerve.zoo.steering import PACKAGED, STEERING, CameraCrop
 from swerve.zoo.steering_data import FramePart, FrameParts, SteeringFrames, default_folder, render_drive, rendered
 from swerve.zoo.steering_learn import SteeringRecipe, TrainingFrames, learn, predictions, rmse, samples, varied
@@ -53,7 +54,7 @@ def material() -> TrainingFrames:
 def test_windows_end_at_their_angle():
     found = samples(VIEW, numbered(2, 4), numbered(1, 5, first=8), every=(1, 2))
     assert found.windows.tolist() == [[0, 1, 2], [1, 2, 3], [4, 5, 6], [5, 6, 7], [8, 9, 10], [10, 11, 12]]
-    assert (found.units * 40).tolist() == [20, 30, 60, 70, 100, 120]
+    assert (found.units * DEGREES).tolist() == pytest.approx([20, 30, 60, 70, 100, 120])
     assert found.pixels(np.array([4]))[0, :, 0, 0, 0].tolist() == [8, 9, 10]
 
 
@@ -257,7 +258,7 @@ def test_single_frames_are_those_that_are_trained_on(monkeypatch, tmp_path):
         *(f"train/1/0#{number}" for number in (0, 3, 6)),
     ]
     angles = [steering_data.degrees_of(case.truth) for case in cases]
-    assert angles == pytest.approx(trained.units * 40)
+    assert angles == pytest.approx(trained.units * DEGREES)
     assert [int(case.inputs["camera"].pixels[0, 0, 0]) for case in cases] == angles  # the pixels are those of the angle
     assert {case.inputs["camera"].size for case in cases} == {(TINY.width, TINY.height)}  # with the sky
     assert [case.group for case in cases] == [stored[case.key[6] == "1"].group(case.key) for case in cases]

@@ -6,6 +6,7 @@ coverage can be measured layer by layer. Batch normalisation is used in training
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from itertools import pairwise
 from typing import TypeVar
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+DEGREES = 40.0  # of the wheel per unit of a network's output
 FEATURES = 128  # numbers that the memory of the Chauffeur network reads for each frame
 Net = TypeVar("Net", bound=nn.Module)
 
@@ -58,13 +60,13 @@ class EpochNet(nn.Module):
 
 
 class TwiceAtan(nn.Module):
-    """The last step of both Dave networks, 2·atan, which keeps the output within ±π."""
+    """The last step of both Dave networks: 2·atan, an angle in radians, which keeps the answer within half a turn of the wheel."""
 
     # B.2
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """2·atan of every number."""
-        return 2 * torch.atan(numbers)
+        """2·atan of every number, in units of `DEGREES`."""
+        return 2 / math.radians(DEGREES) * torch.atan(numbers)
 
 
 class DaveOrigNet(nn.Sequential):

@@ -25,9 +25,8 @@ from swerve.systems.probe import catching, layers_of, probe
 from swerve.systems.torch import TorchSystem
 from swerve.systems.weights import load
 from swerve.world.source import World
-from swerve.zoo.networks import ChauffeurNet, DaveDropoutNet, DaveOrigNet, EpochNet, RamboNet
+from swerve.zoo.networks import DEGREES, ChauffeurNet, DaveDropoutNet, DaveOrigNet, EpochNet, RamboNet
 
-DEGREES = 40.0  # of the wheel per unit of output: about one and a half times the spread of the world's labels
 PACKAGED = Path(__file__).parent / "weights"
 AT_ONCE = 256  # frames in one forward pass, so that memory does not grow with the batch
 

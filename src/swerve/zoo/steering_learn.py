@@ -18,11 +18,10 @@ from swerve.core.values import Array
 from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Recipe, Task, fit, shuffled
 from swerve.world.drives import CAUTIOUS, STANDARD
-from swerve.zoo.networks import FEATURES, ChauffeurNet, folded, normalised
-from swerve.zoo.steering import AT_ONCE, DEGREES, CameraCrop, steering_named
+from swerve.zoo.networks import DEGREES, FEATURES, ChauffeurNet, folded, normalised
+from swerve.zoo.steering import AT_ONCE, CameraCrop, steering_named
 from swerve.zoo.steering_data import FrameParts, SteeringFrames, rendered
 
-NEIGHBOURS = 3  # of the windows of a short run, each third is trained on: neighbours look alike
 SETTLING = 10  # first steps of a window, on which the memory is not trained
 STARTS = 8  # windows of each long drive in one pass
 MEMORY_BATCH = 16
@@ -54,12 +53,12 @@ class SteeringRecipe:
 
 RECIPES: Mapping[str, SteeringRecipe] = MappingProxyType(
     {
-        "epoch": SteeringRecipe(passes=14),
-        "dave-orig": SteeringRecipe(passes=20),
-        "dave-dropout": SteeringRecipe(passes=24),
-        "chauffeur": SteeringRecipe(passes=22, memory=40),
+        "epoch": SteeringRecipe(passes=10),
+        "dave-orig": SteeringRecipe(passes=12),
+        "dave-dropout": SteeringRecipe(passes=14),
+        "chauffeur": SteeringRecipe(passes=12, memory=40),
         "rambo": SteeringRecipe(passes=18, every=2),
-        "dave-objects": SteeringRecipe(passes=20, driver=CAUTIOUS),
+        "dave-objects": SteeringRecipe(passes=16, driver=CAUTIOUS),
     }
 )
 
@@ -198,7 +197,7 @@ class Trainer:
     def train_at_once(self, net: nn.Module) -> None:
         """Train a whole network on windows of frames."""
         given, every = self.frames, self.recipe.every
-        train = samples(self.view, given.short, given.long, every=(NEIGHBOURS, every))
+        train = samples(self.view, given.short, given.long, every=(1, every))
         val = samples(self.view, given.val_short, given.val_long, every=(1, every))
         self._fit_frames(net, self.view, train, val, "frames")
 
@@ -209,7 +208,7 @@ class Trainer:
         """
         given, single = self.frames, replace(self.view, frames=1)
         steering = nn.Sequential(net.cnn, nn.Linear(FEATURES, 1))
-        train = samples(single, given.short, every=(NEIGHBOURS,))
+        train = samples(single, given.short, every=(1,))
         self._fit_frames(steering, single, train, samples(single, given.val_short, every=(1,)), "encoder")
         windows = (_features(net, single, part) for part in (given.long, given.val_long))
         rng, recipe = rng_for(self.seed, "zoo", "memory"), self.recipe.recurrent

@@ -20,7 +20,8 @@ from swerve.train.card import card_page, read_cards, recipe_row, versions, write
 from swerve.train.loop import Checkpoint, save_weights
 from swerve.world.drives import STANDARD
 from swerve.world.source import VERSION, World, code_digest
-from swerve.zoo.steering import DEGREES, PACKAGED, STEERING, CameraCrop, Trained, steering_named
+from swerve.zoo.networks import DEGREES
+from swerve.zoo.steering import PACKAGED, STEERING, CameraCrop, Trained, steering_named
 from swerve.zoo.steering_data import SteeringFrames
 from swerve.zoo.steering_learn import RECIPES, SteeringRecipe, TrainingFrames, learn, predictions, rmse, samples
 
