@@ -60,7 +60,7 @@ class EpochNet(nn.Module):
 
 
 class TwiceAtan(nn.Module):
-    """The last step of both Dave networks: 2·atan, an angle in radians, which keeps the answer within half a turn of the wheel."""
+    """The last step of both Dave networks: 2·atan, an angle in radians: at most half a turn of the wheel."""
 
     # B.2
 
