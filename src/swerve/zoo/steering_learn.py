@@ -55,7 +55,7 @@ RECIPES: Mapping[str, SteeringRecipe] = MappingProxyType(
     {
         "epoch": SteeringRecipe(passes=10),
         "dave-orig": SteeringRecipe(passes=12),
-        "dave-dropout": SteeringRecipe(passes=14),
+        "dave-dropout": SteeringRecipe(passes=28),
         "chauffeur": SteeringRecipe(passes=12, memory=40),
         "rambo": SteeringRecipe(passes=18, every=2),
         "dave-objects": SteeringRecipe(passes=16, driver=CAUTIOUS),
