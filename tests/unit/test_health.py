@@ -419,7 +419,7 @@ def test_estimate_of_disk_is_near_what_is_taken(tmp_path: Path, source: Source) 
     run_into(Loaded(asked, Path("/")), tmp_path / "run")
     kept = [*(tmp_path / "run" / "findings").iterdir(), tmp_path / "run" / "journal.jsonl"]
     taken = sum(path.stat().st_size for path in kept) / 1e6
-    assert taken > 5
+    assert taken > 2  # pictures of 20 findings of a rule
     assert estimate == pytest.approx(taken, rel=0.25)
 
 
