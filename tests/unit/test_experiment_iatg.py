@@ -16,7 +16,7 @@ from swerve.cli.experiment import EXPERIMENTS
 from swerve.core.case import Case
 from swerve.core.errors import EnvironmentFault, InputError
 from swerve.core.seeding import digest_of, rng_for
-from swerve.core.values import Image, Masks, Steering
+from swerve.core.values import Classes, Image, Masks, Steering
 from swerve.experiments.iatg import IATG
 from swerve.experiments.iatg.arms import (
     ADDED,
@@ -25,12 +25,16 @@ from swerve.experiments.iatg.arms import (
     CONTROL,
     COUNTS,
     DEEPTEST,
+    OWN_LOOK,
+    OWN_PIXELS,
     PASTED,
     REAL,
     RERENDERED,
     S1,
+    S2,
     SALIENT,
     SUM,
+    TRANSLATED,
     Arm,
     arms,
 )  # fmt: skip
@@ -46,8 +50,10 @@ from swerve.report.answer_pictures import BLUE, GREEN, RED
 from swerve.report.templating import PAGE
 from swerve.store.view import Run
 from swerve.transformations.object_library import build_library
+from swerve.translation.painting import painter_bytes
 from swerve.world.source import World
 from tests.unit.test_iatg_method import LooksLeft
+from tests.unit.test_painter import NAMES, made
 
 CARS = {1: (10, 50, 30, 60), 2: (60, 48, 84, 62), 3: (100, 46, 136, 64)}  # the one on the left is the smallest
 PICTURES = 4
@@ -60,6 +66,7 @@ class Street:
     colour: tuple[int, int, int] = (220, 20, 20)
     count: int = PICTURES
     prefix: str = "street"
+    down: int = 0  # pixels by which all cars stand lower
 
     def keys(self) -> list[str]:
         return [f"{self.prefix}{number}" for number in range(self.count)]
@@ -67,11 +74,13 @@ class Street:
     def __getitem__(self, key: str) -> Case:
         ids = np.zeros((90, 160), np.int32)
         for number, (left, top, right, bottom) in CARS.items():
-            ids[top:bottom, left:right] = number
+            ids[top + self.down : bottom + self.down, left:right] = number
         noise = rng_for("street", key).integers(-5, 6, (90, 160, 3))
         pixels = np.where(ids[..., None] > 0, np.array(self.colour), 100) + noise
         image = Image(np.clip(pixels, 0, 255).astype(np.uint8))
-        return Case(key, {"camera": image}, (Steering(0.0), Masks(ids, dict.fromkeys(CARS, "car"))), group=key)
+        classes = Classes(np.where(ids > 0, NAMES.index("car"), NAMES.index("road")), dict(enumerate(NAMES)))
+        truth = (Steering(0.0), Masks(ids, dict.fromkeys(CARS, "car")), classes)
+        return Case(key, {"camera": image}, truth, group=key)
 
     def fingerprint(self) -> str:
         return digest_of("street", self.colour, self.count)
@@ -81,8 +90,10 @@ class Street:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """The experiment on a network that looks at the left alone, with blue cars to paste."""
     folder = tmp_path_factory.mktemp("iatg")
-    build_library([Street((20, 20, 220), 1, "blue")["blue0"]], folder / "blue.objects")
-    setting = IATG.settled(Setting(folder / "into", QUICK, force=True), {"library": str(folder / "blue.objects")})
+    build_library([Street((20, 20, 220), 1, "blue", 10)["blue0"]], folder / "blue.objects")
+    (folder / "tiny.safetensors").write_bytes(painter_bytes(*made()))
+    files = {"library": str(folder / "blue.objects"), "painter": str(folder / "tiny.safetensors")}
+    setting = IATG.settled(Setting(folder / "into", QUICK, force=True), files)
     results = finish(IATG, setting, LooksLeft(), Street(), "left")
     report(IATG, results)
     return results, folder / "into"
@@ -109,15 +120,16 @@ def test_tables_follow_from_the_journal(finished: tuple[Any, Path]) -> None:
     angles = moved(into)
     table = rows(into, "rq1")
     assert {(row["way"], row["choice"], row["objects"]) for row in table} == {
-        *((REAL, choice, str(count)) for choice in CHOICES for count in COUNTS),
-        *((CONTROL, choice, str(count)) for choice in SALIENT for count in COUNTS),
+        *((way, choice, str(count)) for way in (REAL, TRANSLATED) for choice in CHOICES for count in COUNTS),
+        *((way, choice, str(count)) for way in (CONTROL, OWN_LOOK) for choice in SALIENT for count in COUNTS),
+        (OWN_PIXELS, SUM, "3"),
     }
     for row in table:
         own = angles.get(Arm(row["way"], row["choice"], int(row["objects"])).name, [])
         assert int(row["tests"]) == len(own)
         assert int(row["misled"]) == sum(abs(angle) > float(row["alpha"]) for angle in own)
         assert float(row["mean angle"]) == pytest.approx(np.mean(np.abs(own)))
-        assert 0 < float(row["similarity"]) < 1
+        assert 0 < float(row["similarity"]) < 1 or row["way"] == OWN_PIXELS
     assert {row["originals"] for row in table} == {str(PICTURES)}
 
 
@@ -134,12 +146,29 @@ def test_the_planted_weakness_is_found(finished: tuple[Any, Path]) -> None:
     assert control is not None
     assert best > 5 > 1 > largest
     assert control < best / 3
-    (row,) = [row for row in rows(into, "rq2") if (row["choice"], row["objects"], row["rival"]) == ("sum", "1", "largest")]
+    key = (REAL, "sum", "1", "largest")
+    (row,) = [row for row in rows(into, "rq2") if (row["way"], row["choice"], row["objects"], row["rival"]) == key]
     assert float(row["low"]) > 0
     assert row["ratio"] == ""  # the largest car moves the answer by nothing at all, so there is no ratio
     ratio, gap = one.gain(Arm(REAL, "sum", 3), Arm(REAL, "largest", 3))
-    assert ratio == pytest.approx(1)  # there are three cars, so both change all of them
+    assert ratio.value == pytest.approx(1)  # there are three cars, so both change all of them
     assert gap.value == pytest.approx(0)
+
+
+def test_an_object_in_its_own_pixels_changes_nothing(finished: tuple[Any, Path]) -> None:
+    assert moved(finished[1])[Arm(OWN_PIXELS, SUM, 3).name] == [0.0] * PICTURES
+
+
+def test_translated_objects_are_set_beside_real_ones(finished: tuple[Any, Path]) -> None:
+    """The numbers are those of the runs: mean angles of the same pictures, as a gap and as a ratio."""
+    angles, table = moved(finished[1]), rows(finished[1], "strategies")
+    assert {row["of"] for row in table} == {"angle", "similarity"}
+    (row,) = [row for row in table if (row["of"], row["setting"], row["beside"]) == ("angle", S2.name, S1.name)]
+    ours, theirs = (float(np.mean(np.abs(angles[arm.name]))) for arm in (S2, S1))
+    assert float(row["gap"]) == pytest.approx(ours - theirs)
+    assert float(row["ratio"]) == pytest.approx(ours / theirs)
+    assert float(row["at least"]) <= float(row["ratio"]) <= float(row["at most"])
+    assert sum(row["beside"].startswith("real") for row in table) == 2 * (len(CHOICES) * len(COUNTS) + 1)
 
 
 def test_methods_are_compared_at_equal_angles(finished: tuple[Any, Path]) -> None:
@@ -199,14 +228,14 @@ def test_examples_have_green_boxes_and_both_arrows(finished: tuple[Any, Path]) -
 
 
 def test_time_to_departure_needs_a_ratio(finished: tuple[Any, Path]) -> None:
-    assert {row["seconds"] for row in rows(finished[1], "departure")} == {"n/a"}
+    assert {row["out of the lane"] for row in rows(finished[1], "departure")} == {"n/a"}
 
 
 def test_the_page_answers_every_question(finished: tuple[Any, Path]) -> None:
     page = (finished[1] / PAGE).read_text()
     for words in ("Which swaps mislead most?", "better than chance, size or distance", "how similar?"):
         assert words in page
-    assert "left: x1.00 of largest" in page
+    assert "left, real: x1.00 (1.00 to 1.00) of largest" in page
     for number in (9, 10, 11, 14, 15, 16):
         assert f"Figure {number} of the paper" in page
     assert "Figures 12 and 13 of the paper" in page
@@ -214,10 +243,13 @@ def test_the_page_answers_every_question(finished: tuple[Any, Path]) -> None:
 
 
 def test_frames_of_the_world_can_be_rendered_again() -> None:
-    plain, world = list(arms(Street())), list(arms(World(drives=1)))
+    plain, world = list(arms(Street(), painted=False)), list(arms(World(drives=1), painted=False))
     assert [arm for arm in world if arm.way not in (RERENDERED, PASTED)] == plain
     assert len(world) - len(plain) == (len(CHOICES) + len(SALIENT)) * len(COUNTS)
     assert len({arm.name for arm in world}) == len(world)
+    painted = [arm for arm in arms(Street(), painted=True) if arm not in plain]
+    assert {arm.way for arm in painted} == {TRANSLATED, OWN_LOOK, OWN_PIXELS}
+    assert S2 in painted
     assert {arm.way for arm in plain} == {REAL, CONTROL, COLOUR, ADDED, DEEPTEST}
 
 

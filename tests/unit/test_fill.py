@@ -130,3 +130,29 @@ def test_cover_keeps_what_it_leaves_out() -> None:
     for blend in BLENDS:
         paste_piece(canvas, np.full((10, 10, 3), 255, np.uint8), (5, 5), cover=cover, blend=blend)
         assert canvas[5:15, 5:15][~cover].max() == 0
+
+
+def test_patchmatch_goes_on_with_a_pattern_that_one_piece_cannot_show() -> None:
+    """Two different stripes meet in the hole: each side is put together from its own."""
+    rows, columns = np.mgrid[:90, :160]
+    levels = np.where(columns < 80, 120 + 60 * np.sin(rows / 3), 120 + 60 * np.sin(columns / 3))
+    picture = np.repeat(np.clip(levels, 0, 255).astype(np.uint8)[..., None], 3, axis=2)
+    hole = np.zeros((90, 160), bool)
+    hole[30:60, 60:100] = True
+    errors = {}
+    for method in ("patchmatch", "smooth"):
+        filled = picture.copy()
+        filled[hole] = 0
+        fill_hole(filled, hole, method=method)
+        errors[method] = np.abs(filled[hole].astype(float) - picture[hole]).mean()
+    assert errors["patchmatch"] < errors["smooth"] / 3
+
+
+def test_patchmatch_copies_nothing_that_must_be_avoided() -> None:
+    picture = np.full((80, 120, 3), 90, np.uint8)
+    picture[:, 70:] = (255, 0, 0)
+    hole, avoid = np.zeros((80, 120), bool), np.zeros((80, 120), bool)
+    hole[30:50, 40:66] = True
+    avoid[:, 70:] = True
+    fill_hole(picture, hole, method="patchmatch", avoid=avoid)
+    assert (picture[hole] == 90).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +16,16 @@ from swerve.core.case import Case
 from swerve.core.errors import InputError
 from swerve.core.names import name_of
 from swerve.core.seeding import digest_of, rng_for
+from swerve.core.system import System
 from swerve.core.values import Array, Image, Masks, Steering
+from swerve.execution.check import examine
+from swerve.execution.engine import observe
+from swerve.execution.executors.in_process import InProcess
+from swerve.explain.heat import Explanation, HeatMap
 from swerve.methods.iatg import CONTROL, PROFILES, iatg, rule_name
 from swerve.relations.gates import SameObjects
 from swerve.store.view import Run
-from swerve.testing import FakeSystem
+from swerve.testing import FakeSystem, MemoryLedger
 from swerve.transformations.object_choice import LargestObjects, NearestObjects, RandomObjects
 from swerve.transformations.object_library import build_library
 from swerve.transformations.retouches import Retouches
@@ -88,8 +94,6 @@ def test_presets_are_the_paper_s(blue: Asset) -> None:
     assert isinstance(control.change, Retouches)
     assert (control.change.count, control.change.choose) == (3, first.change.choose)
     assert campaign.gate == SameObjects()
-    with pytest.raises(InputError, match="'painter' is missing"):
-        iatg(Streets(), FakeSystem(), library=blue, profile="iatg-s2")
 
 
 @pytest.mark.parametrize(
@@ -165,3 +169,20 @@ def test_rivals_have_no_heat_maps(blue: Asset, tmp_path: Path) -> None:
     run(iatg(Streets(), LooksLeft(), library=blue, choose="random", count=2, within=4.0), into=tmp_path / "run")
     assert list((tmp_path / "run" / "findings").glob("*-camera.png"))
     assert not list((tmp_path / "run" / "findings").glob("*_heat.png"))
+
+
+class Stripes:
+    """An explanation with a single row of cells."""
+
+    def explain(self, cases: Sequence[Case], system: System) -> Sequence[HeatMap]:
+        return [HeatMap(np.linspace(0, 1, 18)[None], (0, 0, 160, 90), (160, 90)) for _ in cases]
+
+
+@pytest.mark.parametrize(("explanation", "warned"), [(Stripes(), True), (None, False)])
+def test_a_heat_map_too_coarse_for_objects_is_warned_of(blue: Asset, explanation: Explanation | None, warned: bool) -> None:
+    asked = iatg(Streets(), LooksLeft(), library=blue, explanation=explanation, count=1)
+    here = InProcess(asked)
+    health = examine(asked, observe(asked, MemoryLedger(), executor=here), here)
+    whys = [concern.why for concern in health.concerns if concern.name == "coarse heat map"]
+    assert bool(whys) == warned
+    assert all("1 x 18 cells" in why and "swerve explain" in why for why in whys)

@@ -25,9 +25,11 @@ from swerve.relations.gates import SameObjects
 from swerve.testing import FakeSource, FakeSystem, SpaceContract
 from swerve.transformations.translate_objects import CROPPED, TranslateObjects, Translations
 from swerve.translation.label_window import OWN, Square, square_around, window
+from swerve.translation.packaged import PAINTER, is_packaged, packaged_painter
 from swerve.translation.painter import FeatureCritic, Painter, PainterDesign, region_means
 from swerve.translation.painting import PainterAbout, Painting, painter_bytes, painting_of, read_painting
 from swerve.translation.window_batch import batch_of, outlines
+from swerve.world.class_map import NAMES as CLASSES
 from swerve.world.source import World
 from swerve.zoo.object_kinds import score_kinds
 from swerve.zoo.paint_data import ObjectWindows, WindowSets, window_sets
@@ -224,6 +226,22 @@ def test_a_training_learns_the_colours_of_its_classes() -> None:
     assert min(fitted.errors[1:]) < 0.6 * fitted.errors[0]
 
 
+def test_a_painter_trained_further_begins_with_what_it_knew_of_each_class(painter: Asset) -> None:
+    """The new source has another order of classes, and one more: layers of classes with the same name are taken over."""
+    start, names = painting_of(painter), ("unlabelled", "van", "tram", "road", "car")
+    recipe = SMALL.further(start)
+    assert recipe.design(4) == start.about.design
+    learner = PainterLearner(recipe, len(names))
+    fresh = learner.painter.coarse.body[0].weight.detach().clone()  # type: ignore[union-attr,operator]
+    learner.begin_with(start, names)
+    taken, known = learner.painter.coarse.body[0].weight, start.net.coarse.body[0].weight
+    for place, name in enumerate(names):
+        same = fresh[:, place] if name == "tram" else known[:, NAMES.index(name)]  # type: ignore[index]
+        assert torch.equal(taken[:, place], same)  # type: ignore[index]
+    assert torch.equal(taken[:, len(names) :], known[:, len(NAMES) :])  # type: ignore[index]
+    assert torch.equal(learner.painter.coarse.last.weight, start.net.coarse.last.weight)
+
+
 def test_a_step_moves_the_painter_its_encoder_and_the_discriminators() -> None:
     both = sets()
     learner = PainterLearner(SMALL, len(both.classes))
@@ -292,6 +310,11 @@ def test_the_verb_trains_on_a_source_of_a_file(tmp_path: Path, capsys: pytest.Ca
     assert main([*words, "--passes", "1", "--side", "32", "--width", "4"]) == 0
     assert "objects drawn in another look whose kind it knows" in capsys.readouterr().out
     assert (tmp_path / "mine.safetensors").is_file()
+    words = [*words[:4], "--out", str(tmp_path), "--start", str(tmp_path / "mine.safetensors"), "--name", "further"]
+    assert main([*words, "--width", "8"]) == 2
+    assert "leave them out" in capsys.readouterr().err
+    assert main([*words, "--passes", "1"]) == 0
+    assert json.loads((tmp_path / "further.json").read_text())["begun_with"].startswith("mine, SHA-256 ")
 
 
 # Changes
@@ -376,5 +399,23 @@ def test_the_profile_s2_translates_one_object_by_average_heat_with_its_control(p
         ("other", 1, "average"),
         ("own", 1, "average"),
     ]
-    with pytest.raises(InputError, match=r"'painter' is missing: a file that 'swerve translate train' wrote"):
-        iatg(Streets(2), FakeSystem(), profile="iatg-s2")
+
+
+PACKAGED = pytest.mark.skipif(not is_packaged(PAINTER), reason="the painter is not trained yet: swerve zoo train painter")
+
+
+@PACKAGED
+def test_the_profile_s2_needs_no_file() -> None:
+    usual = iatg(Streets(2), FakeSystem(), profile="iatg-s2").rules[0].change
+    assert isinstance(usual, Translations)
+    assert painting_of(usual.painter).about.name == PAINTER
+
+
+@PACKAGED
+def test_the_packaged_painter_knows_the_classes_of_the_world_and_is_small() -> None:
+    file = packaged_painter()
+    about = painting_of(file).about
+    assert set(about.classes) <= set(CLASSES)
+    assert {"car", "van", "pedestrian"} <= set(about.looks)
+    assert file.path.stat().st_size <= 8e6
+    assert all(file.path.with_suffix(suffix).is_file() for suffix in (".md", ".json", ".png"))

@@ -27,6 +27,7 @@ from swerve.analysis.statistics import (
     paired_bootstrap,
     pearson,
     rank_sum,
+    ratio_of_means,
     sign_test,
     signed_rank,
     spearman,
@@ -413,6 +414,17 @@ def test_runs_have_a_t_interval() -> None:
 def test_bootstrap_repeats_with_its_seed() -> None:
     assert paired_bootstrap(LEFT, RIGHT, seed=5) == paired_bootstrap(LEFT, RIGHT, seed=5)
     assert paired_bootstrap(LEFT, RIGHT, seed=5).low != paired_bootstrap(LEFT, RIGHT, seed=6).low
+
+
+def test_a_ratio_of_means_resamples_whole_groups() -> None:
+    """Two drives, each drawn twice or not at all in half of the resamples: their own ratios are the ends."""
+    groups = (["a", "a", "b"], ["a", "b", "b"])
+    found = ratio_of_means([1.0, 3.0, 5.0], [4.0, 5.0, 15.0], seed=0, groups=groups)
+    assert found.value == pytest.approx(8 / 3)
+    assert (found.low, found.high) == (pytest.approx(4 / 2), pytest.approx(8 / 3))  # b alone: 10 / 5, a alone: 4 / 2
+    assert ratio_of_means([1.0, 3.0], [2.0, 6.0], seed=0, groups=(["a", "b"], ["a", "b"])).low == pytest.approx(2)
+    assert "adds up to 0" in ratio_of_means([0.0, 0.0], [1.0, 2.0], seed=0, groups=(["a"] * 2, ["a"] * 2)).why
+    assert "too few" in ratio_of_means([1.0], [1.0, 2.0], seed=0, groups=(["a"], ["a"] * 2)).why
 
 
 def test_bootstrap_interval_is_near_normal() -> None:

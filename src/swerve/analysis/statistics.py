@@ -284,8 +284,35 @@ def paired_bootstrap(
     if len(sums) < 2:
         return Estimate(len(gaps), why=f"at least 2 groups are needed, and all {len(gaps)} pairs are in one")
     means = _resampled(sums, counts, np.random.default_rng(seed), resamples)
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(means, _ends(confidence))
     return Estimate(len(gaps), float(gaps.mean()), float(low), float(high))
+
+
+def ratio_of_means(
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    seed: int,
+    groups: tuple[Sequence[Hashable], Sequence[Hashable]],
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+) -> Estimate:
+    """The mean of `after` divided by that of `before`, with a percentile interval; the samples need not be pairs.
+
+    Whole groups are resampled, such as drives, of which each sample names one for every number.
+    """
+    _deviations(confidence)
+    below, above, why = _groups(before, after, fewest=2)
+    if why or not below.sum() > 0:
+        return Estimate(len(above), why=why or "what it is divided by adds up to 0")
+    place = _places([*groups[0], *groups[1]], len(below) + len(above))
+    parts, most = (place[: len(below)], place[len(below) :]), int(place.max()) + 1
+    picks = np.random.default_rng(seed).integers(0, most, (resamples, most))
+    weights = ((parts[0], below), (parts[1], above), (parts[0], None), (parts[1], None))
+    down, up, fewer, more = (np.bincount(part, own, most)[picks].sum(axis=1) for part, own in weights)
+    drawn = (down > 0) & (more > 0)
+    low, high = np.quantile((up[drawn] / more[drawn]) / (down[drawn] / fewer[drawn]), _ends(confidence))
+    return Estimate(len(above), float(above.mean() / below.mean()), float(low), float(high))
 
 
 def group_means(values: Sequence[float], groups: Sequence[Hashable]) -> list[float]:
@@ -348,6 +375,10 @@ def _deviations(confidence: float) -> float:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
     return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def _ends(confidence: float) -> tuple[float, float]:
+    return (1 - confidence) / 2, (1 + confidence) / 2
 
 
 def _check_counts(**counts: int) -> None:

@@ -51,6 +51,7 @@ EXPERIMENTS: Mapping[str, _Listed] = MappingProxyType(
             {
                 "similarity": "ms-ssim (default), ssim, lpips-vgg or lpips-alex; docs/iatg.md",
                 "library": "a file of `swerve objects build` (default: objects of the embedded world)",
+                "painter": "a file of `swerve translate train` (default: the packaged one, on the embedded world)",
             },
         ),
         "tigaug": _Listed(

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swerve.cli.options import HELD, add_trust, add_verb, count, whole
+from swerve.core.errors import InputError
 
 if TYPE_CHECKING:
+    from swerve.core.asset import Asset
     from swerve.core.case import Source
 
 EXAMPLES = """
   swerve translate train --source world --name streets
-  swerve translate train --source mine.toml --name city --passes 20
+  swerve translate train --source mine.toml --name city --start painter
 """
 AFTER = """sources:
   world, the embedded one, or a campaign file (.toml), whose [source] has
@@ -25,8 +27,6 @@ AFTER = """sources:
 what to do with it:
   change = { use = "translations", painter = "painters/streets.safetensors" }
   docs/iatg.md tells how IATG uses it."""
-DRIVES = 300  # of the embedded world
-FRAMES, APART = 3, 120  # of each drive, spread over so many
 
 
 def add_parser(verbs: Any) -> None:
@@ -38,10 +38,11 @@ def add_parser(verbs: Any) -> None:
     verb.add_argument(
         "--out", type=Path, default=Path("painters"), metavar="DIR", help="folder to write to (default: %(default)s)"
     )
-    verb.add_argument("--passes", type=count, metavar="N", help="over all objects (default: 12, some 20 CPU minutes)")
+    verb.add_argument("--start", type=Path, metavar="FILE", help="a painter to train further, or: painter, the packaged one")
+    verb.add_argument("--passes", type=count, metavar="N", help="over all objects (default: 12, some 10 CPU minutes)")
     verb.add_argument("--side", type=count, metavar="N", help="of the windows drawn, a multiple of 16 (default: 96)")
     verb.add_argument("--width", type=count, metavar="N", help="channels of the first layer (default: 16; 64 in the paper)")
-    verb.add_argument("--drives", type=count, default=DRIVES, metavar="N", help="of the world (default: %(default)s)")
+    verb.add_argument("--drives", type=count, metavar="N", help="of the world (default: 160)")
     verb.add_argument("--seed", type=whole, default=7, help="of initial weights and order (default: %(default)s)")
     add_trust(verb)
 
@@ -57,20 +58,26 @@ def translate(options: argparse.Namespace) -> int:
     from swerve.cli.style import check_name
     from swerve.report.terminal import RichProgress
     from swerve.store.files import make_folder
+    from swerve.translation.painting import painting_of
     from swerve.zoo.paint_data import window_sets
     from swerve.zoo.paint_learn import PainterRecipe
     from swerve.zoo.paint_train import MEANING, train_painter
+    from swerve.zoo.style_learn import has_fast_bfloat16
 
     cv2.setNumThreads(1)
     torch.set_num_threads(1)  # sums in one order
     check_name(options.name)
     given = {name: value for name in ("passes", "side", "width") if (value := getattr(options, name))}
-    recipe = replace(PainterRecipe(), **given)
+    start = _start(options.start)
+    if start and (options.side or options.width):
+        raise InputError("--side and --width are those of the painter that --start names: leave them out")
+    recipe = replace(PainterRecipe(bfloat16=has_fast_bfloat16()), **given)
+    recipe = recipe.further(painting_of(start)) if start else recipe
     make_folder(options.out, parents=True)
     with RichProgress(Console(stderr=True)) as progress:
         sets = window_sets(_source(options), side=recipe.side, seed=options.seed, progress=progress)
         card = train_painter(
-            options.name, options.source, options.out, sets, recipe=recipe, seed=options.seed, progress=progress
+            options.name, options.source, options.out, sets, recipe=recipe, seed=options.seed, start=start, progress=progress
         )
     held = card["held_out"]
     for name, value in {**held, **held["recognised"]}.items():
@@ -80,13 +87,18 @@ def translate(options: argparse.Namespace) -> int:
     return HELD
 
 
+def _start(file: Path | None) -> Asset | None:
+    from swerve.core.asset import Asset
+    from swerve.translation.packaged import PAINTER, packaged
+
+    return Asset(packaged(PAINTER) if file == Path(PAINTER) else file) if file else None
+
+
 def _source(options: argparse.Namespace) -> Source:
     from swerve.config.toml import load_source
 
     if options.source == "world":
-        from swerve.sources.subset import Subset
-        from swerve.world.source import DAY, World
+        from swerve.zoo.paint_data import DRIVES, world_frames
 
-        drives = World(options.drives, APART, split="train", conditions=DAY, labels=("masks", "classes"), seed=200)
-        return Subset(drives, FRAMES * options.drives)
+        return world_frames(options.drives or DRIVES)
     return load_source(options.source, options.trust)

@@ -15,6 +15,7 @@ from rich.table import Table
 from swerve.core.errors import EnvironmentFault
 from swerve.execution.engine import Progress
 from swerve.report.terminal import RichProgress
+from swerve.translation.packaged import PAINTER
 from swerve.translation.scene_reader import READER
 from swerve.zoo.lidar import LIDAR
 from swerve.zoo.lidar_data import SweepParts
@@ -24,12 +25,16 @@ from swerve.zoo.lights.light_frames import LightParts
 from swerve.zoo.lights.light_learn import RECIPES as LIGHT_RECIPES
 from swerve.zoo.lights.light_learn import LightSets
 from swerve.zoo.lights.light_train import describe_lights, light_cards, train_lights
+from swerve.zoo.paint_data import DRIVES, FEWEST, window_sets, world_frames
+from swerve.zoo.paint_learn import PainterRecipe
+from swerve.zoo.paint_train import train_painter
 from swerve.zoo.reader_train import train_reader
 from swerve.zoo.steering import STEERING, UNTRAINED, steering_named
 from swerve.zoo.steering_data import FrameParts, default_folder
 from swerve.zoo.steering_learn import RECIPES, TrainingFrames
 from swerve.zoo.steering_train import cards, train_steering
 from swerve.zoo.style_frames import StyleFrames
+from swerve.zoo.style_learn import has_fast_bfloat16
 from swerve.zoo.style_packaged import PACKAGED, train_packaged
 
 STYLE_NETWORKS = (READER, *PACKAGED)
@@ -54,7 +59,9 @@ def parser() -> argparse.ArgumentParser:
     listing.set_defaults(act=_list)
     render = acts.add_parser("render", help="render the frames of all steering recipes; resumes where it was stopped")
     train = acts.add_parser("train", help="train one network, rendering its data first; resumes where it was stopped")
-    train.add_argument("name", metavar="NAME", help=", ".join((*STEERING, *UNTRAINED, *LIDAR, *LIGHTS, *STYLE_NETWORKS)))
+    train.add_argument(
+        "name", metavar="NAME", help=", ".join((*STEERING, *UNTRAINED, *LIDAR, *LIGHTS, *STYLE_NETWORKS, PAINTER))
+    )
     for act, function in ((render, _render), (train, _train)):
         act.set_defaults(act=function)
         act.add_argument("--data", type=Path, default=default_folder(), metavar="DIR", help="cache of rendered data")
@@ -110,7 +117,10 @@ def _render(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    named = ((LIDAR, _train_lidar), (LIGHTS, _train_lights), (STYLE_NETWORKS, _train_styles))
+    named = (
+        *((LIDAR, _train_lidar), (LIGHTS, _train_lights), (STYLE_NETWORKS, _train_styles)),
+        ((PAINTER,), _train_painter),
+    )
     train = next((train for names, train in named if options.name in names), _train_steering)
     if train is _train_steering:
         steering_named(options.name)  # refuses an unknown name before anything is written
@@ -148,6 +158,16 @@ def _train_styles(options: argparse.Namespace, progress: Progress) -> str:
     else:
         held = train_packaged(options.name, options.out, frames, seed=options.seed, progress=progress)["held_out"]
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in held.items())
+
+
+def _train_painter(options: argparse.Namespace, progress: Progress) -> str:
+    recipe = PainterRecipe(bfloat16=has_fast_bfloat16())
+    frames = world_frames(max(FEWEST, round(DRIVES * options.share)))
+    sets = window_sets(frames, side=recipe.side, seed=options.seed, progress=progress)
+    torch.set_num_threads(1)
+    card = train_painter(options.name, "world", options.out, sets, recipe=recipe, seed=options.seed, progress=progress)
+    found = card["held_out"]["recognised"]
+    return f"{found['drawn']:.0%} of {found['count']} drawn objects recognised, {found['real']:.0%} of the real ones"
 
 
 def _train_steering(options: argparse.Namespace, progress: Progress) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from swerve.analysis.baseline import baseline_error
 from swerve.core.campaign import Campaign, Observation, Plan, Trial
 from swerve.core.relation import Rule
+from swerve.execution.checks.coarse_heat import coarse_heat
 from swerve.execution.checks.concern import Health
 from swerve.execution.checks.disk import disk_space, megabytes_of
 from swerve.execution.checks.effect import faint, idle
@@ -65,6 +66,7 @@ def examine(
         *noise(campaign, executor, baseline, spread(usable, NOISE_CASES)),
         *batch_dependence(campaign, executor, usable),
         *idle(campaign, records),
+        *coarse_heat(campaign, usable),
         *faint(usable, records),
         *disk_space(folder, megabytes),
     )

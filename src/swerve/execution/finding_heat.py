@@ -25,8 +25,7 @@ class HeatKeeper:
     """
 
     def __init__(self, campaign: Campaign, folder: Path) -> None:
-        parts = (part for rule in campaign.rules for part in parts_in(rule.change))
-        self._explanation = next((part for part in parts if _explains(part)), None)
+        self._explanation = explanation_of(campaign)
         self._system, self._folder = campaign.system, folder
         self._done: set[str] = set()
 
@@ -45,6 +44,12 @@ class HeatKeeper:
             name, image = pictures[0]
             file = self._folder / f"{case.input_sha[:SHA_DIGITS]}-{safe_name(name)}{HEAT}.png"
             write_synced(file, png_bytes(heat.over(image.pixels)))
+
+
+def explanation_of(campaign: Campaign) -> Explanation | None:
+    """The explanation by which a campaign chooses objects, if it has one."""
+    parts = (part for rule in campaign.rules for part in parts_in(rule.change))
+    return next((part for part in parts if _explains(part)), None)
 
 
 def _explains(part: object) -> TypeGuard[Explanation]:

@@ -31,6 +31,7 @@ from swerve.transformations.retouches import BACK, REPLACE, Retouches
 from swerve.transformations.salient import AVERAGE, SUM, SalientObjects
 from swerve.transformations.swaps import Swaps
 from swerve.transformations.translate_objects import OTHER, SAME, Translations
+from swerve.translation.packaged import packaged_painter
 
 NAME = "iatg"
 REAL, RERENDERED, TRANSLATED = "real", "rerendered", "translation"
@@ -65,7 +66,8 @@ def iatg(
 
     Args:
         library: the objects to paste, a file that `swerve objects build` wrote; of the real strategy.
-        painter: what draws objects, a file that `swerve translate train` wrote; of the strategy `translation`.
+        painter: what draws objects, of the strategy `translation`; by default the packaged one, of the embedded world.
+            `swerve translate train` trains others.
         profile: `iatg-s1` replaces the three objects with the most heat by real ones; `iatg-s2` translates one object.
         strategy: `real` pastes objects of a library; `translation` draws them from the label map; `rerendered` renders
             frames of the embedded world again, which is a true follow-up. The default is that of the profile.
@@ -152,8 +154,9 @@ def _control(strategy: str, order: ObjectSelection, count: int, files: Mapping[s
 def _needed(strategy: str, files: Mapping[str, Asset | None]) -> Asset:
     if (file := files[strategy]) is not None:
         return file
-    name, verb = ("library", "objects build") if strategy == REAL else ("painter", "translate train")
-    raise InputError(f"'{name}' is missing: a file that 'swerve {verb}' wrote; or give strategy = 'rerendered'")
+    if strategy == TRANSLATED:
+        return packaged_painter()
+    raise InputError("'library' is missing: a file that 'swerve objects build' wrote; or give strategy = 'rerendered'")
 
 
 def _gate(similarity: str) -> Gate:

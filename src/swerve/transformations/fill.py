@@ -11,8 +11,9 @@ import numpy as np
 
 from swerve.core.arguments import check_known
 from swerve.core.values import Array
+from swerve.transformations.patch_match import patch_matched
 
-PATCH, TELEA, NS, SMOOTH = METHODS = ("patch", "telea", "ns", "smooth")
+PATCH, PATCHMATCH, TELEA, NS, SMOOTH = METHODS = ("patch", "patchmatch", "telea", "ns", "smooth")
 RING = 3  # pixels around a hole that must match
 LARGE = 1200  # pixels: larger holes are filled at a lower resolution
 COARSE = 8  # pixels of a picture per pixel of its inpainted margin
@@ -28,9 +29,9 @@ def fill_hole(canvas: Array, hole: Array, *, method: str = PATCH, avoid: Array |
     """Fill the pixels of `canvas` where `hole` is set, in place.
 
     Args:
-        method: "patch" copies the piece of the surroundings that fits best and removes its seams; "telea" and "ns" are
-            OpenCV's inpainting; "smooth" interpolates the border.
-        avoid: pixels that "patch" must not copy, such as other objects.
+        method: "patch" copies the one piece of the surroundings that fits best and removes its seams; "patchmatch" puts the
+            hole together from many small patches; "telea" and "ns" are OpenCV's inpainting; "smooth" blends in the border.
+        avoid: pixels that must not be copied by the first two, such as other objects.
     """
     check_known("method of filling:", method, METHODS)
     hole = np.asarray(hole, bool)
@@ -71,8 +72,9 @@ def _parts(hole: Array) -> Iterator[tuple[Window, Array]]:
 
 def _filled(picture: Array, hole: Array, method: str, avoid: Array) -> Array:
     small, less = _reduced(picture, hole)
-    if method == PATCH:
-        found = _patched(small, less, cv2.resize(avoid.astype(np.uint8), less.shape[::-1], interpolation=cv2.INTER_AREA) > 0)
+    if method in (PATCH, PATCHMATCH):
+        never = cv2.resize(avoid.astype(np.uint8), less.shape[::-1], interpolation=cv2.INTER_AREA) > 0
+        found = _patched(small, less, never) if method == PATCH else _matched(small, less, never)
     elif method == SMOOTH:
         found = None
     else:
@@ -94,6 +96,10 @@ def _reduced(picture: Array, hole: Array) -> tuple[Array, Array]:
     size = tuple(max(round(share * side), 1) for side in hole.shape[::-1])
     less = cv2.resize(hole.astype(np.float32), size, interpolation=cv2.INTER_AREA) > 0
     return cv2.resize(picture, size, interpolation=cv2.INTER_AREA), less
+
+
+def _matched(picture: Array, hole: Array, avoid: Array) -> Array | None:
+    return patch_matched(picture, hole, avoid, membrane(picture.astype(np.float32), ~hole))
 
 
 def _patched(picture: Array, hole: Array, avoid: Array) -> Array | None:

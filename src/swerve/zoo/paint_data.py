@@ -13,10 +13,13 @@ from swerve.core.seeding import rng_for
 from swerve.core.values import Array
 from swerve.execution.engine import Progress
 from swerve.explain.heat import picture_of
+from swerve.sources.subset import Subset
 from swerve.transformations.frame_objects import FrameObject, classes_of, frame_objects
 from swerve.transformations.object_choice import LEAST
 from swerve.translation.label_window import UNLABELLED, LabelWindow, renumbered, square_around, window
+from swerve.world.source import DAY, World
 
+DRIVES, FRAMES, APART = 160, 3, 120  # of the embedded world: drives, frames of each, spread over so many
 HELD = 0.15  # share of the groups that are measured with, and not learnt from
 FEWEST = 8  # windows
 
@@ -53,6 +56,12 @@ class WindowSets:
     train: ObjectWindows
     held: ObjectWindows
     classes: tuple[str, ...]
+
+
+def world_frames(drives: int = DRIVES) -> Source:
+    """Frames of the embedded world in different daylight, with what windows need."""
+    world = World(drives, APART, split="train", conditions=DAY, labels=("masks", "classes"), seed=200)
+    return Subset(world, FRAMES * drives)
 
 
 def window_sets(source: Source, *, side: int, seed: int = 0, progress: Progress) -> WindowSets:

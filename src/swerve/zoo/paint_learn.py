@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from swerve.core.values import Array
 from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Fitted, Recipe, Task, fit, shuffled
 from swerve.translation.painter import FeatureCritic, Painter, PainterDesign
+from swerve.translation.painting import Painting
 from swerve.translation.window_batch import WindowBatch, batch_of
 from swerve.zoo.paint_data import ObjectWindows, WindowSets
 
@@ -71,6 +72,12 @@ class PainterRecipe:
         """The network for so many classes."""
         return PainterDesign(classes, self.width, self.residuals, self.finer, self.appearance)
 
+    def further(self, start: Painting) -> PainterRecipe:
+        """The same for a network as large as `start`, to be trained further."""
+        design = start.about.design
+        sizes = {name: getattr(design, name) for name in ("width", "residuals", "finer", "appearance")}
+        return replace(self, side=start.about.side, **sizes)
+
 
 class PainterLearner(nn.Module):
     """A painter and its discriminators."""
@@ -83,6 +90,21 @@ class PainterLearner(nn.Module):
             if isinstance(part, nn.Conv2d):
                 nn.init.kaiming_normal_(part.weight, a=0.2)
                 nn.init.zeros_(part.bias)  # type: ignore[arg-type]
+
+    def begin_with(self, start: Painting, classes: Sequence[str]) -> None:
+        """Take over the weights of a painter; those of a layer for a class go to the layer of the class of that name."""
+        known = {name: place for place, name in enumerate(start.about.classes)}
+        rest = range(len(known), start.about.design.inputs)  # outlines and appearance
+        new = [place for place, name in enumerate(classes) if name in known]
+        old = [known[classes[place]] for place in new]
+        columns = [*new, *range(len(classes), len(classes) + len(rest))], [*old, *rest]
+        own = dict(self.painter.named_parameters())
+        with torch.no_grad():
+            for name, part in start.net.named_parameters():
+                if own[name].shape == part.shape:
+                    own[name].copy_(part)
+                else:
+                    own[name][:, columns[0]] = part[:, columns[1]]
 
 
 @dataclass(eq=False)
@@ -149,13 +171,19 @@ def learn_painter(
     recipe: PainterRecipe,
     *,
     seed: int = 7,
+    start: Painting | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Painter, Fitted]:
-    """A trained painter; the same seed and threads give the same one, and torch's own generator is left alone."""
+    """A trained painter; the same seed and threads give the same one, and torch's own generator is left alone.
+
+    With `start` it is that painter trained further; the recipe must be `recipe.further(start)`.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         learner = PainterLearner(recipe, len(sets.classes))
+        if start:
+            learner.begin_with(start, sets.classes)
         rng = rng_for(seed, "painter")
         loss = PainterLoss(learner, sets, recipe, rng)
         task = Task(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from swerve.core.asset import Asset
 from swerve.core.seeding import digest_of
 from swerve.core.values import Array
 from swerve.execution.engine import Progress
@@ -17,12 +18,13 @@ from swerve.store.files import png_bytes, write_whole
 from swerve.train.card import card_page, recipe_row, versions, write_card
 from swerve.train.loop import Checkpoint
 from swerve.translation.label_window import OWN
-from swerve.translation.painting import PainterAbout, Painting, painter_bytes, read_painting
+from swerve.translation.packaged import PAINTER
+from swerve.translation.painting import PainterAbout, Painting, painter_bytes, painting_of, read_painting
 from swerve.zoo.object_kinds import KindScore, score_kinds
 from swerve.zoo.paint_data import ObjectWindows, WindowSets
 from swerve.zoo.paint_learn import PainterRecipe, learn_painter, looks_of
 
-ROWS, SHOWN = 8, 4  # of a sheet: windows, and looks of each
+OBJECTS, ACROSS, SHOWN = 30, 3, 2  # of a sheet: objects, as many of them side by side, and other looks of each
 
 
 def train_painter(
@@ -33,15 +35,21 @@ def train_painter(
     *,
     recipe: PainterRecipe,
     seed: int = 7,
+    start: Asset | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train a painter; writes `NAME.safetensors`, its card, measured on that very file, and `NAME.png` to `out`.
+    """Train a painter, or train `start` further.
+
+    Writes `NAME.safetensors`, its card, measured on that very file, and `NAME.png` to `out`.
 
     While it trains, its state is in `NAME.checkpoint`: a training that was stopped goes on from there.
     """
     data = [hashlib.sha256(part.pixels.tobytes() + part.classes.tobytes()).hexdigest() for part in (sets.train, sets.held)]
-    checkpoint = Checkpoint(out / f"{name}.checkpoint", digest_of(name, asdict(recipe), seed, data, sets.classes))
-    net, fitted = learn_painter(sets, recipe, seed=seed, progress=progress, checkpoint=checkpoint)
+    begun, first = (start.sha256, painting_of(start)) if start else ("", None)
+    recipe = recipe.further(first) if first else recipe
+    key = digest_of(name, asdict(recipe), seed, data, sets.classes, begun)
+    checkpoint = Checkpoint(out / f"{name}.checkpoint", key)
+    net, fitted = learn_painter(sets, recipe, seed=seed, start=first, progress=progress, checkpoint=checkpoint)
     looks = looks_of(net, sets.train, len(sets.classes), seed=seed)
     content = painter_bytes(net, PainterAbout(name, net.design, recipe.side, sets.classes, looks, source))
     write_whole(out / f"{name}.safetensors", content)
@@ -49,6 +57,7 @@ def train_painter(
     card = {
         "name": name,
         "source": source,
+        "begun_with": f"{first.about.name}, SHA-256 {begun}" if first else "new weights",
         "parameters": sum(part.numel() for part in net.parameters()),
         "bytes": len(content),
         "classes": list(sets.classes),
@@ -111,15 +120,16 @@ def _apart(held: ObjectWindows, drawn: list[Array]) -> float:
 
 
 def sample_sheet(painting: Painting, held: ObjectWindows) -> Array:
-    """Held-out objects, one a row: as they are, drawn as they are, and in other looks."""
+    """Held-out objects, three a row: each as it is, drawn as it is, and in two other looks."""
     held = known(painting, held)
-    rows = []
-    for place in np.linspace(0, len(held) - 1, min(ROWS, len(held))).astype(int).tolist():
+    parts = []
+    for place in np.linspace(0, len(held) - 1, min(OBJECTS, len(held))).astype(int).tolist():
         able = painting.others(held.at(place), int(held.number[place]), held.kind[place])
         looks = (OWN, *(able[number % len(able)] for number in range(SHOWN)))
         shown = [drawn_object(painting, held, place, look) for look in looks]
-        rows.append(np.hstack([held.pixels[place], *shown]))
-    return np.vstack(rows)
+        parts.append(np.hstack([held.pixels[place], *shown]))
+    parts += [np.zeros_like(parts[0])] * (-len(parts) % ACROSS)
+    return np.vstack([np.hstack(parts[start : start + ACROSS]) for start in range(0, len(parts), ACROSS)])
 
 
 def page_of(card: Mapping[str, Any]) -> str:
@@ -130,6 +140,7 @@ def page_of(card: Mapping[str, Any]) -> str:
         "file": f"`{card['name']}.safetensors`, {card['bytes'] / 1e6:.2f} MB, half precision on disk",
         "network": f"pix2pixHD, {card['parameters']:,} parameters",
         "source": card["source"],
+        "begun with": card["begun_with"],
         "classes": ", ".join(card["classes"]),
         "windows": ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in card["windows"].items()),
         "looks": ", ".join(f"{kind} {count}" for kind, count in card["looks"].items()),
@@ -143,7 +154,7 @@ def page_of(card: Mapping[str, Any]) -> str:
     measured = f"On {found['count']} held-out objects, of other drives than those learnt from:\n\n| | |\n|---|--:|\n{table}"
     about = "Draws objects from maps of classes and outlines, in the looks that it has learnt."
     page = card_page(card["name"], about, rows, measured=measured, limits=LIMITS)
-    return page.replace("swerve zoo train", "swerve translate train --name")
+    return page if card["name"] == PAINTER else page.replace("swerve zoo train", "swerve translate train --name")
 
 
 MEANING: Mapping[str, str] = {

@@ -31,13 +31,17 @@ from swerve.transformations.salient import SalientObjects
 from swerve.transformations.swaps import MODEL, Swaps
 from swerve.transformations.swaps import PASTED as PASTED_MODEL
 from swerve.transformations.tint_objects import Tints
+from swerve.transformations.translate_objects import CROP, OTHER, SAME, Translations
 from swerve.world.source import World
 
 REAL, RERENDERED, PASTED, CONTROL = "real", "rerendered", "rendered and pasted", "paste-back"
+TRANSLATED, OWN_LOOK, OWN_PIXELS = "translated", "drawn as it is", "own pixels"
+STRATEGIES, CONTROLS = (REAL, TRANSLATED, RERENDERED), (CONTROL, PASTED, OWN_LOOK, OWN_PIXELS)
 COLOUR, ADDED, DEEPTEST = "colour", "added", "deeptest"
 SUM, AVERAGE, RANDOM, LARGEST, NEAREST = CHOICES = ("sum", "average", "random", "largest", "nearest")
 SALIENT = (SUM, AVERAGE)
 COUNTS = (1, 2, 3)
+LOOKS: Mapping[str, str] = MappingProxyType({TRANSLATED: OTHER, OWN_LOOK: SAME, OWN_PIXELS: CROP})
 ALPHA = 5.0  # degrees: the paper's smallest
 # A layer with more than a row of cells, where the last convolution has one (docs/explain.md).
 LAYERS: Mapping[str, str] = MappingProxyType({"dave-orig": "conv3", "dave-objects": "conv3"})
@@ -59,37 +63,56 @@ class Arm:
         return ", ".join(part for part in (self.way, self.choice, objects) if part)
 
 
-S1 = Arm(REAL, SUM, 3)  # the paper's most misleading setting
+S1, S2 = Arm(REAL, SUM, 3), Arm(TRANSLATED, AVERAGE, 1)  # the paper's most misleading setting, and its most realistic
+
+
+@dataclass(frozen=True)
+class ArmParts:
+    """What the rules of a system share: the library of real objects, the painter of others, and what is measured with."""
+
+    system: System
+    library: Asset
+    painter: Asset | None
+    similarity: str
+    layer: str = ""
+
+    @property
+    def explanation(self) -> Explanation:
+        """Grad-CAM of the layer, or occlusion of a black box."""
+        return explanation_for(self.system, self.layer)
 
 
 def is_swap(arm: Arm) -> bool:
-    """Whether objects are swapped, or pasted back."""
-    return arm.way in (REAL, RERENDERED, PASTED, CONTROL)
+    """Whether objects are swapped, or are only treated as if they were."""
+    return arm.way in (*STRATEGIES, *CONTROLS)
 
 
 def compared(arms: Sequence[Arm], *, added: bool = True) -> list[Arm]:
     """Those of the comparison of methods; added objects make another scene, whose angles are not compared."""
-    wanted = {S1, Arm(REAL, RANDOM, 3), Arm(RERENDERED, SUM, 3), Arm(REAL, AVERAGE, 1), Arm(CONTROL, SUM, 3)}
+    wanted = {S1, S2, Arm(REAL, RANDOM, 3), Arm(RERENDERED, SUM, 3), Arm(CONTROL, SUM, 3), Arm(OWN_LOOK, AVERAGE, 1)}
     return [arm for arm in arms if arm in wanted or arm.way in (COLOUR, DEEPTEST) or (added and arm.way == ADDED)]
 
 
-def arms(source: Source) -> Iterator[Arm]:
-    """All of them; frames of the embedded world can be rendered again, others not."""
-    # Objects translated from label maps, the paper's second strategy, would be one more way.
-    ways = (REAL, RERENDERED) if _is_world(source) else (REAL,)
+def arms(source: Source, *, painted: bool) -> Iterator[Arm]:
+    """All of them; frames of the embedded world can be rendered again, and `painted` tells whether there is a painter."""
+    world = is_world(source)
+    ways = (REAL, *((TRANSLATED,) if painted else ()), *((RERENDERED,) if world else ()))
     for way, choice, count in product(ways, CHOICES, COUNTS):
         yield Arm(way, choice, count)
-    for way, choice, count in product((PASTED, CONTROL) if RERENDERED in ways else (CONTROL,), SALIENT, COUNTS):
+    controls = (CONTROL, *((OWN_LOOK,) if painted else ()), *((PASTED,) if world else ()))
+    for way, choice, count in product(controls, SALIENT, COUNTS):
         yield Arm(way, choice, count)
+    if painted:
+        yield Arm(OWN_PIXELS, SUM, 3)
     yield from (Arm(way, choice, 1) for way in (COLOUR, ADDED) for choice in (AVERAGE, RANDOM))
     yield Arm(DEEPTEST)
 
 
-def rule(arm: Arm, system: System, library: Asset, similarity: str, *, layer: str = "") -> Rule:
+def rule(arm: Arm, parts: ArmParts) -> Rule:
     """The rule of one of them; what keeps its objects must show the same scene, and all record the similarity."""
-    gate = Similar(similarity)
+    gate = Similar(parts.similarity)
     kept = gate if arm.way in (ADDED, DEEPTEST) else AllOf((SameObjects(), gate))
-    return Rule(arm.name, _space(arm, system, library, layer), same_angle(ALPHA), gate=kept)
+    return Rule(arm.name, _space(arm, parts), same_angle(ALPHA), gate=kept)
 
 
 def explanation_for(system: System, layer: str) -> Explanation:
@@ -107,27 +130,31 @@ def world_library(width: int) -> Asset:
     return Asset(path)
 
 
-def _space(arm: Arm, system: System, library: Asset, layer: str) -> Space:
-    order = _order(arm.choice, system, layer)
+def _space(arm: Arm, parts: ArmParts) -> Space:
+    order = _order(arm.choice, parts)
     if arm.way == DEEPTEST:  # IA-18: six of DeepTest's seven
         return OneOf(tuple(Over(kind) for kind in (Brighten, Contrast, Rotate, Scale, Shear, Translate)))
     if arm.way == COLOUR:
         return Tints(order, arm.count)
     if arm.way == ADDED:
-        return AddedCutouts(library, order)
+        return AddedCutouts(parts.library, order)
     if arm.way in (RERENDERED, PASTED):
         return Swaps(MODEL if arm.way == RERENDERED else PASTED_MODEL, order, count=arm.count)
-    return Retouches(library, BACK if arm.way == CONTROL else REPLACE, order, count=arm.count)
+    if arm.way in LOOKS:
+        assert parts.painter is not None
+        return Translations(parts.painter, LOOKS[arm.way], order, arm.count)
+    return Retouches(parts.library, BACK if arm.way == CONTROL else REPLACE, order, count=arm.count)
 
 
-def _order(choice: str, system: System, layer: str) -> ObjectSelection:
+def _order(choice: str, parts: ArmParts) -> ObjectSelection:
     rivals: Mapping[str, ObjectSelection] = {LARGEST: LargestObjects(), NEAREST: NearestObjects()}
     if choice in SALIENT:
-        return SalientObjects(explanation_for(system, layer), choice)
+        return SalientObjects(parts.explanation, choice)
     return rivals.get(choice, RandomObjects())
 
 
-def _is_world(source: Source) -> bool:
+def is_world(source: Source) -> bool:
+    """Whether a source shows frames of the embedded world."""
     while isinstance(source, WrappedSource):
         source = source.source
     return isinstance(source, World)

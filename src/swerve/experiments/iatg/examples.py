@@ -11,7 +11,7 @@ import numpy as np
 from swerve.core.case import Case
 from swerve.core.values import Array
 from swerve.experiments import pictures, question
-from swerve.experiments.iatg.arms import LAYERS, REAL, RERENDERED, SUM, Arm, explanation_for
+from swerve.experiments.iatg.arms import LAYERS, RERENDERED, S1, S2, SUM, Arm, explanation_for
 from swerve.experiments.iatg.misled_runs import STEP, MisledResults, MisledRuns, MisledTest
 from swerve.explain.heat import picture_of
 from swerve.explain.known_heat import heat_maps
@@ -23,11 +23,11 @@ EACH = 2  # of a system and a way to swap
 
 @pictures(across=1)
 def _examples(one: MisledRuns) -> Iterator[tuple[str, Array]]:
-    for way in (REAL, RERENDERED):
-        arm = Arm(way, SUM, 3)
+    for arm in (S1, S2, Arm(RERENDERED, SUM, 3)):
         farthest = sorted(one.samples.get(arm.name, ()), key=lambda test: (-abs(test.degrees), test.case))
         for test in farthest[:EACH]:
-            yield f"{arm.name}: {test.case}, the answer moves by {test.degrees:+.1f}°", pictured(one, arm, test)
+            moved = f"the answer moves by {test.degrees:+.1f}°, out of the lane after: {one.departure(abs(test.degrees))}"
+            yield f"{arm.name}: {test.case}, {moved}", pictured(one, arm, test)
 
 
 def pictured(one: MisledRuns, arm: Arm, test: MisledTest) -> Array:
@@ -54,6 +54,6 @@ def _boxed(pixels: Array, case: Case, objects: tuple[int, ...]) -> Array:
 
 @question("Examples", _examples)
 def examples(results: MisledResults) -> str:
-    """The follow-ups that mislead most, three objects swapped: heat on the picture, the picture, and the follow-up."""
+    """The follow-ups that mislead most: heat on the picture, the picture, and the follow-up."""
     del results
     return "Green boxes are around the swapped objects; the arrows are the answers, blue before and red after the swap"

@@ -15,7 +15,7 @@ from swerve.core.campaign import Campaign
 from swerve.core.errors import EnvironmentFault
 from swerve.execution.cost import measured
 from swerve.experiments import FULL, QUICK, USUAL, CampaignStep, Cost, Experiment, Setting, Subject
-from swerve.experiments.iatg.arms import LAYERS, arms, rule, world_library
+from swerve.experiments.iatg.arms import LAYERS, ArmParts, rule, world_library
 from swerve.experiments.iatg.examples import examples
 from swerve.experiments.iatg.misled_runs import STEP, MisledRuns
 from swerve.experiments.iatg.questions import can_pasted_be_trusted, how_similar, is_explanation_better, which_mislead
@@ -31,7 +31,7 @@ SYSTEMS = ("dave-orig", "epoch", "dave-objects")
 DRIVERS: Mapping[str, str] = MappingProxyType(
     {"dave-objects": CAUTIOUS}
 )  # whom a network was trained on, if not on the standard driver
-LABELS = ("steering", "masks")
+LABELS = ("steering", "masks", "classes")
 EACH = 3  # frames of a drive
 MEASURED = 6  # pictures that an estimate of the cost is measured on: some have three objects, some none
 
@@ -73,8 +73,9 @@ def _campaign(one: MisledRuns) -> Campaign:
     """One sweep with a rule for every arm, so that every picture is read once, and rendered swaps are shared."""
     options, system, source = one.setting.options, one.subject.system, one.subject.source
     library = Asset(Path(options["library"])) if options["library"] else world_library(one.setting.size.width)
-    rules = (rule(arm, system, library, options["similarity"], layer=LAYERS.get(one.name, "")) for arm in arms(source))
-    return Campaign(source, system, tuple(rules), Sweep(per_case=1), seed=one.setting.seed)
+    parts = ArmParts(system, library, one.painter, options["similarity"], LAYERS.get(one.name, ""))
+    rules = tuple(rule(arm, parts) for arm in one.arms)
+    return Campaign(source, system, rules, Sweep(per_case=1), seed=one.setting.seed)
 
 
 def _check(setting: Setting) -> None:
@@ -97,8 +98,8 @@ def _preparation(setting: Setting) -> Cost:
 LEAD = (
     "IATG replaces the objects on which a network's explanation lies by others of their kinds, and counts how often "
     "the answer moves. This page repeats it on the embedded world, where swaps can also be rendered, with the control "
-    "that shows what cutting and pasting alone does, and with two rivals of the explanation. Objects translated from "
-    "label maps are not part of it."
+    "that shows what cutting and pasting alone does, and with two rivals of the explanation. Its second strategy draws "
+    "objects anew from the label map."
 )
 
 IATG = Experiment(
@@ -112,7 +113,7 @@ IATG = Experiment(
     reads=MisledRuns,
     questions=(which_mislead, is_explanation_better, how_similar, can_pasted_be_trusted, examples),
     lead=(LEAD,),
-    options={"similarity": MS_SSIM, "library": ""},
+    options={"similarity": MS_SSIM, "library": "", "painter": ""},
     check=_check,
     preparation=_preparation,
 )

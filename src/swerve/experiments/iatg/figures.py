@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from swerve.analysis.misleading import ALPHAS, LOWER_ALPHAS, misleading_rates
 from swerve.experiments import chart
-from swerve.experiments.iatg.arms import AVERAGE, COLOUR, REAL, RERENDERED, SALIENT, SUM, Arm, compared
+from swerve.experiments.iatg.arms import COLOUR, S1, S2, SALIENT, STRATEGIES, Arm, compared
 from swerve.experiments.iatg.misled_runs import MisledRuns
 from swerve.report.charts import Bar, bars, box_plots, points
 
@@ -17,13 +17,17 @@ ANGLE = "misleading angle, ° of the wheel"
 
 def _settings(one: MisledRuns) -> list[Arm]:
     """The settings of the first question."""
-    return [arm for arm in one.arms if arm.way in (REAL, RERENDERED) and arm.choice in SALIENT]
+    return [arm for arm in one.arms if arm.way in STRATEGIES and arm.choice in SALIENT]
 
 
 def _rivals(one: MisledRuns) -> list[Arm]:
-    """The settings of the second question: the most misleading one, and that with a single object, with their rivals."""
-    others = {choice: count for choice, count in ((SUM, 1), (AVERAGE, 3))}
-    return [arm for arm in one.arms if arm.way == REAL and arm.count in (1, 3) and others.get(arm.choice) != arm.count]
+    """The settings of the second question: the most misleading one and the most realistic one, each with its rivals."""
+    return [
+        arm
+        for best in (S1, S2)
+        for arm in one.arms
+        if (arm.way, arm.count) == (best.way, best.count) and (arm == best or arm.choice not in SALIENT)
+    ]
 
 
 def _rates(one: MisledRuns, some: Iterable[Arm]) -> Markup:

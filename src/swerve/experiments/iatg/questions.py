@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
-from swerve.analysis.misleading import ALPHAS, LOWER_ALPHAS, departure_words, misleading_rates, seconds_to_departure_at_wheel
-from swerve.analysis.statistics import kappa, pearson
+from swerve.analysis.misleading import ALPHAS, LOWER_ALPHAS, misleading_rates
+from swerve.analysis.statistics import Estimate, kappa, pearson, ratio_of_means
 from swerve.experiments import Row, box_cells, question, rated, table
 from swerve.experiments.iatg import figures
 from swerve.experiments.iatg.arms import (
@@ -14,21 +15,33 @@ from swerve.experiments.iatg.arms import (
     AVERAGE,
     COLOUR,
     CONTROL,
+    DEEPTEST,
+    LARGEST,
+    NEAREST,
+    OWN_LOOK,
     PASTED,
     RANDOM,
     REAL,
     RERENDERED,
     S1,
+    S2,
     SALIENT,
+    STRATEGIES,
     SUM,
+    TRANSLATED,
     Arm,
     compared,
     is_swap,
 )
-from swerve.experiments.iatg.misled_runs import MisledResults, MisledRuns, mean
+from swerve.experiments.iatg.misled_runs import Gain, MisledResults, MisledRuns, MisledTest, distance, mean, similarity
 
 BINS, WIDTH = (5, 15, 25, 35, 45), 1.0  # degrees: Table 1 counts angles within one degree of each
+LOWER_BINS = (2, 3)  # which the paper does not have
+FEWEST = 5  # follow-ups at an angle, from which a sentence tells of them
+RATIO = ("ratio", "at least", "at most")
+CONTROL_OF: Mapping[str, str] = MappingProxyType({REAL: CONTROL, TRANSLATED: OWN_LOOK})
 system_table = partial(table, each="system")
+RATIOS = dict.fromkeys(RATIO, ".2f")
 
 
 @system_table("rq1", "How often and how far the answer moves", formats={"rate": ".1%", "low": ".1%", "high": ".1%"})
@@ -43,17 +56,29 @@ def rq1(one: MisledRuns) -> Iterator[Row]:
                 yield {**key, **counts, **rated(rate.misled, rate.tests), "mean angle": angle, "similarity": alike}
 
 
-@system_table("rq2", "The explanation against its rivals", formats={"ratio": ".2f"})
+@system_table("rq2", "The explanation against its rivals", formats=RATIOS)
 def rq2(one: MisledRuns) -> Iterator[Row]:
-    """mean misleading angles on pictures that both changed; gap and 95% interval in degrees, drives resampled; paste-back:
-    the mean angle of the control, the same objects pasted back"""
+    """mean misleading angles on pictures that both changed: their ratio, and their gap in degrees, with 95% intervals, where
+    drives are resampled; control: the mean angle of the same objects pasted back, or drawn as they are"""
     for arm in one.arms:
-        if arm.way in (REAL, RERENDERED) and arm.choice in SALIENT:
+        if arm.way in (*STRATEGIES, COLOUR) and arm.choice in SALIENT:
             for rival in one.arms:
                 if (rival.way, rival.count) == (arm.way, arm.count) and rival.choice not in SALIENT:
                     key = {"way": arm.way, "choice": arm.choice, "objects": arm.count, "rival": rival.choice}
-                    control = one.means(Arm(CONTROL, arm.choice, arm.count))[0] if arm.way == REAL else None
-                    yield {**key, **_gain(one, arm, rival), "paste-back": control}
+                    control = Arm(CONTROL_OF.get(arm.way, ""), arm.choice, arm.count)
+                    own = one.means(control)[0] if control in one.arms else None
+                    yield {**key, **_gain(one.gain(arm, rival)), "control": own}
+
+
+@system_table("strategies", "Real and translated objects beside each other", formats=RATIOS)
+def strategies(one: MisledRuns) -> Iterator[Row]:
+    """a setting beside another on pictures that both changed, of the measure in the first column; the last two rows are the
+    paper's settings S2 and S1"""
+    pairs = [(Arm(TRANSLATED, arm.choice, arm.count), arm) for arm in one.arms if arm.way == REAL]
+    for measure, of in (("angle", distance), ("similarity", similarity)):
+        for arm, beside in (*pairs, (S2, S1)):
+            if arm in one.arms:
+                yield {"of": measure, "setting": arm.name, "beside": beside.name, **_gain(one.gain(arm, beside, of))}
 
 
 @system_table("rq3", "Swaps, colours and DeepTest's changes")
@@ -67,45 +92,70 @@ def rq3(one: MisledRuns) -> Iterator[Row]:
         yield {"method": arm.name, "tests": len(degrees), **own, "similarity": alike}
 
 
-@system_table("table1", "Similarity at equal misleading angles", formats={"share": ".2%"})
+@system_table("table1", "Similarity at equal misleading angles", formats={"share": ".2%", **RATIOS})
 def table1(one: MisledRuns) -> Iterator[Row]:
-    """angles within {WIDTH:g} degree of each"""
+    """angles within {WIDTH:g} degree of each, the two lowest being ours; ratio: to the similarity of DeepTest's changes with
+    that angle, with its 95% interval, drives resampled"""
     for arm in compared(one.arms, added=False):
         some = one.samples[arm.name]
-        for degrees in BINS:
-            near = [sample.similarity for sample in some if abs(abs(sample.degrees) - degrees) <= WIDTH]
+        for degrees in (*LOWER_BINS, *BINS):
+            near = _near(some, degrees)
             share = len(near) / len(some) if some else None
-            yield {"method": arm.name, "angle": degrees, "tests": len(near), "share": share, "similarity": mean(near)}
+            key = {"method": arm.name, "angle": degrees, "tests": len(near), "share": share}
+            alike = mean(list(map(similarity, near)))
+            yield {**key, "similarity": alike, **_interval(_beside_deeptest(one, arm, degrees), RATIO)}
+
+
+def _beside_deeptest(one: MisledRuns, arm: Arm, degrees: float) -> Estimate:
+    """The similarity of an arm's follow-ups at a misleading angle, as a share of that of DeepTest's changes."""
+    before, after = (_near(one.samples[name], degrees) for name in (DEEPTEST, arm.name))
+    groups = _drives(before), _drives(after)
+    return ratio_of_means(_similarities(before), _similarities(after), seed=one.setting.seed, groups=groups)
+
+
+def _similarities(some: Sequence[MisledTest]) -> list[float]:
+    return [test.similarity for test in some]
+
+
+def _near(some: Sequence[MisledTest], degrees: float) -> list[MisledTest]:
+    return [test for test in some if abs(distance(test) - degrees) <= WIDTH]
+
+
+def _drives(some: Sequence[MisledTest]) -> list[str]:
+    return [test.group or test.case for test in some]
 
 
 @table("departure", "Until the car leaves its lane")
 def departure(results: MisledResults) -> Iterator[Row]:
-    """a heading as wrong as the wheel angle divided by the steering ratio, 0.85 m to either side, 50 km/h"""
+    """a heading as wrong as the wheel angle divided by the steering ratio, 0.85 m to either side, 50 km/h; n/a: no ratio"""
     for one in results:
-        convention = getattr(one.subject.system, "convention", None)
-        ratio = getattr(convention, "ratio", None)
         for alpha in ALPHAS:
-            seconds = seconds_to_departure_at_wheel(alpha, ratio)
-            yield {"system": one.name, "wheel": alpha, "ratio": ratio, "seconds": departure_words(seconds)}
+            yield {"system": one.name, "wheel": alpha, "out of the lane": one.departure(alpha)}
 
 
 @system_table(
-    "agreement", "Pasted objects beside rendered ones", formats=dict.fromkeys(("r", "low", "high", "alike", "kappa"), ".2f")
+    "agreement",
+    "Pasted and translated objects beside rendered ones",
+    formats=dict.fromkeys(("r", "low", "high", "alike", "kappa"), ".2f"),
 )
 def agreement(one: MisledRuns) -> Iterator[Row]:
     """the same objects of the same pictures, changed in both ways; r: the correlation of the misleading angles with its 95%
     interval; alike: the share of equal verdicts, kappa: beyond chance. rendered and pasted: the very object of the rendered
-    swap, cut out and pasted, so that pasting alone differs; real: another object, of the library; paste-back: the control"""
+    swap, cut out and pasted, so that pasting alone differs; real: another object, of the library; translated: drawn from the
+    label map; paste-back and drawn as it is: their controls"""
     for choice in SALIENT:
         for count in sorted({arm.count for arm in one.arms if is_swap(arm)}):
-            for way in (PASTED, REAL, CONTROL):
+            for way in (PASTED, REAL, CONTROL, TRANSLATED, OWN_LOOK):
                 if (arm := Arm(way, choice, count)) in one.arms and (true := Arm(RERENDERED, choice, count)) in one.arms:
                     yield {"way": way, "choice": choice, "objects": count, **_agreement(one, arm, true)}
 
 
-def _gain(one: MisledRuns, arm: Arm, rival: Arm) -> Row:
-    ratio, gap = one.gain(arm, rival)
-    return {"pictures": gap.n, "ratio": ratio, "gap": gap.value, "low": gap.low, "high": gap.high}
+def _gain(found: Gain) -> Row:
+    return {"pictures": found.gap.n, **_interval(found.ratio, RATIO), **_interval(found.gap, ("gap", "low", "high"))}
+
+
+def _interval(found: Estimate, names: Sequence[str]) -> Row:
+    return dict(zip(names, (found.value, found.low, found.high), strict=True))
 
 
 def _agreement(one: MisledRuns, arm: Arm, true: Arm) -> Row:
@@ -126,13 +176,14 @@ def _agreement(one: MisledRuns, arm: Arm, true: Arm) -> Row:
 def _verdict(one: MisledRuns, arm: Arm, rival: Arm) -> str:
     """A sentence about an arm and its rival, by the interval."""
     ratio, gap = one.gain(arm, rival)
-    if ratio is None or gap.low is None or gap.high is None:
-        return f"{one.name}: {gap.why or 'no angle of the rival to compare with'}"
+    if ratio.value is None or gap.low is None or gap.high is None:
+        return f"{one.name}: {gap.why or ratio.why}"
     told = "more" if gap.low > 0 else "less" if gap.high < 0 else "not surely more or less"
-    return f"{one.name}: x{ratio:.2f} of {rival.choice}, {told} ({gap.low:+.2f}° to {gap.high:+.2f}°, {gap.n} pictures)"
+    shown = f"x{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f}) of {rival.choice}"
+    return f"{one.name}, {arm.way}: {shown}, {told} ({gap.n} pictures)"
 
 
-@question("Which swaps mislead most?", figures.rates, figures.similarities, rq1, departure, each=True)
+@question("Which swaps mislead most?", figures.rates, figures.similarities, rq1, strategies, departure, each=True)
 def which_mislead(one: MisledRuns) -> str:
     """IATG replaces the objects that the network's explanation points at, and counts how often the answer moves."""
     angle, _ = one.means(S1)
@@ -151,8 +202,8 @@ def which_mislead(one: MisledRuns) -> str:
 )
 def is_explanation_better(one: MisledRuns) -> str:
     """The paper compares with random objects alone: three real ones chosen by the explanation misled 2.1 times as often."""
-    rivals = [Arm(REAL, choice, 3) for choice in (RANDOM, "largest", "nearest")]
-    return "; ".join(_verdict(one, S1, rival) for rival in rivals)
+    pairs = ((best, Arm(best.way, choice, best.count)) for best in (S1, S2) for choice in (RANDOM, LARGEST, NEAREST))
+    return "; ".join(_verdict(one, best, rival) for best, rival in pairs if best in one.arms)
 
 
 @question(
@@ -162,7 +213,15 @@ def is_explanation_better(one: MisledRuns) -> str:
 )
 def how_similar(one: MisledRuns) -> str:
     """semSensFuzz changes the colour of a random object; with the explanation, that of the one with the most heat."""
-    return _verdict(one, Arm(COLOUR, AVERAGE, 1), Arm(COLOUR, RANDOM, 1))
+    told, samples = [_verdict(one, Arm(COLOUR, AVERAGE, 1), Arm(COLOUR, RANDOM, 1))], one.samples
+    for degrees in (BINS[0], *LOWER_BINS[::-1]):
+        few = min(len(_near(samples[name], degrees)) for name in (S1.name, DEEPTEST))
+        equal = _beside_deeptest(one, S1, degrees)
+        if few >= FEWEST and equal.value is not None:
+            ends, measure = f"({equal.low:.2f} to {equal.high:.2f})", one.setting.options["similarity"]
+            told.append(f"at {degrees}°, {measure} of {S1.name} is x{equal.value:.2f} {ends} of DeepTest's")
+            break
+    return "; ".join(told)
 
 
 @question("Can pasted objects be trusted?", agreement, each=True)
