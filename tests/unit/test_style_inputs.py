@@ -12,8 +12,9 @@ from safetensors.torch import save_file
 
 from swerve.cli.main import main
 from swerve.store.files import png_bytes
-from swerve.translation.generator import file_bytes
-from swerve.translation.translator import MUNIT
+from swerve.translation.generator import file_bytes, read_generator
+from swerve.translation.translator import MUNIT, UNIT
+from swerve.zoo.style_learn import RECIPES, published
 from tests.unit.test_style import SMALL, TINY, made, noise, written
 
 CAMPAIGN = """
@@ -82,6 +83,23 @@ def test_sizes_may_differ_and_are_told(given: list[str], capsys: pytest.CaptureF
     assert main(given) == 0
     told = "the source has pictures of 32x16, the target of 64x32: their middle is cut to 32:16"
     assert told in capsys.readouterr().out
+
+
+def test_size_of_pictures_can_be_chosen(given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*given, "--size", "24x16"]) == 0
+    about = read_generator((tmp_path / "styles" / "dusk.safetensors").read_bytes(), "dusk").about
+    assert (about.width, about.height) == (24, 16)
+    capsys.readouterr()
+    for wrong in ("24", "24x15", "8x8", "axb"):
+        assert main([*given, "--size", wrong]) == 2
+        assert "--size must be like 128x72" in line_of(capsys)
+
+
+def test_published_widths_are_the_papers() -> None:
+    for kind, style in ((MUNIT, 8), (UNIT, 0)):
+        recipe = published(RECIPES[kind])
+        assert (recipe.design.width, recipe.design.residuals, recipe.design.style, recipe.critic) == (64, 4, style, 64)
+        assert not recipe.design.shared
 
 
 def test_one_picture_is_too_few(given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,10 +42,10 @@ def add_parser(verbs: Any) -> None:
     verb.add_argument(
         "--out", type=Path, default=Path("styles"), metavar="DIR", help="folder to write to (default: %(default)s)"
     )
-    verb.add_argument(
-        "--paired", action="store_true", help="pictures with one name show one place: learn from pairs, much faster"
-    )
-    verb.add_argument("--passes", type=whole, metavar="N", help="of 75 steps each (default: 16, with --paired 6)")
+    verb.add_argument("--paired", action="store_true", help="pictures with one name show one place: learn from pairs")
+    verb.add_argument("--size", metavar="WxH", help="of the pictures that it learns from (default: 128x72)")
+    verb.add_argument("--published", action="store_true", help="the papers' widths of networks, which need a graphics card")
+    verb.add_argument("--passes", type=whole, metavar="N", help="of 75 steps each (default: 16, with --paired 22)")
     verb.add_argument("--most", type=whole, default=600, metavar="N", help="pictures of each source (default: %(default)s)")
     verb.add_argument("--seed", type=whole, default=7, help="of initial weights and order (default: %(default)s)")
     add_trust(verb)
@@ -62,14 +62,17 @@ def style(options: argparse.Namespace) -> int:
     from swerve.report.terminal import RichProgress
     from swerve.store.files import make_folder
     from swerve.zoo.style_data import PictureSize, paired_sets, picture_sets, size_note
-    from swerve.zoo.style_learn import PAIRED, RECIPES, has_fast_bfloat16
+    from swerve.zoo.style_learn import PAIRED, RECIPES, has_fast_bfloat16, published
     from swerve.zoo.style_train import MEANING, Named, train_style
 
     cv2.setNumThreads(1)
     torch.set_num_threads(1)  # sums in one order
     check_name(options.name)
     recipe = (PAIRED if options.paired else RECIPES)[options.kind]
-    recipe = replace(recipe, passes=options.passes or recipe.passes, mixed=has_fast_bfloat16())
+    width, height = size_of(options.size) if options.size else (recipe.width, recipe.height)
+    recipe = published(recipe) if options.published else recipe
+    passes = options.passes or recipe.passes
+    recipe = replace(recipe, passes=passes, mixed=has_fast_bfloat16(), width=width, height=height)
     make_folder(options.out, parents=True)
     source = source_of(options.source, options.trust)
     target = source_of(options.target, options.trust, int(not options.paired))
@@ -92,6 +95,19 @@ def check_name(name: str) -> None:
 
     if not name.replace("-", "").replace("_", "").isalnum():
         raise InputError(f"--name must consist of letters, digits, - and _, got '{name}'")
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """Width and height of a size such as 128x72."""
+    from swerve.core.errors import InputError
+    from swerve.translation.generator import check_size
+
+    try:
+        width, height = (int(part) for part in text.split("x"))
+        check_size(width, height)
+    except ValueError as error:
+        raise InputError(f"--size must be like 128x72, at least 16x16 and in multiples of 4, got '{text}'") from error
+    return width, height
 
 
 def source_of(text: str, trusted: list[str], seed: int = 0) -> Source:

@@ -69,7 +69,7 @@ def places(like: Tensor) -> Tensor:
 
     A street looks different at the top and at the bottom, and the same on either side.
     """
-    rows = torch.linspace(-1, 1, like.shape[-2])[:, None].expand(like.shape[-2:])
-    columns = torch.linspace(-1, 1, like.shape[-1])[None, :].expand(like.shape[-2:])
+    rows = torch.linspace(-1, 1, like.shape[-2], device=like.device)[:, None].expand(like.shape[-2:])
+    columns = torch.linspace(-1, 1, like.shape[-1], device=like.device)[None, :].expand(like.shape[-2:])
     stacked = torch.stack([rows, columns**2, rows**2, rows * columns**2])
     return stacked[None].expand(len(like), -1, -1, -1)

@@ -28,6 +28,14 @@ CODES = 256 << 20  # bytes of content codes that a process keeps
 SOURCE, TARGET = 0, 1
 
 
+def check_size(width: int, height: int) -> None:
+    """Refuse a size of pictures that the networks cannot halve and double again."""
+    for name, number in (("width", width), ("height", height)):
+        check_whole(name, number, 4 * STEP)
+        if number % STEP:
+            raise ValueError(f"'{name}' must be a multiple of {STEP}, got {number}")
+
+
 @dataclass(frozen=True)
 class About:
     """What a translator is: its kind and size, the size of the pictures it learnt from, and the names of both kinds."""
@@ -42,10 +50,7 @@ class About:
 
     def __post_init__(self) -> None:
         check_known("kind of translator", self.kind, KINDS)
-        for name in ("width", "height"):
-            check_whole(name, getattr(self, name), 4 * STEP)
-            if getattr(self, name) % STEP:
-                raise ValueError(f"'{name}' must be a multiple of {STEP}, got {getattr(self, name)}")
+        check_size(self.width, self.height)
         if (self.kind == UNIT) != (self.design.style == 0):
             raise ValueError(f"a translator of kind '{self.kind}' cannot have {self.design.style} numbers of style")
 

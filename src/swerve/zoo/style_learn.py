@@ -18,9 +18,20 @@ from swerve.core.values import Array
 from swerve.execution.engine import Progress
 from swerve.train.loop import Checkpoint, Recipe, Task, fit
 from swerve.translation.edges import edge_correlation
-from swerve.translation.generator import SOURCE, TARGET
+from swerve.translation.generator import SOURCE, TARGET, check_size
 from swerve.translation.looks import look_distance
-from swerve.translation.translator import KINDS, MUNIT, UNIT, Critic, Design, Translator, pictures_of, pixels_of, split
+from swerve.translation.translator import (
+    KINDS,
+    MUNIT,
+    PUBLISHED,
+    UNIT,
+    Critic,
+    Design,
+    Translator,
+    pictures_of,
+    pixels_of,
+    split,
+)
 
 SLIM = Design()
 BETAS = (0.5, 0.999)  # of Adam, as in both papers
@@ -80,6 +91,7 @@ class StyleRecipe:
             check_whole(name, getattr(self, name), 1)
         check_number("rate", self.rate, 0, 1, above=True)
         check_number("steady", self.steady, 0, 1)
+        check_size(self.width, self.height)
 
     @property
     def loop(self) -> Recipe:
@@ -94,21 +106,28 @@ RECIPES: Mapping[str, StyleRecipe] = MappingProxyType(
     }
 )
 
-# A partner teaches more in a step than two discriminators do, so there are fewer steps, and no way back. Partners differ
+# A partner teaches more in a step than two discriminators do, so these join late, and there is no way back. Partners differ
 # among themselves, so a number of a style needs less of a push to matter.
-_PAIRED = StyleRecipe(passes=6, warm=300, rate=8e-4, steady=0.99, axes=0.3, axis_effect=0.03, paired=True, one_cycle=True)
+_PAIRED = StyleRecipe(passes=22, warm=1200, rate=8e-4, steady=0.99, axes=0.3, axis_effect=0.03, paired=True, one_cycle=True)
 PAIRED: Mapping[str, StyleRecipe] = MappingProxyType(
     {
         MUNIT: _PAIRED,
         UNIT: replace(
-            _PAIRED, kind=UNIT, passes=4, warm=225, design=Design(style=0), style=0.0, axes=0.0, noise=0.3, prior=0.01
+            _PAIRED, kind=UNIT, passes=16, warm=900, design=Design(style=0), style=0.0, axes=0.0, noise=0.3, prior=0.01
         ),
     }
 )
 
 
+def published(recipe: StyleRecipe) -> StyleRecipe:
+    """The recipe with the networks of the papers in their widths."""
+    return replace(recipe, design=replace(PUBLISHED, style=recipe.design.style), critic=PUBLISHED.width)
+
+
 def has_fast_bfloat16() -> bool:
-    """Whether this processor has instructions for products of bfloat16; without them mixed precision is slower."""
+    """Whether products of bfloat16 are fast: on a graphics processor, or with instructions for them."""
+    if torch.cuda.is_available():
+        return True
     capabilities: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16"))
 
@@ -143,6 +162,11 @@ class StyleLearner(nn.Module):
         self.register_buffer("seen", torch.zeros(2, max(1, recipe.pool), recipe.height, recipe.width, 3, dtype=torch.uint8))
         self.register_buffer("seen_count", torch.zeros(2, dtype=torch.int64))
 
+    @property
+    def device(self) -> torch.device:
+        """Where it learns."""
+        return self.step.device
+
     def follow(self) -> None:
         """Move the average towards the weights as the last step left them."""
         share = 1 - min(self.recipe.steady, (float(self.step) + 1) / (float(self.step) + 10))
@@ -168,7 +192,7 @@ class StyleLoss:
         self.learner.follow()
         step = int(self.learner.step)
         self.learner.step += 1
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.mixed):
+        with torch.autocast(self.learner.device.type, torch.bfloat16, enabled=self.recipe.mixed):
             return self._loss(chosen, step)
 
     def _loss(self, chosen: Array, step: int) -> Tensor:
@@ -186,21 +210,26 @@ class StyleLoss:
 
     def _some(self, pixels: Array, count: int = 0, *, numbers: Array | None = None) -> Tensor:
         chosen = self.rng.integers(len(pixels), size=count) if numbers is None else numbers
-        pictures = pictures_of(torch.from_numpy(pixels[chosen]))
+        pictures = pictures_of(self._given(pixels[chosen]))
         return pictures.flip(3) if self.rng.random() < 0.5 else pictures
 
+    def _given(self, numbers: Array) -> Tensor:
+        """An array as a tensor where the network is."""
+        return torch.from_numpy(numbers).to(self.learner.device)
+
+    def _normal(self, shape: Sequence[int]) -> Tensor:
+        return self._given(self.rng.standard_normal(tuple(shape)).astype(np.float32))
+
     def _styles(self, count: int) -> Tensor:
-        return torch.from_numpy(self.rng.standard_normal((count, self.recipe.design.style)).astype(np.float32))
+        return self._normal((count, self.recipe.design.style))
 
     def _noisy(self, content: Tensor) -> Tensor:
         if not self.recipe.noise:
             return content
-        return content + self.recipe.noise * torch.from_numpy(
-            self.rng.standard_normal(tuple(content.shape)).astype(np.float32)
-        )
+        return content + self.recipe.noise * self._normal(content.shape)
 
     def _warm_up(self) -> Tensor:
-        total = torch.zeros(())
+        total = torch.zeros((), device=self.learner.device)
         for side, pixels in ((SOURCE, self.sets.source), (TARGET, self.sets.target)):
             pictures = self._some(pixels, DRAWN)
             again, style, _ = self._reconstruction(pictures, side)
@@ -216,7 +245,7 @@ class StyleLoss:
     def _partners(self, chosen: Array, *, alone: bool) -> Tensor:
         """Reconstruct pictures and translate them to their partners, and unless `alone` in random styles, too."""
         recipe, net = self.recipe, self.learner.net
-        ours, theirs = (pictures_of(torch.from_numpy(pixels[chosen])) for pixels in (self.sets.source, self.sets.target))
+        ours, theirs = (pictures_of(self._given(pixels[chosen])) for pixels in (self.sets.source, self.sets.target))
         if self.rng.random() < 0.5:
             ours, theirs = ours.flip(3), theirs.flip(3)
         again, _, (content, detail) = self._reconstruction(ours, SOURCE)
@@ -255,8 +284,8 @@ class StyleLoss:
         """How much too little one number of the style, drawn for each picture, moves it: otherwise styles fall together."""
         count = len(style)
         moved = torch.zeros_like(style)
-        signs = torch.from_numpy(self.rng.choice(np.array([-AXIS, AXIS], np.float32), count))
-        moved[torch.arange(count), torch.from_numpy(self.rng.integers(style.shape[1], size=count))] = signs
+        signs = self._given(self.rng.choice(np.array([-AXIS, AXIS], np.float32), count))
+        moved[torch.arange(count), self._given(self.rng.integers(style.shape[1], size=count))] = signs
         other = self.learner.net.decode(content, style + moved, detail, side)
         effect = (other - translated).abs().mean((1, 2, 3)) / AXIS
         return (1 - effect / self.recipe.axis_effect).clamp(min=0).mean()
@@ -283,7 +312,7 @@ class StyleLoss:
         count = int(learner.seen_count[side])
         wanted = max(0, DRAWN - len(translated)) if count else 0
         places = self.rng.integers(min(count, size), size=wanted) if wanted and size else np.zeros(0, np.int64)
-        before = pictures_of(learner.seen[side][torch.from_numpy(places)])
+        before = pictures_of(learner.seen[side][self._given(places)])
         for pixels in pixels_of(translated) if size else ():
             at = count if count < size else int(self.rng.integers(size))
             learner.seen[side][at] = pixels
@@ -319,7 +348,7 @@ def learn_style(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        learner = StyleLearner(recipe)
+        learner = StyleLearner(recipe).to("cuda" if torch.cuda.is_available() else "cpu")
         rng = rng_for(seed, "style", recipe.kind)
 
         def measured() -> float:
@@ -329,7 +358,7 @@ def learn_style(
         task = Task(_batches(len(sets.source), recipe, rng), StyleLoss(learner, sets, rng), measured)
         fitted = fit(learner, task, recipe.loop, rng=rng, progress=progress, checkpoint=checkpoint)
     average: Translator = learner.average
-    return LearntStyle(average.eval(), fitted.minutes)
+    return LearntStyle(average.cpu().eval(), fitted.minutes)
 
 
 def _batches(count: int, recipe: StyleRecipe, rng: np.random.Generator) -> Callable[[int], Sequence[Array]]:
@@ -356,9 +385,10 @@ def edges_kept(before: Array, after: Array) -> float:
 def translations(net: Translator, pixels: Array, styles: Array) -> Array:
     """Pictures of the source's kind, each in a style of its own."""
     found = []
+    device = next(net.parameters()).device
     with torch.inference_mode():
         for start in range(0, len(pixels), DRAWN):
-            content, detail = split(net, pictures_of(torch.from_numpy(pixels[start : start + DRAWN])), SOURCE)
-            style = torch.from_numpy(styles[start : start + DRAWN])
-            found.append(pixels_of(net.decode(content, style, detail, TARGET)).numpy())
+            content, detail = split(net, pictures_of(torch.from_numpy(pixels[start : start + DRAWN]).to(device)), SOURCE)
+            style = torch.from_numpy(styles[start : start + DRAWN]).to(device)
+            found.append(pixels_of(net.decode(content, style, detail, TARGET)).cpu().numpy())
     return np.concatenate(found)

@@ -55,7 +55,7 @@ def train_style(
     about = About(recipe.kind, recipe.design, recipe.width, recipe.height, named.name, named.source, named.target)
 
     def show(net: Translator) -> None:
-        sheet = sample_sheet(Generator(deepcopy(net), about), sets)
+        sheet = sample_sheet(Generator(deepcopy(net).cpu(), about), sets)
         write_whole(out / f"{named.name}.png", png_bytes(sheet))
 
     learnt = learn_style(sets, recipe, seed=seed, progress=progress, checkpoint=checkpoint, watch=show)
