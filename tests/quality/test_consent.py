@@ -185,7 +185,7 @@ def test_journal_starts_no_other_command(home: Path) -> None:
         builder = Builder("change", home, trust)
         assert builder.component({"use": "process", "command": ["python", "program.py"], "folder": "."}, System)
         for given in OTHER_COMMANDS:
-            with pytest.raises(SpecError, match="only with a command of the campaign"):
+            with pytest.raises(SpecError, match="only with one of the commands in the campaign"):
                 builder.component({"use": "process", **given}, System)
 
 

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("soon")
 STEP, WEIGHTS = "runs/fake/turned", "runs/fake/weights"
 WORDS = ["experiment", f"{__name__}:turning", "--quick", "--workers", "0", "--into", "paper"]
 # Verbs that are given no run folder, and so have no row in the tables of these tests.
-NO_FOLDER = {"check", "explain", "world", "objects", "style", "zoo", "assets", "unpack", "list"}
+NO_FOLDER = {"check", "explain", "init", "world", "objects", "style", "translate", "zoo", "assets", "unpack", "list"}
 
 
 def turned(one: SubjectRuns) -> Campaign:

@@ -42,7 +42,7 @@ CAMPAIGN: dict[str, Any] = {
     },
     "rule": [{"name": "lighter", "change": {"use": "brighten", "beta": 20}, "expect": {"use": "same-angle", "within": 5}}],
 }
-RIGHT = "numbers from -1 to 1 in 'read'"
+RIGHT = "in 'read'"  # a scale that fits: from -1 to 1, or by mean and standard deviation, which do as well
 # What is changed in `read`, and what must be told if the error grows enough.
 STEPS: dict[str, tuple[list[Any], str]] = {
     "bytes": ([CROP, SIZE, "float"], RIGHT),

@@ -62,6 +62,9 @@ DETECTION: dict[str, tuple[dict[str, Any], str | None]] = {
 }
 
 
+SMALL = 0.25  # a loss of mAP that is not named
+
+
 @cache
 def table_of(example: str) -> dict[str, Any]:
     return read_toml(EXAMPLES / f"{example}.toml")
@@ -100,7 +103,7 @@ def test_mistakes_with_a_detector(mistake: str) -> None:
     error, concerns = told("yolox-nano", changed)
     if hint is None:
         assert concerns == []
-        assert error["map_50"] == pytest.approx(told("yolox-nano", {})[0]["map_50"], rel=0.15)
+        assert error["map_50"] == pytest.approx(told("yolox-nano", {})[0]["map_50"], rel=SMALL)
     else:
         ((level, why),) = concerns
         assert level is Level.REFUSAL

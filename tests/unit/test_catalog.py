@@ -18,7 +18,9 @@ from swerve.core.relation import Relation
 from swerve.core.transformation import Transformation, params_of
 from swerve.systems.decoders import Decoder
 from swerve.systems.preprocessing import Step
+from swerve.translation.packaged import trained_styles
 
+UNTRAINED = ("packaged-styles", "packaged-reconstruction")  # until their weights are included
 ENTRIES = [entry for entries in listing().values() for entry in entries]
 BUILT = {"steps": Step, "decoders": Decoder, "relations": Relation, "searches": Search, "gates": Gate}
 
@@ -69,6 +71,9 @@ def test_sample_can_be_built(entry: CatalogEntry, tmp_path: Path) -> None:
     builder, table = Builder("", tmp_path), table_of(entry)
     if entry.kind in BUILT:
         assert isinstance(builder.component(table, BUILT[entry.kind]), BUILT[entry.kind])
+    elif entry.name in UNTRAINED and not trained_styles():
+        with pytest.raises(SpecError, match="night is not trained yet"):
+            builder.space(table)
     elif "path/to" not in entry.toml:
         assert builder.space(table)
 

@@ -710,7 +710,7 @@ def test_command_refuses_what_is_not_its_own(tmp_path: Path, capsys: pytest.Capt
     assert "--independent is not an option of experiment 'deeptest'" in capsys.readouterr().err
     assert main(["experiment", "lidra", "--into", str(tmp_path / "x")]) == 2
     assert "did you mean 'lidar'" in capsys.readouterr().err
-    assert set(EXPERIMENTS) == {"conditions", "deeptest", "iatg", "lidar"}
+    assert set(EXPERIMENTS) == {"conditions", "deeptest", "iatg", "lidar", "tactic", "tigaug"}
 
 
 def test_sweeps_for_training_share_no_scene_with_the_tested(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def campaign(system: object, batch: int = 8) -> Campaign:
 
 
 def ran(asked: Campaign, folder: Path) -> Run:
-    run_into(Loaded(asked, folder.parent), folder)
+    run_into(Loaded(asked, folder.parent), folder, keep=24)  # insides are traced of findings with pictures
     return Run(folder)
 
 

@@ -109,7 +109,7 @@ def test_rebuilt_input_must_be_the_one_found(run: Run, tmp_path: Path) -> None:
 def test_pack_of_a_run_that_cannot_be_rebuilt(tmp_path: Path) -> None:
     record = finding("a")
     run = Made([record]).write(tmp_path / "run")
-    assert "No pictures: case a was readable" in content(pack(run, record.id, tmp_path))["README.txt"].decode()
+    assert "No pictures: case a could be read at the start" in content(pack(run, record.id, tmp_path))["README.txt"].decode()
     keep_pictures(run, record, noise(1), noise(2))
     files = content(pack(run, record.id, tmp_path))
     assert files["source-camera.png"] == (sensor_file(noise(1)) or ("", b""))[1]

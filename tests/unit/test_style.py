@@ -285,7 +285,7 @@ def test_card_and_sheet_are_written(tmp_path: Path) -> None:
     }
     assert json.loads((tmp_path / "dusk.json").read_text()) == card
     assert card["pictures"] == {"source": 12, "target": 12, "val_source": 4, "val_target": 4}
-    assert "swerve style train dusk" in (tmp_path / "dusk.md").read_text()
+    assert "swerve style train --name dusk" in (tmp_path / "dusk.md").read_text()
     generator = generator_of(Asset(tmp_path / "dusk.safetensors"))
     assert isinstance(generator, Generator)
     assert asdict(generator.about)["name"] == "dusk"

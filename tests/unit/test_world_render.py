@@ -12,7 +12,7 @@ import pytest
 
 from swerve.core.errors import InputError, NotApplicable
 from swerve.core.transformation import Chain
-from swerve.core.values import Boxes2D, Boxes3D, Calibration, Depth, Masks, SceneRef, Steering, find
+from swerve.core.values import Boxes2D, Boxes3D, Calibration, Classes, Depth, Masks, SceneRef, Steering, find
 from swerve.sources.windows import Windows
 from swerve.transformations.photometric import Brighten
 from swerve.transformations.rerender import Rerender
@@ -176,7 +176,7 @@ def test_mirrored_scene_mirrors_the_frame(key: str) -> None:
 def test_case_has_every_label_asked_for() -> None:
     case = labelled()
     kinds = [type(value) for value in case.truth]
-    assert kinds == [Steering, SceneRef, Boxes2D, Boxes3D, Masks, Depth, Calibration]
+    assert kinds == [Steering, SceneRef, Boxes2D, Boxes3D, Masks, Classes, Depth, Calibration]
     assert case.group == "test/0/2"
 
 

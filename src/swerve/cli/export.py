@@ -20,7 +20,7 @@ EXAMPLES = """
   swerve export runs/mine --as junit                     for a CI system
   swerve export runs/mine --as sarif --out swerve.sarif  alerts of a code host
   swerve export runs/mine --as coco                      follow-ups, with labels
-  swerve export runs/mine --as coco --all                also those without a failure
+  swerve export runs/mine --as coco --all                and those that held
 """
 
 

@@ -32,7 +32,7 @@ ABOUT = "train with follow-ups, and measure before and after"
 EXAMPLES = """
   swerve retrain runs/demo --into runs/better      with the findings of a run
   swerve retrain mine.toml --into runs/better --mix 0.5 --epochs 5
-  swerve retrain lights.toml --into runs/lights --mix 0   a detector, without follow-ups
+  swerve retrain lights.toml --into runs/lights --mix 0   without follow-ups
   swerve retrain mine.toml --into runs/data --export coco
 """
 WEIGHTS, DATA, OUT, LOG, SUMMARY = "weights.safetensors", "data", "out", "command.log", "retrain.json"

@@ -15,6 +15,7 @@ from swerve.core.arguments import OneOfNames, check_known, check_number
 from swerve.core.asset import Asset
 from swerve.core.case import Case
 from swerve.core.errors import InputError
+from swerve.core.space import Over
 from swerve.core.system import System
 from swerve.core.transformation import ANYTHING, Transformation
 from swerve.core.values import Array, Image
@@ -120,10 +121,10 @@ def packaged_styles(style: Annotated[str, OneOfNames(*STYLES)] = "night", norm: 
     return Styles(Asset(packaged(style)), norm)
 
 
-def packaged_reconstruction(style: Annotated[str, OneOfNames(*STYLES)] = "night") -> Reconstructed:
+def packaged_reconstruction(style: Annotated[str, OneOfNames(*STYLES)] = "night") -> Over:
     """The control for `packaged_styles`."""
     check_known("style", style, STYLES)
-    return Reconstructed(Asset(packaged(style)))
+    return Over(Reconstructed, translator=Asset(packaged(style)))
 
 
 @dataclass(frozen=True)
