@@ -42,7 +42,8 @@ CAMPAIGN: dict[str, Any] = {
     },
     "rule": [{"name": "lighter", "change": {"use": "brighten", "beta": 20}, "expect": {"use": "same-angle", "within": 5}}],
 }
-RIGHT = "in 'read'"  # a scale that fits: from -1 to 1, or by mean and standard deviation, which do as well
+RIGHT = "numbers from -1 to 1 in 'read'"
+NEARLY = "standard deviation of ImageNet in 'read'"  # on few frames the network may do as well with it as with its own scale
 # What is changed in `read`, and what must be told if the error grows enough.
 STEPS: dict[str, tuple[list[Any], str]] = {
     "bytes": ([CROP, SIZE, "float"], RIGHT),
@@ -105,7 +106,8 @@ def test_wrong_steps_are_named_if_they_matter(drive: Path, mistake: str) -> None
     read, hint = STEPS[mistake]
     error, zero, concerns = told(drive, {"read": read})
     if error > max(GOOD * zero, told(drive, {})[0] / HELPS):
-        assert any(hint in why for why in concerns), (error, concerns)
+        hints = (RIGHT, NEARLY) if hint == RIGHT else (hint,)
+        assert any(one in why for why in concerns for one in hints), (error, concerns)
     else:
         assert concerns == []
 

@@ -62,7 +62,7 @@ DETECTION: dict[str, tuple[dict[str, Any], str | None]] = {
 }
 
 
-SMALL = 0.25  # a loss of mAP that is not named
+LOSSES = {"RGB": 0.25}  # a share of mAP that a mistake may cost and is not named: this one costs about a sixth; others 0.15
 
 
 @cache
@@ -103,7 +103,7 @@ def test_mistakes_with_a_detector(mistake: str) -> None:
     error, concerns = told("yolox-nano", changed)
     if hint is None:
         assert concerns == []
-        assert error["map_50"] == pytest.approx(told("yolox-nano", {})[0]["map_50"], rel=SMALL)
+        assert error["map_50"] == pytest.approx(told("yolox-nano", {})[0]["map_50"], rel=LOSSES.get(mistake, 0.15))
     else:
         ((level, why),) = concerns
         assert level is Level.REFUSAL
